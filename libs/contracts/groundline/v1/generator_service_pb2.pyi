@@ -32,6 +32,7 @@ class NumberedPassage(_message.Message):
     TITLE_FIELD_NUMBER: _builtins.int
     URI_FIELD_NUMBER: _builtins.int
     CHUNK_ID_FIELD_NUMBER: _builtins.int
+    SIMILARITY_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """The number it is cited by, from 1, unique in a request."""
     text: _builtins.str
@@ -44,6 +45,8 @@ class NumberedPassage(_message.Message):
     """Where its document is found."""
     chunk_id: _builtins.str
     """Its chunk."""
+    similarity: _builtins.float
+    """Cosine similarity of passage and question, -1 to 1, where vector search found it. A refusal looks at it."""
     def __init__(
         self,
         *,
@@ -53,12 +56,15 @@ class NumberedPassage(_message.Message):
         title: _builtins.str = ...,
         uri: _builtins.str = ...,
         chunk_id: _builtins.str = ...,
+        similarity: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_similarity", b"_similarity", "similarity", b"similarity"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_id", b"chunk_id", "context", b"context", "number", b"number", "text", b"text", "title", b"title", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_similarity", b"_similarity", "chunk_id", b"chunk_id", "context", b"context", "number", b"number", "similarity", b"similarity", "text", b"text", "title", b"title", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__similarity: _TypeAlias = _typing.Literal["similarity"]  # noqa: Y015
+    _WhichOneofArgType__similarity: _TypeAlias = _typing.Literal["_similarity", b"_similarity"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__similarity) -> _WhichOneofReturnType__similarity | None: ...
 
 Global___NumberedPassage: _TypeAlias = NumberedPassage  # noqa: Y015
 
