@@ -1,0 +1,1 @@
+"""What every Groundline service shares; import from the modules."""

@@ -1,0 +1,215 @@
+"""Channels to other services: deadlines, caller metadata, traces, and retries where a method allows them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+import grpc
+from google.protobuf import descriptor_pool
+from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.descriptor_pb2 import MethodOptions
+from opentelemetry import trace
+from opentelemetry.instrumentation.grpc._aio_client import (
+    StreamStreamAioClientInterceptor,
+    StreamUnaryAioClientInterceptor,
+    UnaryStreamAioClientInterceptor,
+    UnaryUnaryAioClientInterceptor,
+)
+
+from groundline_runtime.context import (
+    PRINCIPALS_KEY,
+    current_caller,
+    format_principals,
+    remaining_seconds,
+)
+
+__all__ = ["cancelled_on_exit", "idempotent_methods", "open_channel"]
+
+MAX_METADATA_BYTES = 64 * 1024
+
+_IDEMPOTENT = (MethodOptions.NO_SIDE_EFFECTS, MethodOptions.IDEMPOTENT)
+
+
+@asynccontextmanager
+async def open_channel(
+    target: str,
+    *,
+    service: str,
+    default_timeout_seconds: float = 60.0,
+    max_message_bytes: int = 32 * 1024**2,
+) -> AsyncIterator[grpc.aio.Channel]:
+    """A channel to one service, closed on exit.
+
+    `target` is `host:port` or `dns:///host:port`; calls are spread over all addresses the name has. `service`
+    is the full name (`groundline.v1.RetrieverService`) whose generated module is already imported; its
+    methods with an idempotency_level are retried, up to three attempts, while the service is unavailable.
+
+    Every call has a deadline: the smaller of its own timeout and what the current request has left, or
+    `default_timeout_seconds` where there is neither. The current caller's principals go with it.
+    """
+    options: list[tuple[str, str | int]] = [
+        ("grpc.service_config", json.dumps(service_config(_descriptor(service)))),
+        ("grpc.keepalive_time_ms", 30_000),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.initial_reconnect_backoff_ms", 200),
+        ("grpc.min_reconnect_backoff_ms", 1_000),
+        # A restarted service is found again within this time.
+        ("grpc.max_reconnect_backoff_ms", 3_000),
+        ("grpc.max_send_message_length", max_message_bytes),
+        ("grpc.max_receive_message_length", max_message_bytes),
+        ("grpc.max_metadata_size", MAX_METADATA_BYTES),
+    ]
+    outbound = _Outbound(default_timeout_seconds)
+    tracer = trace.get_tracer("groundline_runtime")
+    interceptors: list[grpc.aio.ClientInterceptor] = [
+        _TracedUnaryUnary(tracer),  # type: ignore[no-untyped-call]
+        UnaryStreamAioClientInterceptor(tracer),  # type: ignore[no-untyped-call]
+        _TracedStreamUnary(tracer),  # type: ignore[no-untyped-call]
+        StreamStreamAioClientInterceptor(tracer),  # type: ignore[no-untyped-call]
+        _UnaryUnary(outbound),
+        _UnaryStream(outbound),
+        _StreamUnary(outbound),
+        _StreamStream(outbound),
+    ]
+    async with grpc.aio.insecure_channel(target, options=options, interceptors=interceptors) as channel:
+        yield channel
+
+
+def idempotent_methods(service: ServiceDescriptor) -> Iterator[str]:
+    """Names of the methods whose contract allows a second attempt."""
+    return (method.name for method in service.methods if method.GetOptions().idempotency_level in _IDEMPOTENT)
+
+
+def service_config(service: ServiceDescriptor) -> dict[str, Any]:
+    """gRPC's service config for clients of a service."""
+    names = [{"service": service.full_name, "method": name} for name in idempotent_methods(service)]
+    config: dict[str, Any] = {"loadBalancingConfig": [{"round_robin": {}}]}
+    if names:
+        config["methodConfig"] = [
+            {
+                "name": names,
+                "retryPolicy": {
+                    "maxAttempts": 3,
+                    "initialBackoff": "0.1s",
+                    "maxBackoff": "1s",
+                    "backoffMultiplier": 3,
+                    "retryableStatusCodes": ["UNAVAILABLE"],
+                },
+            }
+        ]
+        # When most calls fail, retries stop: a struggling service is not hit three times as hard.
+        config["retryThrottling"] = {"maxTokens": 20, "tokenRatio": 0.2}
+    return config
+
+
+class _Cancellable(Protocol):
+    def cancel(self) -> bool: ...
+
+
+@asynccontextmanager
+async def cancelled_on_exit[C: _Cancellable](call: C) -> AsyncIterator[C]:
+    """A streaming call that ends on the wire when the block ends, however it ends."""
+    try:
+        yield call
+    finally:
+        call.cancel()
+
+
+def _descriptor(service: str) -> ServiceDescriptor:
+    try:
+        return descriptor_pool.Default().FindServiceByName(service)
+    except KeyError:
+        raise ValueError(f"unknown service {service}: import its generated module first") from None
+
+
+class _Outbound:
+    """Adds the deadline and the caller to a call."""
+
+    def __init__(self, default_timeout_seconds: float) -> None:
+        self._default_timeout_seconds = default_timeout_seconds
+
+    def __call__(self, details: grpc.aio.ClientCallDetails) -> grpc.aio.ClientCallDetails:
+        limits = [limit for limit in (details.timeout, remaining_seconds()) if limit is not None]
+        # Who asks is known from the request alone; a value given by hand must not widen it.
+        metadata = grpc.aio.Metadata(
+            *((key, value) for key, value in details.metadata or () if key != PRINCIPALS_KEY)
+        )
+        if current_caller().principals:
+            metadata.add(PRINCIPALS_KEY, format_principals(current_caller()))
+        return grpc.aio.ClientCallDetails(
+            details.method,
+            min(limits, default=self._default_timeout_seconds),
+            metadata,
+            details.credentials,
+            details.wait_for_ready,
+        )
+
+
+class _UnaryUnary(grpc.aio.UnaryUnaryClientInterceptor):
+    def __init__(self, outbound: _Outbound) -> None:
+        self._outbound = outbound
+
+    async def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        return await continuation(self._outbound(client_call_details), request)
+
+
+class _UnaryStream(grpc.aio.UnaryStreamClientInterceptor):
+    def __init__(self, outbound: _Outbound) -> None:
+        self._outbound = outbound
+
+    async def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        return await continuation(self._outbound(client_call_details), request)
+
+
+class _StreamUnary(grpc.aio.StreamUnaryClientInterceptor):
+    def __init__(self, outbound: _Outbound) -> None:
+        self._outbound = outbound
+
+    async def intercept_stream_unary(
+        self, continuation: Any, client_call_details: Any, request_iterator: Any
+    ) -> Any:
+        return await continuation(self._outbound(client_call_details), request_iterator)
+
+
+class _StreamStream(grpc.aio.StreamStreamClientInterceptor):
+    def __init__(self, outbound: _Outbound) -> None:
+        self._outbound = outbound
+
+    async def intercept_stream_stream(
+        self, continuation: Any, client_call_details: Any, request_iterator: Any
+    ) -> Any:
+        return await continuation(self._outbound(client_call_details), request_iterator)
+
+
+class _CancellationMixin:
+    """Ends a unary call and its span when the caller is cancelled.
+
+    OpenTelemetry's interceptors wait for the call's status themselves; left alone, a cancellation in that
+    time would leave the call running on the wire and its span open for ever.
+    """
+
+    async def _wrap_unary_response(self, continuation: Callable[[], Any], span: trace.Span) -> Any:
+        started: list[grpc.aio.Call] = []
+
+        async def remembered() -> Any:
+            started.append(await continuation())
+            return started[0]
+
+        try:
+            return await super()._wrap_unary_response(remembered, span)  # type: ignore[misc]
+        except asyncio.CancelledError:
+            for call in started:
+                call.cancel()
+            span.set_attribute("rpc.grpc.status_code", grpc.StatusCode.CANCELLED.value[0])
+            span.end()
+            raise
+
+
+class _TracedUnaryUnary(_CancellationMixin, UnaryUnaryAioClientInterceptor):
+    pass
+
+
+class _TracedStreamUnary(_CancellationMixin, StreamUnaryAioClientInterceptor):
+    pass

@@ -1,0 +1,129 @@
+"""What the current request carries: its caller, its deadline, its trace. Held in context variables, so tasks
+started inside a request see it too."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+from opentelemetry import trace
+
+from groundline_runtime.errors import DeadlineExceededError, FieldViolation, InvalidArgumentError
+
+__all__ = [
+    "PRINCIPALS_KEY",
+    "Caller",
+    "acting_as",
+    "current_caller",
+    "current_trace_id",
+    "deadline_at",
+    "deadline_within",
+    "format_principals",
+    "parse_principals",
+    "remaining_seconds",
+]
+
+PRINCIPALS_KEY = "x-groundline-principals"
+MAX_PRINCIPALS = 100
+MAX_PRINCIPALS_BYTES = 8 * 1024
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks: principals such as `user:alice` or `group:staff`; without any, only what is unrestricted."""
+
+    principals: tuple[str, ...] = ()
+
+
+_NOBODY = Caller()
+_caller: ContextVar[Caller] = ContextVar("groundline_caller", default=_NOBODY)
+# A time.monotonic() instant.
+_deadline: ContextVar[float | None] = ContextVar("groundline_deadline", default=None)
+
+
+def current_caller() -> Caller:
+    """The caller of the current request; outside a request a caller without principals."""
+    return _caller.get()
+
+
+def remaining_seconds() -> float | None:
+    """Seconds until the current request's deadline, never negative; None outside a request."""
+    deadline = _deadline.get()
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def current_trace_id() -> str | None:
+    """The W3C trace id of the current request (32 hex digits), or None outside a trace."""
+    span = trace.get_current_span().get_span_context()
+    return trace.format_trace_id(span.trace_id) if span.is_valid else None
+
+
+@contextmanager
+def acting_as(caller: Caller) -> Iterator[None]:
+    """Make `caller` the current caller, for work that no request started (a job run later for its owner)."""
+    token = _caller.set(caller)
+    try:
+        yield
+    finally:
+        _caller.reset(token)
+
+
+@contextmanager
+def deadline_at(instant: float) -> Iterator[None]:
+    """Set the request's deadline, a time.monotonic() instant, without enforcing it."""
+    token = _deadline.set(instant)
+    try:
+        yield
+    finally:
+        _deadline.reset(token)
+
+
+@asynccontextmanager
+async def deadline_within(seconds: float) -> AsyncIterator[None]:
+    """Give the block at most `seconds`, and never more than the request has left.
+
+    Calls made inside inherit the narrower deadline. Raises DeadlineExceededError when the time is over.
+    """
+    left = remaining_seconds()
+    allowed = seconds if left is None else min(seconds, left)
+    scope = asyncio.timeout(allowed)
+    try:
+        with deadline_at(time.monotonic() + allowed):
+            async with scope:
+                yield
+    except TimeoutError as error:
+        if not scope.expired():
+            raise
+        raise DeadlineExceededError("DEADLINE_EXCEEDED", f"not finished within {allowed:.3g} s") from error
+
+
+def format_principals(caller: Caller) -> str:
+    """The metadata value for a caller; percent-encoded, because metadata is ASCII and the comma separates."""
+    return ",".join(quote(principal, safe=":@._-+/") for principal in caller.principals)
+
+
+def parse_principals(value: str) -> Caller:
+    """Read a metadata value such as `user:alice,group:staff`.
+
+    Raises InvalidArgumentError for more than 100 principals, more than 8 KiB, or an entry that is empty or
+    holds white space or control characters.
+    """
+    if len(value) > MAX_PRINCIPALS_BYTES:
+        raise _malformed(f"longer than {MAX_PRINCIPALS_BYTES} bytes")
+    if not value.strip():
+        return Caller()
+    parts = value.split(",")
+    if len(parts) > MAX_PRINCIPALS:
+        raise _malformed(f"more than {MAX_PRINCIPALS} principals")
+    principals = tuple(unquote(part.strip()) for part in parts)
+    for principal in principals:
+        if not principal or not principal.isprintable() or any(map(str.isspace, principal)):
+            raise _malformed("a principal is empty or holds white space or control characters")
+    return Caller(tuple(dict.fromkeys(principals)))
+
+
+def _malformed(description: str) -> InvalidArgumentError:
+    return InvalidArgumentError([FieldViolation(PRINCIPALS_KEY, description)], reason="INVALID_PRINCIPALS")

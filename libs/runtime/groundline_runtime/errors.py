@@ -1,0 +1,224 @@
+"""Errors of the suite's domain code; this module knows no gRPC.
+
+GroundlineError
+├── InvalidArgumentError      every wrong field, as violations
+├── NotFoundError
+├── AlreadyExistsError
+├── PermissionDeniedError
+├── UnauthenticatedError
+├── FailedPreconditionError
+├── OutOfRangeError
+├── ResourceExhaustedError    a quota or limit; may say when to try again
+├── AbortedError              a concurrent change won
+├── UnimplementedError
+├── UnavailableError          a dependency is down; trying again may help
+├── DeadlineExceededError
+├── CallCancelledError        the caller went away
+├── InternalError
+├── DataLossError
+└── UnknownError
+"""
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
+
+__all__ = [
+    "AbortedError",
+    "AlreadyExistsError",
+    "CallCancelledError",
+    "Code",
+    "DataLossError",
+    "DeadlineExceededError",
+    "FailedPreconditionError",
+    "FieldViolation",
+    "GroundlineError",
+    "InternalError",
+    "InvalidArgumentError",
+    "NotFoundError",
+    "OutOfRangeError",
+    "PermissionDeniedError",
+    "ResourceExhaustedError",
+    "UnauthenticatedError",
+    "UnavailableError",
+    "UnimplementedError",
+    "UnknownError",
+    "Violations",
+    "error_type",
+]
+
+
+class Code(enum.Enum):
+    """Status codes; names and numbers are gRPC's."""
+
+    CANCELLED = 1
+    UNKNOWN = 2
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    ALREADY_EXISTS = 6
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    ABORTED = 10
+    OUT_OF_RANGE = 11
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+    DATA_LOSS = 15
+    UNAUTHENTICATED = 16
+
+
+@dataclass(frozen=True)
+class FieldViolation:
+    """One wrong field of a request: its path (`chat_history[2].role`) and what is wrong with it."""
+
+    field: str
+    description: str
+
+
+class GroundlineError(Exception):
+    """An expected failure; everything it carries may be shown to the client.
+
+    `reason` is UPPER_SNAKE and stable, for programs; `message` is for people; `retry_after_seconds` is set
+    where trying again after that time can help.
+    """
+
+    code: ClassVar[Code]
+
+    def __init__(
+        self,
+        reason: str,
+        message: str,
+        *,
+        violations: Iterable[FieldViolation] = (),
+        retry_after_seconds: float | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.violations = tuple(violations)
+        self.retry_after_seconds = retry_after_seconds
+        self.metadata: Mapping[str, str] = MappingProxyType(dict(metadata or {}))
+
+    @property
+    def error_id(self) -> str | None:
+        """The id under which the log and the trace hold the cause; only unexpected failures have one."""
+        return self.metadata.get("error_id")
+
+
+class InvalidArgumentError(GroundlineError):
+    """The request itself is wrong, whatever the state of the system."""
+
+    code = Code.INVALID_ARGUMENT
+
+    def __init__(
+        self,
+        violations: Iterable[FieldViolation],
+        *,
+        reason: str = "INVALID_REQUEST",
+        message: str | None = None,
+        retry_after_seconds: float | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> None:
+        violations = tuple(violations)
+        super().__init__(
+            reason,
+            message or "; ".join(f"{v.field}: {v.description}" for v in violations) or "invalid request",
+            violations=violations,
+            retry_after_seconds=retry_after_seconds,
+            metadata=metadata,
+        )
+
+
+class NotFoundError(GroundlineError):
+    code = Code.NOT_FOUND
+
+
+class AlreadyExistsError(GroundlineError):
+    code = Code.ALREADY_EXISTS
+
+
+class PermissionDeniedError(GroundlineError):
+    code = Code.PERMISSION_DENIED
+
+
+class UnauthenticatedError(GroundlineError):
+    code = Code.UNAUTHENTICATED
+
+
+class FailedPreconditionError(GroundlineError):
+    """The request is right but the system's state forbids it until somebody changes that state."""
+
+    code = Code.FAILED_PRECONDITION
+
+
+class OutOfRangeError(GroundlineError):
+    code = Code.OUT_OF_RANGE
+
+
+class ResourceExhaustedError(GroundlineError):
+    code = Code.RESOURCE_EXHAUSTED
+
+
+class AbortedError(GroundlineError):
+    code = Code.ABORTED
+
+
+class UnimplementedError(GroundlineError):
+    code = Code.UNIMPLEMENTED
+
+
+class UnavailableError(GroundlineError):
+    code = Code.UNAVAILABLE
+
+
+class DeadlineExceededError(GroundlineError):
+    code = Code.DEADLINE_EXCEEDED
+
+
+class CallCancelledError(GroundlineError):
+    """A call to another service was cancelled; unlike asyncio.CancelledError it does not end the own task."""
+
+    code = Code.CANCELLED
+
+
+class InternalError(GroundlineError):
+    code = Code.INTERNAL
+
+
+class DataLossError(GroundlineError):
+    code = Code.DATA_LOSS
+
+
+class UnknownError(GroundlineError):
+    code = Code.UNKNOWN
+
+
+_TYPES: Mapping[Code, type[GroundlineError]] = {kind.code: kind for kind in GroundlineError.__subclasses__()}
+
+
+def error_type(code: Code) -> type[GroundlineError]:
+    """The exception class of a status code."""
+    return _TYPES[code]
+
+
+class Violations:
+    """Collects what is wrong with a request so that one error can name all of it."""
+
+    def __init__(self) -> None:
+        self._found: list[FieldViolation] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def add(self, field: str, description: str) -> None:
+        self._found.append(FieldViolation(field, description))
+
+    def raise_if_any(self) -> None:
+        """Raise InvalidArgumentError with every violation added so far, if there is one."""
+        if self._found:
+            raise InvalidArgumentError(self._found)

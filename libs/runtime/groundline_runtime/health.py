@@ -1,0 +1,88 @@
+"""grpc.health.v1 that tells the truth: readiness follows the dependencies, liveness the process."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+import structlog
+from grpc_health.v1 import health_pb2
+from grpc_health.v1.health import aio as health_aio
+from opentelemetry.instrumentation.utils import suppress_instrumentation
+
+__all__ = ["LIVENESS", "OVERALL", "HealthMonitor"]
+
+LIVENESS = "liveness"
+OVERALL = ""
+
+_SERVING = health_pb2.HealthCheckResponse.SERVING
+_NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+_log = structlog.get_logger(__name__)
+
+ReadinessCheck = Callable[[], Awaitable[None]]
+
+
+class HealthMonitor:
+    """Keeps the health service's statuses true.
+
+    `liveness` is SERVING from the start. The empty name and every service name are NOT_SERVING until all
+    checks have passed once, and again whenever one fails or takes longer than `timeout_seconds`.
+    """
+
+    def __init__(
+        self,
+        services: Iterable[str],
+        checks: Mapping[str, ReadinessCheck],
+        *,
+        interval_seconds: float,
+        timeout_seconds: float,
+    ) -> None:
+        self.servicer = health_aio.HealthServicer()
+        self._names = (OVERALL, *services)
+        self._checks = dict(checks)
+        self._interval_seconds = interval_seconds
+        self._timeout_seconds = timeout_seconds
+        self._failing: dict[str, str] | None = None
+        self._draining = False
+
+    async def start(self) -> None:
+        """Set the first statuses; call before the port opens."""
+        await self.servicer.set(LIVENESS, _SERVING)
+        await self._set_readiness(_NOT_SERVING)
+
+    async def watch(self) -> None:
+        """Check the dependencies until cancelled."""
+        while True:
+            await self.check()
+            await asyncio.sleep(self._interval_seconds)
+
+    async def check(self) -> None:
+        """Run all checks at once and publish the result."""
+        with suppress_instrumentation():
+            outcomes = await asyncio.gather(*(self._failure(check) for check in self._checks.values()))
+        failing = {name: why for name, why in zip(self._checks, outcomes, strict=True) if why is not None}
+        if self._draining:
+            return
+        await self._set_readiness(_NOT_SERVING if failing else _SERVING)
+        if failing and failing != self._failing:
+            _log.warning("service_not_ready", failing=failing)
+        elif not failing and self._failing != failing:
+            _log.info("service_ready", dependencies=sorted(self._checks))
+        self._failing = failing
+
+    async def drain(self) -> None:
+        """Say NOT_SERVING for good; liveness stays."""
+        self._draining = True
+        await self._set_readiness(_NOT_SERVING)
+
+    async def _failure(self, check: ReadinessCheck) -> str | None:
+        """None when the check passes, else why not; only the type of the error, whose text may hold a DSN."""
+        try:
+            async with asyncio.timeout(self._timeout_seconds) as scope:
+                await check()
+        except Exception as error:
+            return "no answer in time" if scope.expired() else type(error).__name__
+        return None
+
+    async def _set_readiness(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
+        for name in self._names:
+            await self.servicer.set(name, status)

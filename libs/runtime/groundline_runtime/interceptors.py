@@ -1,0 +1,235 @@
+"""Server interceptors, in order: tracing, context and log, errors.
+
+They wrap a handler of any of the four kinds as one coroutine `(request, context) -> response or None`;
+streamed responses are written inside it. So unary and streaming share the code, everything happens in the
+RPC's own task (context variables stay right), and a handler's generator is closed there when the peer leaves.
+"""
+
+import asyncio
+import inspect
+import time
+import uuid
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Any
+
+import grpc
+import structlog
+from opentelemetry import metrics, trace
+from opentelemetry.instrumentation.grpc._aio_server import OpenTelemetryAioServerInterceptor
+
+from groundline_runtime import context as request_context
+from groundline_runtime.errors import (
+    Code,
+    DeadlineExceededError,
+    GroundlineError,
+    InternalError,
+    UnimplementedError,
+)
+from groundline_runtime.status import abort
+
+__all__ = ["INTERNAL_MESSAGE", "server_interceptors"]
+
+INTERNAL_MESSAGE = "internal error; its error_id is in the service's log"
+
+# The published types deny that code() and time_remaining() may be None.
+type Context = Any
+type Behavior = Callable[[Any, Context], Awaitable[Any]]
+type Handler = grpc.RpcMethodHandler[Any, Any]
+
+_INFRASTRUCTURE = ("/grpc.health.", "/grpc.reflection.")
+
+_log = structlog.get_logger(__name__)
+
+
+def server_interceptors(default_timeout_seconds: float) -> list[grpc.aio.ServerInterceptor]:
+    """The interceptors of every Groundline server; health and reflection calls pass them untouched."""
+    return [_Tracing(), _Context(default_timeout_seconds), _Errors()]
+
+
+def is_infrastructure(method: str) -> bool:
+    return method.startswith(_INFRASTRUCTURE)
+
+
+class _Tracing(OpenTelemetryAioServerInterceptor):
+    """OpenTelemetry's interceptor, told that streaming handlers are coroutines too (see the module's text).
+
+    Its own streaming wrapper is a generator, which is finalised outside the RPC's task when the peer cancels
+    while a message is being written.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(  # type: ignore[no-untyped-call]
+            trace.get_tracer("groundline_runtime"),
+            filter_=lambda details: not is_infrastructure(details.method),
+        )
+
+    def _intercept_aio_server_stream(self, behavior: Behavior, handler_call_details: Any) -> Behavior:
+        traced: Behavior = self._intercept_aio_server_unary(behavior, handler_call_details)  # type: ignore[no-untyped-call]
+        return traced
+
+
+class _Interceptor(grpc.aio.ServerInterceptor):
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Handler | None:
+        handler = await continuation(handler_call_details)
+        if handler is None or is_infrastructure(handler_call_details.method):
+            return handler
+        inner, method = _as_coroutine(handler), handler_call_details.method
+
+        async def behavior(request: Any, context: Context) -> Any:
+            return await self.around(method, inner, request, context)
+
+        return _with_behavior(handler, behavior)
+
+    @abstractmethod
+    async def around(self, method: str, inner: Behavior, request: Any, context: Context) -> Any: ...
+
+
+class _Context(_Interceptor):
+    """Sets caller and deadline, and gives every RPC one log line and one measurement."""
+
+    def __init__(self, default_timeout_seconds: float) -> None:
+        self._default_timeout_seconds = default_timeout_seconds
+        self._duration = metrics.get_meter("groundline_runtime").create_histogram(
+            "rpc.server.duration", unit="ms", description="Duration of inbound RPCs"
+        )
+
+    async def around(self, method: str, inner: Behavior, request: Any, context: Context) -> Any:
+        started = time.monotonic()
+        remaining = context.time_remaining()
+        caller = request_context.Caller()
+        outcome: str | None = None
+        try:
+            caller = request_context.parse_principals(_principals(context))
+            with (
+                request_context.acting_as(caller),
+                request_context.deadline_at(
+                    started + (self._default_timeout_seconds if remaining is None else remaining)
+                ),
+            ):
+                if remaining is not None:  # gRPC itself cancels the handler at the caller's deadline
+                    return await inner(request, context)
+                async with asyncio.timeout(self._default_timeout_seconds):
+                    return await inner(request, context)
+        except grpc.aio.AbortError:
+            # gRPC raises it again by itself; here it would only put a second exception into the span.
+            return None
+        except GroundlineError as error:
+            return await _abort_quietly(context, error)
+        except TimeoutError:
+            message = f"not finished within {self._default_timeout_seconds:g} s"
+            return await _abort_quietly(context, DeadlineExceededError("DEADLINE_EXCEEDED", message))
+        except asyncio.CancelledError:
+            late = remaining is not None and time.monotonic() - started >= remaining
+            code = Code.DEADLINE_EXCEEDED if late else Code.CANCELLED
+            outcome = code.name
+            trace.get_current_span().set_attribute("rpc.grpc.status_code", code.value)
+            raise
+        finally:
+            status = context.code()
+            self._report(method, outcome or (status.name if status else "OK"), started, caller)
+
+    def _report(self, method: str, code: str, started: float, caller: request_context.Caller) -> None:
+        duration_ms = (time.monotonic() - started) * 1000
+        service, _, name = method.lstrip("/").partition("/")
+        self._duration.record(
+            duration_ms,
+            {
+                "rpc.system": "grpc",
+                "rpc.service": service,
+                "rpc.method": name,
+                "rpc.grpc.status_code": grpc.StatusCode[code].value[0],
+            },
+        )
+        _log.info(
+            "rpc_finished",
+            method=method,
+            code=code,
+            duration_ms=round(duration_ms, 2),
+            principals=len(caller.principals),
+        )
+
+
+class _Errors(_Interceptor):
+    """Turns exceptions into statuses; what was not expected shows the client nothing but an error_id."""
+
+    async def around(self, method: str, inner: Behavior, request: Any, context: Context) -> Any:
+        try:
+            return await inner(request, context)
+        except grpc.aio.AbortError:
+            raise
+        except GroundlineError as error:
+            await abort(context, error)
+        except Exception as error:
+            if isinstance(error, NotImplementedError) and context.code() is grpc.StatusCode.UNIMPLEMENTED:
+                # A method that the generated base class answers.
+                await abort(context, UnimplementedError("NOT_IMPLEMENTED", f"{method} is not implemented"))
+            error_id = str(uuid.uuid4())
+            span = trace.get_current_span()
+            span.set_attribute("error.type", type(error).__qualname__)
+            span.set_attribute("groundline.error_id", error_id)
+            _log.exception("rpc_failed", method=method, error_id=error_id)
+            await abort(context, InternalError("INTERNAL", INTERNAL_MESSAGE, metadata={"error_id": error_id}))
+
+
+async def _abort_quietly(context: Context, error: GroundlineError) -> None:
+    try:
+        await abort(context, error)
+    except grpc.aio.AbortError:
+        return
+
+
+def _principals(context: Context) -> str:
+    return ",".join(
+        str(value)
+        for key, value in context.invocation_metadata() or ()
+        if key == request_context.PRINCIPALS_KEY
+    )
+
+
+def _behavior_of(handler: Handler) -> Callable[..., Any]:
+    behavior = handler.stream_stream or handler.stream_unary or handler.unary_stream or handler.unary_unary
+    assert behavior is not None, "a handler has one behavior"
+    return behavior
+
+
+def _as_coroutine(handler: Handler) -> Behavior:
+    behavior = _behavior_of(handler)
+
+    async def call(request: Any, context: Context) -> Any:
+        outcome = behavior(request, context)
+        if inspect.isasyncgen(outcome):
+            async with aclosing(outcome) as responses:
+                async for response in responses:
+                    await _write(context, response)
+            return None
+        return await outcome if inspect.isawaitable(outcome) else outcome
+
+    return call
+
+
+async def _write(context: Context, response: Any) -> None:
+    try:
+        await context.write(response)
+    except grpc.aio.InternalError as error:
+        # The transport refuses a message only when the peer is gone; its cancellation is on the way.
+        raise asyncio.CancelledError("the peer went away") from error
+
+
+def _with_behavior(handler: Handler, behavior: Behavior) -> Handler:
+    factory: Callable[..., Handler] = {
+        (False, False): grpc.unary_unary_rpc_method_handler,
+        (False, True): grpc.unary_stream_rpc_method_handler,
+        (True, False): grpc.stream_unary_rpc_method_handler,
+        (True, True): grpc.stream_stream_rpc_method_handler,
+    }[handler.request_streaming, handler.response_streaming]
+    return factory(
+        behavior,
+        request_deserializer=handler.request_deserializer,
+        response_serializer=handler.response_serializer,
+    )

@@ -1,0 +1,93 @@
+"""Structured logs: one event per line, the same for structlog and for libraries that use stdlib logging."""
+
+import logging
+import re
+import sys
+from typing import Literal
+
+import structlog
+from opentelemetry import trace
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+__all__ = ["configure_logs"]
+
+# Credentials that a driver may repeat in its error text: the user part of a URL, and name=value pairs.
+_URL_CREDENTIALS = re.compile(r"(?<=://)[^/\s@'\"]*:[^/\s@'\"]*(?=@)")
+_NAMED_SECRETS = re.compile(
+    r"(?i)(password|passwd|pwd|secret|token|api[-_]?key|authorization)(['\"]?\s*[=:]\s*['\"]?)[^\s'\",;&]+"
+)
+
+
+def configure_logs(
+    service: str, *, level: str = "info", log_format: Literal["auto", "json", "console"]
+) -> None:
+    """Send all logs of the process to stdout, with service, trace_id and span_id on every line."""
+    as_json = log_format == "json" or (log_format == "auto" and not sys.stdout.isatty())
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _AddService(service),
+        _add_trace,
+        structlog.processors.format_exc_info,
+        _redact,
+    ]
+    renderer: Processor = (
+        structlog.processors.JSONRenderer(default=str, ensure_ascii=False)
+        if as_json
+        else structlog.dev.ConsoleRenderer(colors=sys.stdout.isatty())
+    )
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    # At debug and info these libraries report every request or event-loop detail, some with addresses.
+    for noisy in ("asyncio", "httpx", "httpcore", "google_genai", "grpc._cython.cygrpc"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+class _AddService:
+    def __init__(self, service: str) -> None:
+        self._service = service
+
+    def __call__(self, logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        event["service"] = self._service
+        return event
+
+
+def _add_trace(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    span = trace.get_current_span().get_span_context()
+    if span.is_valid:
+        event["trace_id"] = trace.format_trace_id(span.trace_id)
+        event["span_id"] = trace.format_span_id(span.span_id)
+    return event
+
+
+def _redact(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+    for key in ("event", "exception", "error"):
+        text = event.get(key)
+        if isinstance(text, str):
+            event[key] = redacted(text)
+    return event
+
+
+def redacted(text: str) -> str:
+    """The text without credentials that look like `scheme://user:password@` or `password=…`."""
+    return _NAMED_SECRETS.sub(r"\1\2***", _URL_CREDENTIALS.sub("***", text))

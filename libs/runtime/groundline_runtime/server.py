@@ -1,0 +1,203 @@
+"""The life of a service process: settings, logs, telemetry, wiring, serving, draining, exit code."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+
+import grpc
+import structlog
+import uvloop
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from groundline_runtime.channels import MAX_METADATA_BYTES
+from groundline_runtime.errors import FailedPreconditionError, GroundlineError
+from groundline_runtime.health import HealthMonitor, ReadinessCheck
+from groundline_runtime.interceptors import server_interceptors
+from groundline_runtime.logs import configure_logs
+from groundline_runtime.settings import ServiceSettings, settings_from_command_line
+from groundline_runtime.telemetry import telemetry
+
+__all__ = ["Application", "run", "run_command", "serving"]
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Application:
+    """What a service offers once it is wired."""
+
+    services: Mapping[str, Callable[[grpc.aio.Server], None]]
+    """Full service name → function that registers its servicer."""
+
+    readiness: Mapping[str, ReadinessCheck] = field(default_factory=dict)
+    """Dependency name → check that raises when the dependency cannot be used."""
+
+
+def run[S: ServiceSettings](
+    settings_type: type[S],
+    wire: Callable[[S], AbstractAsyncContextManager[Application]],
+    argv: Sequence[str] | None = None,
+) -> None:
+    """Serve what `wire` builds until SIGTERM or SIGINT, then drain, close what it opened, flush, and exit 0.
+
+    Exits with 2 for a wrong setting and with 1 when wiring fails; a GroundlineError then is one log line.
+    """
+
+    async def serve(settings: S) -> None:
+        await _serve_until_signal(settings, wire)
+
+    run_command(settings_type, serve, argv)
+
+
+def run_command[S: ServiceSettings](
+    settings_type: type[S],
+    command: Callable[[S], Awaitable[None]],
+    argv: Sequence[str] | None = None,
+) -> None:
+    """Run a command such as a migration with the settings, logs, telemetry and exit codes of a service."""
+    settings = settings_from_command_line(settings_type, argv)
+    service = settings_type.service_name()
+    configure_logs(service, level=settings.log_level, log_format=settings.log_format)
+    with telemetry(service, settings.otlp_endpoint):
+        exit_code = uvloop.run(_exit_code(command, settings))
+    sys.exit(exit_code)
+
+
+async def _exit_code[S](command: Callable[[S], Awaitable[None]], settings: S) -> int:
+    try:
+        await command(settings)
+    except GroundlineError as error:
+        _log.error("stopped", code=error.code.name, reason=error.reason, error=error.message)
+        return 1
+    except Exception:
+        _log.exception("stopped")
+        return 1
+    return 0
+
+
+async def _serve_until_signal[S: ServiceSettings](
+    settings: S, wire: Callable[[S], AbstractAsyncContextManager[Application]]
+) -> None:
+    signals = _Signals()
+    work = asyncio.ensure_future(_serve(settings, wire, signals))
+    first = asyncio.ensure_future(signals.first.wait())
+    await asyncio.wait((work, first), return_when=asyncio.FIRST_COMPLETED)
+    first.cancel()
+    if not work.done() and not signals.serving:
+        work.cancel()  # a signal while wiring: there is nothing to drain
+    try:
+        await work
+    except asyncio.CancelledError:
+        _log.info("service_stopped")
+
+
+async def _serve[S: ServiceSettings](
+    settings: S, wire: Callable[[S], AbstractAsyncContextManager[Application]], signals: "_Signals"
+) -> None:
+    async with wire(settings) as application, serving(application, settings) as running:
+        signals.serving = True
+        _log.info("service_started", host=settings.host, port=running.port)
+        await signals.first.wait()
+        _log.info("service_draining", drain_seconds=settings.drain_seconds)
+        await running.health.drain()
+        await signals.second_within(settings.drain_seconds)
+        stopping = asyncio.ensure_future(running.server.stop(settings.shutdown_grace_seconds))
+        hurry = asyncio.ensure_future(signals.second.wait())
+        await asyncio.wait((stopping, hurry), return_when=asyncio.FIRST_COMPLETED)
+        if not stopping.done():
+            await running.server.stop(0)
+        hurry.cancel()
+        await stopping
+    _log.info("service_stopped")
+
+
+class _Signals:
+    """SIGTERM and SIGINT; the first one drains, the second one stops at once."""
+
+    def __init__(self) -> None:
+        self.first = asyncio.Event()
+        self.second = asyncio.Event()
+        self.serving = False
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._arrived)
+
+    def _arrived(self) -> None:
+        (self.second if self.first.is_set() else self.first).set()
+
+    async def second_within(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self.second.wait()
+        except TimeoutError:
+            pass
+
+
+@dataclass(frozen=True)
+class Running:
+    server: grpc.aio.Server
+    health: HealthMonitor
+    port: int
+
+
+@asynccontextmanager
+async def serving(application: Application, settings: ServiceSettings) -> AsyncIterator[Running]:
+    """A started server with health, reflection and interceptors; stopped without grace on exit.
+
+    Raises FailedPreconditionError when the address cannot be had.
+    """
+    server = grpc.aio.server(
+        interceptors=server_interceptors(settings.default_timeout_seconds),
+        options=_options(settings),
+    )
+    for register in application.services.values():
+        register(server)
+    health = HealthMonitor(
+        application.services,
+        application.readiness,
+        interval_seconds=settings.health_interval_seconds,
+        timeout_seconds=settings.health_timeout_seconds,
+    )
+    health_pb2_grpc.add_HealthServicer_to_server(health.servicer, server)
+    reflection.enable_server_reflection(
+        (
+            *application.services,
+            health_pb2.DESCRIPTOR.services_by_name["Health"].full_name,
+            reflection.SERVICE_NAME,
+        ),
+        server,
+    )
+    address = f"{settings.host}:{settings.port}"
+    try:
+        port = server.add_insecure_port(address)
+    except RuntimeError:
+        raise FailedPreconditionError("ADDRESS_UNUSABLE", f"cannot listen on {address}") from None
+    await health.start()
+    await server.start()
+    watch = asyncio.create_task(health.watch(), name="health")
+    try:
+        yield Running(server, health, port)
+    finally:
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
+        await server.stop(0)
+
+
+def _options(settings: ServiceSettings) -> list[tuple[str, int]]:
+    return [
+        # On by gRPC's default: a second process could take the same port, and half of the requests.
+        ("grpc.so_reuseport", int(settings.reuse_port)),
+        ("grpc.max_send_message_length", settings.max_message_bytes),
+        ("grpc.max_receive_message_length", settings.max_message_bytes),
+        ("grpc.max_metadata_size", MAX_METADATA_BYTES),
+        ("grpc.keepalive_time_ms", 60_000),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+        # Clients connect again now and then, and so find replicas that have come up since.
+        ("grpc.max_connection_age_ms", 300_000),
+    ]

@@ -1,0 +1,140 @@
+"""Errors on the wire: GroundlineError to google.rpc.Status and back."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Never
+
+import grpc
+from google.protobuf import any_pb2
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import DecodeError, Message
+from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
+
+from groundline_runtime.errors import (
+    Code,
+    FieldViolation,
+    GroundlineError,
+    InvalidArgumentError,
+    error_type,
+)
+
+__all__ = ["DOMAIN", "abort", "from_rpc_error", "to_status", "translated_rpc_errors"]
+
+DOMAIN = "groundline.dev"
+STATUS_KEY = "grpc-status-details-bin"
+# Peers refuse trailers above their metadata limit and lose the whole status with them; our limit is 64 KiB,
+# Envoy's 60 KiB, and the message travels a second time as grpc-message.
+MAX_MESSAGE_CHARACTERS = 2_000
+MAX_VIOLATION_BYTES = 16 * 1024
+
+# What a client reads when the peer's own text may name hosts or internals.
+_PLAIN_MESSAGES = {
+    Code.UNAVAILABLE: "a service this request needs is not available",
+    Code.DEADLINE_EXCEEDED: "a service this request needs did not answer in time",
+    Code.CANCELLED: "the call was cancelled",
+    Code.UNIMPLEMENTED: "not implemented",
+    Code.RESOURCE_EXHAUSTED: "a limit was reached",
+}
+
+
+def to_status(error: GroundlineError) -> status_pb2.Status:
+    """The wire form: one ErrorInfo, a BadRequest when fields are wrong, a RetryInfo when waiting helps."""
+    status = status_pb2.Status(code=error.code.value, message=error.message[:MAX_MESSAGE_CHARACTERS])
+    status.details.append(
+        _pack(error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=error.metadata))
+    )
+    if error.violations:
+        status.details.append(_pack(_bad_request(error.violations)))
+    if error.retry_after_seconds is not None:
+        delay = Duration()
+        delay.FromNanoseconds(int(error.retry_after_seconds * 1e9))
+        status.details.append(_pack(error_details_pb2.RetryInfo(retry_delay=delay)))
+    return status
+
+
+async def abort(context: "grpc.aio.ServicerContext[Any, Any]", error: GroundlineError) -> Never:
+    """End the RPC with the error's status.
+
+    The details go out as trailing metadata through plain `abort`, because the tracing interceptor sees the
+    code of `abort` but not that of `abort_with_status`.
+    """
+    status = to_status(error)
+    await context.abort(
+        grpc.StatusCode[error.code.name],
+        status.message,
+        (*(context.trailing_metadata() or ()), (STATUS_KEY, status.SerializeToString())),
+    )
+
+
+def from_rpc_error(error: grpc.aio.AioRpcError) -> GroundlineError:
+    """Rebuild what a Groundline service reported: code, reason, violations, retry delay, metadata.
+
+    A status without our ErrorInfo comes from the transport or a stranger; its text stays out of the result
+    (it names addresses) and its reason is the code's name.
+    """
+    code = Code(error.code().value[0])
+    status = _details(error)
+    info = error_details_pb2.ErrorInfo()
+    if status is None or not _unpack(status, info) or info.domain != DOMAIN:
+        return _build(code, code.name, _PLAIN_MESSAGES.get(code, "a service this request needs failed"))
+    bad_request, retry = error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
+    _unpack(status, bad_request)
+    return _build(
+        code,
+        info.reason,
+        status.message,
+        violations=[FieldViolation(v.field, v.description) for v in bad_request.field_violations],
+        retry_after_seconds=retry.retry_delay.ToNanoseconds() / 1e9 if _unpack(status, retry) else None,
+        metadata=dict(info.metadata),
+    )
+
+
+@contextmanager
+def translated_rpc_errors() -> Iterator[None]:
+    """Turn an AioRpcError raised in the block into its GroundlineError; for adapters that call a service."""
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        raise from_rpc_error(error) from error
+
+
+def _build(code: Code, reason: str, message: str, **details: Any) -> GroundlineError:
+    kind = error_type(code)
+    if issubclass(kind, InvalidArgumentError):
+        return kind(details.pop("violations", ()), reason=reason, message=message, **details)
+    return kind(reason, message, **details)
+
+
+def _bad_request(violations: tuple[FieldViolation, ...]) -> error_details_pb2.BadRequest:
+    bad_request = error_details_pb2.BadRequest()
+    for position, violation in enumerate(violations):
+        bad_request.field_violations.add(
+            field=violation.field[:500], description=violation.description[:1000]
+        )
+        if bad_request.ByteSize() > MAX_VIOLATION_BYTES:
+            del bad_request.field_violations[-1]
+            bad_request.field_violations.add(
+                field="", description=f"and {len(violations) - position} more violations"
+            )
+            break
+    return bad_request
+
+
+def _details(error: grpc.aio.AioRpcError) -> status_pb2.Status | None:
+    for key, value in error.trailing_metadata() or ():
+        if key == STATUS_KEY and isinstance(value, bytes):
+            try:
+                return status_pb2.Status.FromString(value)
+            except DecodeError:
+                return None
+    return None
+
+
+def _pack(message: Message) -> any_pb2.Any:
+    packed = any_pb2.Any()
+    packed.Pack(message)
+    return packed
+
+
+def _unpack(status: status_pb2.Status, into: Message) -> bool:
+    return any(detail.Is(into.DESCRIPTOR) and detail.Unpack(into) for detail in status.details)

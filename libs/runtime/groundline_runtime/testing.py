@@ -1,0 +1,152 @@
+"""Real servers for tests: a service with its real interceptors, and a collector that keeps what it gets."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
+from opentelemetry.proto.trace.v1.trace_pb2 import Status
+
+from groundline_runtime.server import Application, serving
+from groundline_runtime.settings import ServiceSettings
+
+__all__ = ["OtlpCollector", "Span", "serve"]
+
+
+@asynccontextmanager
+async def serve(application: Application, settings: ServiceSettings | None = None) -> AsyncIterator[str]:
+    """Serve on a free loopback port as `run` would; yields the target `127.0.0.1:port`.
+
+    `settings` replaces the defaults (deadline, limits, health interval); its port should stay 0.
+    """
+    async with serving(application, settings or ServiceSettings.model_construct()) as running:
+        yield f"127.0.0.1:{running.port}"
+
+
+@dataclass(frozen=True)
+class Span:
+    """One received span.
+
+    Ids are lower-case hex; `parent_span_id` is empty for a root; `status` is UNSET, OK or ERROR.
+    """
+
+    name: str
+    kind: str
+    service: str
+    trace_id: str
+    span_id: str
+    parent_span_id: str
+    status: str
+    status_message: str
+    attributes: Mapping[str, object]
+    events: tuple[str, ...]
+
+
+class OtlpCollector:
+    """An OTLP/gRPC server that records spans and the names of metrics.
+
+    `async with OtlpCollector() as collector:` then give `collector.endpoint` to the services under test.
+    """
+
+    def __init__(self) -> None:
+        self._spans: list[Span] = []
+        self._metrics: set[str] = set()
+        self._arrived = asyncio.Condition()
+        self._server = grpc.aio.server()
+        trace_service_pb2_grpc.add_TraceServiceServicer_to_server(  # type: ignore[no-untyped-call]
+            _Traces(self._received), self._server
+        )
+        metrics_service_pb2_grpc.add_MetricsServiceServicer_to_server(  # type: ignore[no-untyped-call]
+            _Metrics(self._measured), self._server
+        )
+        self.endpoint = f"http://127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
+
+    async def __aenter__(self) -> "OtlpCollector":
+        await self._server.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._server.stop(0)
+
+    def spans(self) -> tuple[Span, ...]:
+        """Every span received so far, in order of arrival."""
+        return tuple(self._spans)
+
+    def metric_names(self) -> frozenset[str]:
+        return frozenset(self._metrics)
+
+    async def wait_for(
+        self, predicate: Callable[[tuple[Span, ...]], bool], timeout_seconds: float = 15.0
+    ) -> tuple[Span, ...]:
+        """The spans, once `predicate` holds for them; AssertionError with what did arrive otherwise."""
+        try:
+            async with asyncio.timeout(timeout_seconds), self._arrived:
+                await self._arrived.wait_for(lambda: predicate(self.spans()))
+        except TimeoutError:
+            names = ", ".join(f"{span.service}:{span.name}" for span in self._spans)
+            raise AssertionError(f"the expected spans did not arrive; received: {names or 'none'}") from None
+        return self.spans()
+
+    def children(self, parent: Span) -> tuple[Span, ...]:
+        return tuple(span for span in self._spans if span.parent_span_id == parent.span_id)
+
+    async def _received(self, request: trace_service_pb2.ExportTraceServiceRequest) -> None:
+        async with self._arrived:
+            for resource in request.resource_spans:
+                service = str(_attributes(resource.resource.attributes).get("service.name", ""))
+                for scope in resource.scope_spans:
+                    self._spans.extend(_span(service, message) for message in scope.spans)
+            self._arrived.notify_all()
+
+    async def _measured(self, request: metrics_service_pb2.ExportMetricsServiceRequest) -> None:
+        for resource in request.resource_metrics:
+            for scope in resource.scope_metrics:
+                self._metrics.update(metric.name for metric in scope.metrics)
+
+
+class _Traces(trace_service_pb2_grpc.TraceServiceServicer):
+    def __init__(self, received: Callable[[Any], Any]) -> None:
+        self._received = received
+
+    async def Export(self, request: Any, context: Any) -> Any:  # noqa: N802
+        await self._received(request)
+        return trace_service_pb2.ExportTraceServiceResponse()
+
+
+class _Metrics(metrics_service_pb2_grpc.MetricsServiceServicer):
+    def __init__(self, received: Callable[[Any], Any]) -> None:
+        self._received = received
+
+    async def Export(self, request: Any, context: Any) -> Any:  # noqa: N802
+        await self._received(request)
+        return metrics_service_pb2.ExportMetricsServiceResponse()
+
+
+def _span(service: str, message: SpanMessage) -> Span:
+    return Span(
+        name=message.name,
+        kind=SpanMessage.SpanKind.Name(message.kind).removeprefix("SPAN_KIND_"),
+        service=service,
+        trace_id=message.trace_id.hex(),
+        span_id=message.span_id.hex(),
+        parent_span_id=message.parent_span_id.hex(),
+        status=Status.StatusCode.Name(message.status.code).removeprefix("STATUS_CODE_"),
+        status_message=message.status.message,
+        attributes=_attributes(message.attributes),
+        events=tuple(event.name for event in message.events),
+    )
+
+
+def _attributes(pairs: Any) -> dict[str, object]:
+    return {pair.key: _value(pair.value) for pair in pairs if isinstance(pair, KeyValue)}
+
+
+def _value(value: AnyValue) -> object:
+    kind = value.WhichOneof("value")
+    return None if kind is None else getattr(value, kind)

@@ -1,0 +1,114 @@
+"""What the channel factory adds to every call."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import grpc
+import pytest
+from groundline_runtime.channels import open_channel
+from groundline_runtime.context import (
+    PRINCIPALS_KEY,
+    Caller,
+    acting_as,
+    current_caller,
+    deadline_at,
+    remaining_seconds,
+)
+from groundline_runtime.errors import InvalidArgumentError, UnavailableError
+from groundline_runtime.status import translated_rpc_errors
+from groundline_runtime.testing import serve
+
+
+async def test_an_unknown_service_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match=r"nowhere\.v1\.Nothing"):
+        async with open_channel("127.0.0.1:1", service="nowhere.v1.Nothing"):
+            pass
+
+
+async def test_a_service_that_is_down_is_an_error_without_its_address(probe: SimpleNamespace) -> None:
+    async with open_channel("127.0.0.1:1", service=probe.SERVICE) as channel:
+        with pytest.raises(UnavailableError) as caught, translated_rpc_errors():
+            await probe.Stub(channel).Look(probe.Ask())
+    assert caught.value.message == "a service this request needs is not available"
+
+
+async def test_a_request_without_time_left_is_not_sent(reach: Any, probe: SimpleNamespace) -> None:
+    async def look(text: str) -> str:
+        raise AssertionError("sent")
+
+    async with reach(look=look) as stub:
+        with deadline_at(0.0), pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stub.Look(probe.Ask())
+    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+async def test_a_call_without_any_deadline_gets_the_default(probe: SimpleNamespace) -> None:
+    seen: list[float | None] = []
+
+    async def look(text: str) -> str:
+        seen.append(remaining_seconds())
+        return text
+
+    async with (
+        serve(probe.application(probe.Servicer(look=look))) as target,
+        open_channel(target, service=probe.SERVICE, default_timeout_seconds=7) as channel,
+    ):
+        await probe.Stub(channel).Look(probe.Ask())
+    assert seen[0] is not None
+    assert seen[0] < 8
+
+
+class Flaky:
+    """Down for the first two attempts, by what its transport says."""
+
+    def __init__(self) -> None:
+        self.attempts = 0
+
+    async def __call__(self, text: str) -> str:
+        self.attempts += 1
+        if self.attempts < 3:
+            raise UnavailableError("BUSY", "not now")
+        return text
+
+
+async def test_an_idempotent_method_is_tried_again(reach: Any, probe: SimpleNamespace) -> None:
+    flaky = Flaky()
+    async with reach(look=flaky) as stub:
+        assert (await stub.Look(probe.Ask(text="x"))).text == "x"
+    assert flaky.attempts == 3
+
+
+async def test_a_method_with_effects_is_not_tried_again(reach: Any, probe: SimpleNamespace) -> None:
+    flaky = Flaky()
+    async with reach(change=flaky) as stub:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await stub.Change(probe.Ask(text="x"))
+    assert flaky.attempts == 1
+
+
+async def test_the_caller_goes_along_and_cannot_be_widened_by_hand(
+    reach: Any, probe: SimpleNamespace
+) -> None:
+    seen: list[tuple[str, ...]] = []
+
+    async def look(text: str) -> str:
+        seen.append(current_caller().principals)
+        return text
+
+    principals = ("user:josé", "group:a,b", "user:alice@example.com")
+    async with reach(look=look) as stub:
+        with acting_as(Caller(principals)):
+            await stub.Look(probe.Ask(), metadata=((PRINCIPALS_KEY, "group:admin"),))
+        await stub.Look(probe.Ask())
+    assert seen == [principals, ()]
+
+
+async def test_a_backends_error_is_rebuilt_whole(reach: Any, probe: SimpleNamespace) -> None:
+    async def look(text: str) -> str:
+        raise InvalidArgumentError([], reason="BAD_FILTER", message="no such key", metadata={"key": "k"})
+
+    async with reach(look=look) as stub:
+        with pytest.raises(InvalidArgumentError) as caught, translated_rpc_errors():
+            await stub.Look(probe.Ask())
+    assert (caught.value.reason, caught.value.message) == ("BAD_FILTER", "no such key")
+    assert caught.value.metadata == {"key": "k"}

@@ -1,0 +1,113 @@
+"""grpc.health.v1 follows the dependencies, both ways."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+
+import grpc
+import pytest
+import structlog
+from google.protobuf.message import Message
+from groundline_runtime.errors import FailedPreconditionError
+from groundline_runtime.settings import ServiceSettings
+from groundline_runtime.testing import serve
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+OFTEN = ServiceSettings.model_construct(health_interval_seconds=0.01, health_timeout_seconds=0.05)
+
+
+class Dependency:
+    def __init__(self, up: bool = True) -> None:
+        self.up = up
+        self.asked = asyncio.Event()
+        self.hangs = False
+
+    async def check(self) -> None:
+        self.asked.set()
+        if self.hangs:
+            await asyncio.Event().wait()
+        if not self.up:
+            raise ConnectionError("postgresql://user:hunter2@db")
+
+
+async def statuses(target: str, service: str) -> AsyncIterator[int]:
+    async with grpc.aio.insecure_channel(target) as channel:
+        call = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service=service))
+        try:
+            async for reply in call:
+                yield reply.status
+        finally:
+            call.cancel()
+
+
+async def until(target: str, service: str, status: int) -> None:
+    async with asyncio.timeout(10):
+        async for seen in statuses(target, service):
+            if seen == status:
+                return
+
+
+async def test_before_the_first_check_ends_a_service_is_not_ready_but_alive(probe: SimpleNamespace) -> None:
+    dependency = Dependency()
+    dependency.hangs = True
+    settings = ServiceSettings.model_construct(health_timeout_seconds=600.0)
+    async with serve(probe.application(probe.Servicer(), database=dependency.check), settings) as target:
+        await dependency.asked.wait()
+        for service, expected in (("", NOT_SERVING), (probe.SERVICE, NOT_SERVING), ("liveness", SERVING)):
+            assert await anext(statuses(target, service)) == expected
+
+
+@pytest.mark.parametrize("fault", ["fails", "hangs"])
+async def test_readiness_follows_a_dependency_both_ways(probe: SimpleNamespace, fault: str) -> None:
+    dependency = Dependency()
+    with structlog.testing.capture_logs() as logs:
+        async with serve(probe.application(probe.Servicer(), database=dependency.check), OFTEN) as target:
+            await until(target, probe.SERVICE, SERVING)
+            dependency.up, dependency.hangs = fault != "fails", fault == "hangs"
+            await until(target, probe.SERVICE, NOT_SERVING)
+            await until(target, "", NOT_SERVING)
+            await until(target, "liveness", SERVING)
+            dependency.up, dependency.hangs = True, False
+            await until(target, probe.SERVICE, SERVING)
+    events = [entry["event"] for entry in logs if entry["event"].startswith("service_")]
+    assert events == ["service_ready", "service_not_ready", "service_ready"]
+    [problem] = [entry for entry in logs if entry["event"] == "service_not_ready"]
+    assert problem["failing"] == {"database": "ConnectionError" if fault == "fails" else "no answer in time"}
+
+
+async def test_an_unknown_service_is_not_found(probe: SimpleNamespace) -> None:
+    async with (
+        serve(probe.application(probe.Servicer())) as target,
+        grpc.aio.insecure_channel(target) as channel,
+    ):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service="x"))
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+async def test_reflection_lists_the_services_and_is_not_logged_as_an_rpc(probe: SimpleNamespace) -> None:
+    def requests() -> list[Message]:
+        return [reflection_pb2.ServerReflectionRequest(list_services="")]
+
+    with structlog.testing.capture_logs() as logs:
+        async with (
+            serve(probe.application(probe.Servicer())) as target,
+            grpc.aio.insecure_channel(target) as channel,
+        ):
+            stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+            [reply] = [reply async for reply in stub.ServerReflectionInfo(iter(requests()))]
+            await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service="liveness"))
+    names = {service.name for service in reply.list_services_response.service}
+    assert {probe.SERVICE, "grpc.health.v1.Health"} <= names
+    assert not [entry for entry in logs if entry["event"] == "rpc_finished"]
+
+
+async def test_a_taken_port_is_a_clear_error(probe: SimpleNamespace) -> None:
+    async with serve(probe.application(probe.Servicer())) as target:
+        taken = ServiceSettings.model_construct(port=int(target.rpartition(":")[2]))
+        with pytest.raises(FailedPreconditionError, match="cannot listen on"):
+            async with serve(probe.application(probe.Servicer()), taken):
+                pass
