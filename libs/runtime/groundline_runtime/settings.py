@@ -1,7 +1,8 @@
 """Settings of a service process: environment first, then a dotenv file, read once at start.
 
 A field `database_url` of a class with `env_prefix="GROUNDLINE_RETRIEVER_"` is read from
-`GROUNDLINE_RETRIEVER_DATABASE_URL`, then from `GROUNDLINE_DATABASE_URL`.
+`GROUNDLINE_RETRIEVER_DATABASE_URL`, then from `GROUNDLINE_DATABASE_URL`. A setting within a group has two
+underscores before its name: `GROUNDLINE_EMBEDDING__MODEL_DIR`.
 """
 
 import argparse
@@ -38,6 +39,7 @@ class ServiceSettings(BaseSettings):
 
     model_config = SettingsConfigDict(
         env_prefix=SHARED_PREFIX,
+        env_nested_delimiter="__",
         frozen=True,
         extra="ignore",
         env_ignore_empty=True,

@@ -4,7 +4,7 @@ from typing import Literal
 
 import pytest
 from groundline_runtime.settings import ServiceSettings, SettingsError, load_settings
-from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic import BaseModel, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import SettingsConfigDict
 
 
@@ -85,6 +85,25 @@ def test_the_environment_wins_over_the_file(monkeypatch: pytest.MonkeyPatch, tmp
     assert (settings.api_key.get_secret_value(), settings.mode) == ("key-file", "fast")
     monkeypatch.setenv("GROUNDLINE_API_KEY", "key-environment")
     assert load_settings(ProbeSettings, file).api_key.get_secret_value() == "key-environment"
+
+
+class Model(BaseModel):
+    name: str = "small"
+    threads: int | None = None
+
+
+class GroupedSettings(ServiceSettings):
+    model_config = SettingsConfigDict(env_prefix="GROUNDLINE_PROBE_")
+
+    model: Model = Model()
+
+
+def test_a_group_is_read_field_by_field_from_own_and_shared_variables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GROUNDLINE_MODEL__THREADS", "2")
+    monkeypatch.setenv("GROUNDLINE_PROBE_MODEL__NAME", "large")
+    assert load_settings(GroupedSettings).model == Model(name="large", threads=2)
 
 
 def test_an_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
