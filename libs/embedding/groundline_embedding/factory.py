@@ -1,0 +1,41 @@
+"""From settings to a running embedder. Providers are imported when chosen, so the others cost nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from groundline_embedding.ports import Embedder
+from groundline_embedding.settings import EmbeddingSettings
+
+__all__ = ["create_embedder", "prepare_model"]
+
+
+@asynccontextmanager
+async def create_embedder(settings: EmbeddingSettings) -> AsyncIterator[Embedder]:
+    """Load the model the settings name, preparing its files if need be, and close it on exit.
+
+    Raises ModelError.
+    """
+    match settings.provider:
+        case "local":
+            from groundline_embedding.local.embedder import LocalEmbedder
+
+            embedder = await asyncio.to_thread(LocalEmbedder.load, settings)
+    try:
+        yield embedder
+    finally:
+        await embedder.close()
+
+
+def prepare_model(settings: EmbeddingSettings) -> Path:
+    """Build or download the files of the model ahead of time and return the directory that holds them.
+
+    Does nothing when they are there. An image built with this needs no write access to `cache_dir` later.
+    Raises ModelError.
+    """
+    match settings.provider:
+        case "local":
+            from groundline_embedding.local.models import prepare
+
+            return prepare(settings)

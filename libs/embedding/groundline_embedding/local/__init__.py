@@ -1,0 +1,1 @@
+"""The `local` provider: ONNX models in this process, through fastembed."""

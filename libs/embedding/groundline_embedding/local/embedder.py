@@ -1,0 +1,113 @@
+"""The `local` embedder: a fastembed model on threads of its own."""
+
+import asyncio
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, Self, cast
+
+import numpy as np
+from fastembed import TextEmbedding
+from numpy.typing import NDArray
+
+from groundline_embedding.errors import ModelError
+from groundline_embedding.local import models
+from groundline_embedding.ports import Vectors
+from groundline_embedding.settings import EmbeddingSettings
+
+__all__ = ["LocalEmbedder"]
+
+COUNTED_AT_ONCE: Final = 256
+"""Texts tokenised in one go to learn their lengths; padded, their tokens take some 25 kB each."""
+
+
+class LocalEmbedder:
+    """An Embedder over a fastembed model.
+
+    The model's native code releases the GIL, so it runs on threads beside the event loop. Queries have
+    threads of their own and share the processor with a batch of documents instead of waiting for it.
+    Documents go batch by batch through one thread: callers take turns at each batch, and a cancelled
+    call stops after the batch under way.
+    """
+
+    def __init__(self, name: str, embedding: TextEmbedding, *, threads: int, batch_size: int) -> None:
+        self.model = name
+        # Every fastembed text model has a tokenizer, though their common base does not declare it.
+        self._tokenizer = cast(Any, embedding.model).tokenizer
+        self._embedding = embedding
+        self._batch_size = batch_size
+        # Fails now and not at the first query if the files are not what they are said to be.
+        self.dimensions = len(self._embed_one("dimensions"))
+        self._queries = ThreadPoolExecutor(threads, thread_name_prefix="embed-query")
+        self._documents = ThreadPoolExecutor(1, thread_name_prefix="embed-documents")
+
+    @classmethod
+    def load(cls, settings: EmbeddingSettings) -> Self:
+        """Prepare the model's files if need be and load them. Blocks; raises ModelError."""
+        threads = settings.threads or _usable_cores()
+        embedding = models.load(settings, threads)
+        try:
+            embedder = cls(settings.model, embedding, threads=threads, batch_size=settings.batch_size)
+        except Exception as error:
+            raise ModelError(
+                f"embedding model {settings.model!r} does not run: {' '.join(str(error).split())}"
+            ) from error
+        if embedder.dimensions != embedding.embedding_size:
+            raise ModelError(
+                f"embedding model {settings.model!r} should have {embedding.embedding_size} dimensions, "
+                f"but its files give {embedder.dimensions}"
+            )
+        return embedder
+
+    @property
+    def max_tokens(self) -> int | None:
+        truncation = self._tokenizer.truncation
+        return None if truncation is None else int(truncation["max_length"])
+
+    async def embed_query(self, text: str) -> Vectors:
+        return await _run(self._queries, self._embed_one, text)
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        vectors = np.empty((len(texts), self.dimensions), np.float32)
+        lengths: list[int] = []
+        for some in itertools.batched(texts, COUNTED_AT_ONCE):
+            lengths += await _run(self._documents, self._count_tokens, some)
+        # Texts of like length share a batch, so that little of it is padding; the longest go first, so
+        # that onnxruntime takes the memory it needs once.
+        longest_first = sorted(range(len(texts)), key=lengths.__getitem__, reverse=True)
+        for batch in itertools.batched(longest_first, self._batch_size):
+            vectors[list(batch)] = await _run(self._documents, self._embed_batch, [texts[i] for i in batch])
+        return vectors
+
+    async def close(self) -> None:
+        for executor in (self._queries, self._documents):
+            await asyncio.to_thread(executor.shutdown)
+
+    def _count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return [sum(encoding.attention_mask) for encoding in self._tokenizer.encode_batch_fast(texts)]
+
+    def _embed_one(self, text: str) -> Vectors:
+        [vector] = self._embedding.query_embed(text)
+        return _unit(vector)
+
+    def _embed_batch(self, texts: list[str]) -> Vectors:
+        return _unit(np.stack(list(self._embedding.passage_embed(texts, batch_size=len(texts)))))
+
+
+def _unit(vectors: NDArray[Any]) -> Vectors:
+    """Scaled to length 1 along the last axis; not all models of fastembed do so themselves."""
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    scaled: Vectors = (vectors / np.maximum(norms, np.finfo(np.float32).tiny)).astype(np.float32, copy=False)
+    return scaled
+
+
+async def _run[*Arguments, Result](
+    executor: ThreadPoolExecutor, function: Callable[[*Arguments], Result], *arguments: *Arguments
+) -> Result:
+    return await asyncio.get_running_loop().run_in_executor(executor, function, *arguments)
+
+
+def _usable_cores() -> int:
+    # Fewer than the machine has when a cpuset or taskset limits the process.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

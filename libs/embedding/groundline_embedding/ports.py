@@ -1,0 +1,39 @@
+"""What the suite asks of an embedding model."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Embedder", "Vectors"]
+
+type Vectors = NDArray[np.float32]
+
+
+class Embedder(Protocol):
+    """Turns text into unit vectors whose dot product is their cosine similarity.
+
+    Queries do not queue behind documents. After `close` both methods raise RuntimeError.
+    """
+
+    @property
+    def model(self) -> str:
+        """Stable name of the model; stored with a collection, whose vectors only this model can search."""
+
+    @property
+    def dimensions(self) -> int:
+        """Length of every vector."""
+
+    @property
+    def max_tokens(self) -> int | None:
+        """Tokens read of a text, special tokens included; what follows is ignored. None: no limit."""
+
+    async def embed_query(self, text: str) -> Vectors:
+        """Embed a search query: float32 of shape (dimensions,), unit length."""
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Embed passages: float32 of shape (len(texts), dimensions), unit length, in the order given."""
+
+    async def close(self) -> None:
+        """Wait for the work under way and release the model. May be called again."""

