@@ -1,0 +1,63 @@
+"""Waiting for the services and the gateway to answer."""
+
+import asyncio
+
+import grpc
+import httpx
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from groundline_cli.stack.errors import NotReadyError
+
+__all__ = ["wait_until_healthy", "wait_until_serving"]
+
+_POLL_SECONDS = 0.05
+_ATTEMPT_SECONDS = 2.0
+
+
+async def wait_until_serving(target: str, service: str, *, timeout_seconds: float) -> None:
+    """Wait until the gRPC server at `target` reports `service` as SERVING. Raises NotReadyError."""
+    last = "no answer"
+    request = health_pb2.HealthCheckRequest(service=service)
+    # gRPC would wait a second and more between two attempts to connect.
+    options = [
+        ("grpc.enable_http_proxy", 0),
+        ("grpc.initial_reconnect_backoff_ms", 50),
+        ("grpc.max_reconnect_backoff_ms", 200),
+    ]
+    async with grpc.aio.insecure_channel(target, options=options) as channel:
+        check = health_pb2_grpc.HealthStub(channel).Check
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                while True:
+                    try:
+                        response = await check(request, timeout=_ATTEMPT_SECONDS, wait_for_ready=True)
+                    except grpc.aio.AioRpcError as error:
+                        last = error.code().name
+                    else:
+                        if response.status == health_pb2.HealthCheckResponse.SERVING:
+                            return
+                        last = health_pb2.HealthCheckResponse.ServingStatus.Name(response.status)
+                    await asyncio.sleep(_POLL_SECONDS)
+        except TimeoutError as error:
+            message = f"{service} at {target} is not ready after {timeout_seconds:g} s: {last}"
+            raise NotReadyError(message) from error
+
+
+async def wait_until_healthy(url: str, *, timeout_seconds: float) -> None:
+    """Wait until GET `url` gives 200. Raises NotReadyError."""
+    last = "no answer"
+    async with httpx.AsyncClient(timeout=_ATTEMPT_SECONDS, trust_env=False) as client:
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                while True:
+                    try:
+                        response = await client.get(url)
+                    except httpx.TransportError as error:
+                        last = type(error).__name__
+                    else:
+                        if response.status_code == httpx.codes.OK:
+                            return
+                        last = f"HTTP {response.status_code}"
+                    await asyncio.sleep(_POLL_SECONDS)
+        except TimeoutError as error:
+            raise NotReadyError(f"{url} is not ready after {timeout_seconds:g} s: {last}") from error

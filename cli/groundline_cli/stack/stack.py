@@ -1,0 +1,226 @@
+"""The suite from an empty directory to answering, and back to nothing."""
+
+import asyncio
+import json
+import signal
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from groundline_cli.stack.errors import NotReadyError, StackError
+from groundline_cli.stack.files import (
+    DirectoryLock,
+    make_private_directory,
+    read_or_create_secret,
+    write_private,
+)
+from groundline_cli.stack.ports import LOOPBACK, reserved_port
+from groundline_cli.stack.postgres import EmbeddedPostgres
+from groundline_cli.stack.process import Command
+from groundline_cli.stack.readiness import wait_until_healthy, wait_until_serving
+from groundline_cli.stack.suite import MIGRATE, SERVICES, Service, gateway_command, services_environment
+from groundline_cli.stack.supervisor import Supervisor
+
+__all__ = ["Parts", "ReadyInfo", "RunningStack", "StackOptions", "run_until_stopped", "running_stack"]
+
+_MIGRATE_TIMEOUT_SECONDS = 600.0
+_SERVICE_TIMEOUT_SECONDS = 180.0  # the first start builds the embedding model's ONNX file
+_GATEWAY_TIMEOUT_SECONDS = 30.0
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+type Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class StackOptions:
+    """What the person at the terminal chooses."""
+
+    data_dir: Path
+    gateway_port: int
+    """0: a free one."""
+    environ: Mapping[str, str]
+    """Settings of the services (GROUNDLINE_…); a GROUNDLINE_DATABASE_URL replaces the embedded server."""
+    ready_files: tuple[Path, ...] = ()
+    """Files that hold `ReadyInfo` as JSON while the suite is ready."""
+
+
+@dataclass(frozen=True)
+class ReadyInfo:
+    """Where everything is. It holds secrets: the API key, and the password in `database_url`."""
+
+    gateway: str
+    api_key: str
+    services: Mapping[str, str]
+    """host:port by name."""
+    pids: Mapping[str, int]
+    """Of every child by name."""
+    database_url: str
+
+    def as_json(self) -> str:
+        """For the ready file."""
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The programs that the suite is made of."""
+
+    migrate: tuple[str, ...] = MIGRATE
+    services: Sequence[Service] = SERVICES
+    gateway: Callable[[Mapping[str, str], Path, int, str, Mapping[str, str]], Command] = gateway_command
+
+
+@dataclass(frozen=True)
+class RunningStack:
+    """A suite that answers."""
+
+    info: ReadyInfo
+    supervisor: Supervisor
+
+
+@asynccontextmanager
+async def running_stack(
+    options: StackOptions, report: Report, parts: Parts | None = None
+) -> AsyncIterator[RunningStack]:
+    """Start everything, wait until it answers, and on leaving stop everything; call it on the main thread.
+
+    `report` gets one line per step. Raises StackError; no process is left then.
+    """
+    parts = parts or Parts()
+    async with AsyncExitStack() as resources:
+        data_dir = make_private_directory(options.data_dir)
+        resources.enter_context(DirectoryLock(data_dir))
+        api_key = options.environ.get("GROUNDLINE_API_KEY") or read_or_create_secret(data_dir / "api_key")
+        port = resources.enter_context(reserved_port(options.gateway_port))
+        addresses = {
+            service.name: f"{LOOPBACK}:{resources.enter_context(reserved_port())}"
+            for service in parts.services
+        }
+        logs = data_dir / "logs"
+        database_url = options.environ.get("GROUNDLINE_DATABASE_URL")
+        postgres = None
+        if not database_url:
+            postgres = EmbeddedPostgres(data_dir / "postgres", log_path=logs / "postgres.log")
+            with _step(report, "PostgreSQL ready"):
+                await resources.enter_async_context(postgres)
+            if postgres.rebuilt_indexes:
+                count = len(postgres.rebuilt_indexes)
+                report(f"PostgreSQL had not been stopped cleanly: {count} BM25 indexes rebuilt")
+            database_url = postgres.dsn
+        supervisor = await resources.enter_async_context(Supervisor(logs))
+        if postgres is not None:
+            supervisor.adopt(postgres.process)
+        environment = services_environment(options.environ, database_url)
+
+        with _step(report, "schema migrated"):
+            migrate = Command(name="migrate", argv=parts.migrate, env=environment)
+            await supervisor.run(migrate, timeout_seconds=_MIGRATE_TIMEOUT_SECONDS)
+        for service in parts.services:
+            await supervisor.start(service.command(environment, addresses))
+        await supervisor.until(_all_serving(parts.services, addresses, report))
+        with _step(report, "gateway answers"):
+            config_path = data_dir / "envoy.json"
+            await supervisor.start(parts.gateway(options.environ, config_path, port, api_key, addresses))
+            gateway = f"http://{LOOPBACK}:{port}"
+            healthy = wait_until_healthy(f"{gateway}/healthz", timeout_seconds=_GATEWAY_TIMEOUT_SECONDS)
+            await supervisor.until(healthy)
+        yield RunningStack(
+            info=ReadyInfo(
+                gateway=gateway,
+                api_key=api_key,
+                services=addresses,
+                pids=supervisor.pids,
+                database_url=database_url,
+            ),
+            supervisor=supervisor,
+        )
+
+
+async def run_until_stopped(
+    options: StackOptions,
+    report: Report,
+    announce: Callable[[ReadyInfo], None],
+    *,
+    after_ready: Callable[[ReadyInfo], Awaitable[None]] | None = None,
+    parts: Parts | None = None,
+) -> None:
+    """Run the suite until SIGINT or SIGTERM; call it on the main thread.
+
+    `after_ready` runs when everything answers, before the ready files are written and `announce` is called.
+    Raises StackError when the suite cannot start or a child ends. Further signals while it stops change
+    nothing: stopping is bounded, and a stop cut short would leave processes behind.
+    """
+    with _cancelled_by_signals(report):
+        async with running_stack(options, report, parts) as stack:
+            if after_ready is not None:
+                await stack.supervisor.until(after_ready(stack.info))
+            with _ready_files(options.ready_files, stack.info):
+                announce(stack.info)
+                await stack.supervisor.until(asyncio.Event().wait())
+
+
+async def _all_serving(services: Sequence[Service], addresses: Mapping[str, str], report: Report) -> None:
+    async def one(service: Service) -> None:
+        with _step(report, f"{service.name} serves on {addresses[service.name]}"):
+            await wait_until_serving(
+                addresses[service.name], service.grpc_name, timeout_seconds=_SERVICE_TIMEOUT_SECONDS
+            )
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for service in services:
+                group.create_task(one(service))
+    except* NotReadyError as errors:
+        # One service that waits for another's readiness would only repeat it.
+        raise errors.exceptions[0] from None
+
+
+@contextmanager
+def _cancelled_by_signals(report: Report) -> Iterator[None]:
+    """End the body, quietly, at the first SIGINT or SIGTERM."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    requested = False
+
+    def request() -> None:
+        nonlocal requested
+        if not requested:
+            requested = True
+            report("stopping")
+            task.cancel()
+
+    for number in _STOP_SIGNALS:
+        loop.add_signal_handler(number, request)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not requested:
+            raise
+        task.uncancel()
+    finally:
+        for number in _STOP_SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+@contextmanager
+def _ready_files(paths: Sequence[Path], info: ReadyInfo) -> Iterator[None]:
+    """Let the files exist for as long as the body runs."""
+    try:
+        for path in paths:
+            try:
+                write_private(path, info.as_json())
+            except OSError as error:
+                raise StackError(f"cannot write the ready file {path}: {error.strerror}") from error
+        yield
+    finally:
+        for path in paths:
+            path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _step(report: Report, done: str) -> Iterator[None]:
+    start = time.monotonic()
+    yield
+    report(f"{done} ({time.monotonic() - start:.1f} s)")

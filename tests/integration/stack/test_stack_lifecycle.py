@@ -1,0 +1,238 @@
+"""The life of a whole stack, from outside: a process that is told to stop, loses a child, or is killed."""
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from groundline_cli.stack.ports import reserved_port
+
+RUN_STACK = Path(__file__).parent / "run_stack.py"
+CHILDREN = ["postgres", "ingestor", "coordinator", "envoy"]
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path, copy_of_initialised: Callable[[Path], Path]) -> Path:
+    return copy_of_initialised(tmp_path / "data" / "postgres").parent
+
+
+@dataclass
+class Started:
+    """A stack in a process of its own."""
+
+    process: "subprocess.Popen[str]"
+    ready_file: Path
+
+    def wait_until_ready(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        seen = []
+        for line in self.process.stdout:
+            seen.append(line)
+            if line == "ready\n":
+                ready: dict[str, Any] = json.loads(self.ready_file.read_text())
+                return ready
+        raise AssertionError("".join(seen) + self.stderr())
+
+    def stderr(self) -> str:
+        assert self.process.stderr is not None
+        return self.process.stderr.read()
+
+    def family(self) -> list[int]:
+        """Every process below this one, the backends of PostgreSQL included."""
+        return [child.pid for child in psutil.Process(self.process.pid).children(recursive=True)]
+
+
+type Start = Callable[..., Started]
+
+
+@pytest.fixture
+def start(tmp_path: Path, environment: dict[str, str]) -> Iterator[Start]:
+    """Starts a stack on a data directory; ends what a failed test leaves."""
+    started: list[Started] = []
+
+    def start(
+        data_dir: Path, *, port: int = 0, migrate: str = "", environ: dict[str, str] | None = None
+    ) -> Started:
+        ready_file = tmp_path / f"ready-{len(started)}.json"
+        arguments = [str(data_dir), str(port), str(ready_file), *([migrate] if migrate else [])]
+        process = subprocess.Popen(
+            [sys.executable, "-u", str(RUN_STACK), *arguments],
+            env=environment | (environ or {}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(Started(process, ready_file))
+        return started[-1]
+
+    yield start
+    for stack in started:
+        stack.process.terminate()
+    for stack in started:
+        try:
+            stack.process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            stack.process.kill()
+            stack.process.communicate()
+
+
+type EndOf = Callable[[list[int]], list[int]]
+
+
+def test_a_taken_gateway_port_is_one_clear_line_before_anything_starts(start: Start, tmp_path: Path) -> None:
+    data_dir = tmp_path / "new"
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        stack = start(data_dir, port=port)
+        assert stack.process.wait(30) == 1
+    assert stack.stderr() == f"error: port {port} on 127.0.0.1 cannot be used: Address already in use\n"
+    assert not (data_dir / "postgres").exists()
+
+
+def test_a_data_directory_in_use_is_one_clear_line(start: Start, data_dir: Path) -> None:
+    first = start(data_dir)
+    first.wait_until_ready()
+    second = start(data_dir)
+    assert second.process.wait(30) == 1
+    assert f"{data_dir} is in use by process {first.process.pid}" in second.stderr()
+    assert first.process.poll() is None
+
+
+def test_a_failed_migration_stops_everything_and_shows_its_log(
+    start: Start, data_dir: Path, end_of: EndOf
+) -> None:
+    stack = start(data_dir, migrate="raise SystemExit('the schema is newer than this version')")
+    assert stack.process.wait(60) == 1
+    error = stack.stderr()
+    assert error.startswith(f"error: migrate exited with code 1; log: {data_dir}/logs/migrate.log\n")
+    assert "the schema is newer than this version" in error
+    assert not (data_dir / "postgres" / "cluster" / "postmaster.pid").exists()
+    assert not stack.ready_file.exists()
+
+
+@pytest.mark.parametrize("name", CHILDREN)
+def test_the_death_of_any_child_stops_everything_and_names_it(
+    name: str, start: Start, data_dir: Path, end_of: EndOf
+) -> None:
+    stack = start(data_dir)
+    ready = stack.wait_until_ready()
+    family = stack.family()
+    os.kill(ready["pids"][name], signal.SIGKILL)
+    assert stack.process.wait(60) == 1
+    assert f"error: {name} was killed by SIGKILL; log: {data_dir}/logs/{name}.log" in stack.stderr()
+    assert end_of(family) == []
+    assert not stack.ready_file.exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stop_signal_leaves_no_process_and_ends_with_0(
+    number: signal.Signals, start: Start, data_dir: Path, end_of: EndOf
+) -> None:
+    stack = start(data_dir)
+    stack.wait_until_ready()
+    family = stack.family()
+    stack.process.send_signal(number)
+    assert stack.process.wait(60) == 0
+    assert stack.stderr() == ""
+    assert end_of(family) == []
+    assert not stack.ready_file.exists()
+
+
+def test_a_stop_signal_while_starting_leaves_no_process_and_ends_with_0(
+    start: Start, data_dir: Path, tmp_path: Path, end_of: EndOf
+) -> None:
+    reached = tmp_path / "reached"
+    os.mkfifo(reached)
+    stack = start(data_dir, migrate=f"open({str(reached)!r}, 'w').close(); import signal; signal.pause()")
+    reached.read_text()
+    family = stack.family()
+    stack.process.send_signal(signal.SIGINT)
+    assert stack.process.wait(60) == 0
+    assert end_of(family) == []
+
+
+def test_impatient_signals_do_not_cut_the_stop_short(start: Start, data_dir: Path, end_of: EndOf) -> None:
+    stack = start(data_dir)
+    stack.wait_until_ready()
+    family = stack.family()
+    for _ in range(5):
+        stack.process.send_signal(signal.SIGINT)
+    assert stack.process.wait(60) == 0
+    assert end_of(family) == []
+
+
+def test_kill_9_of_the_supervisor_leaves_no_process_and_the_data_can_be_used_again(
+    start: Start, data_dir: Path, end_of: EndOf
+) -> None:
+    stack = start(data_dir)
+    ready = stack.wait_until_ready()
+    family = stack.family()
+    assert set(ready["pids"].values()) < set(family)
+    stack.process.kill()
+    stack.process.wait()
+    again = start(data_dir)
+    again.wait_until_ready()
+    assert end_of(family) == []
+
+
+def test_two_stacks_run_side_by_side(start: Start, data_dir: Path, tmp_path: Path) -> None:
+    """The second one's PostgreSQL is set up from nothing, beside the running first."""
+    stacks = [start(data_dir), start(tmp_path / "new")]
+    one, two = (stack.wait_until_ready() for stack in stacks)
+    assert one["gateway"] != two["gateway"]
+    assert one["api_key"] != two["api_key"]
+    assert not set(one["services"].values()) & set(two["services"].values())
+    for stack in (one, two):
+        assert urllib.request.urlopen(f"{stack['gateway']}/healthz").status == 200
+
+
+def test_a_second_start_keeps_the_database_and_the_key(start: Start, data_dir: Path) -> None:
+    make = "import os, asyncio, asyncpg\nasync def main():\n"
+    make += "    sql = await asyncpg.connect(os.environ['GROUNDLINE_DATABASE_URL'])\n"
+    make += "    await sql.execute('CREATE TABLE IF NOT EXISTS kept (n int); INSERT INTO kept VALUES (1)')\n"
+    make += "    print(await sql.fetchval('SELECT count(*) FROM kept'))\n    await sql.close()\n"
+    make += "asyncio.run(main())"
+    keys = []
+    for _ in range(2):
+        stack = start(data_dir, migrate=make)
+        keys.append(stack.wait_until_ready()["api_key"])
+        stack.process.send_signal(signal.SIGINT)
+        assert stack.process.wait(60) == 0
+    assert (data_dir / "logs" / "migrate.log").read_text() == "2\n"
+    assert keys[0] == keys[1]
+
+
+def test_the_ready_file_tells_where_everything_is(start: Start, data_dir: Path) -> None:
+    with reserved_port() as port:
+        pass
+    stack = start(data_dir, port=port)
+    ready = stack.wait_until_ready()
+    assert set(ready) == {"gateway", "api_key", "services", "pids", "database_url"}
+    assert ready["gateway"] == f"http://127.0.0.1:{port}"
+    assert ready["api_key"] == (data_dir / "api_key").read_text().strip()
+    assert list(ready["services"]) == ["ingestor", "coordinator"]
+    assert list(ready["pids"]) == CHILDREN
+    assert all(psutil.pid_exists(pid) for pid in ready["pids"].values())
+    assert stat.S_IMODE(stack.ready_file.stat().st_mode) == 0o600
+
+
+def test_a_database_and_a_key_of_the_users_replace_the_embedded_ones(start: Start, tmp_path: Path) -> None:
+    url, key = "postgresql://elsewhere/db", "chosen-by-the-user"
+    ready = start(
+        tmp_path / "new", environ={"GROUNDLINE_DATABASE_URL": url, "GROUNDLINE_API_KEY": key}
+    ).wait_until_ready()
+    assert "postgres" not in ready["pids"]
+    assert ready["database_url"] == url
+    assert ready["api_key"] == key
+    assert not (tmp_path / "new" / "postgres").exists()
+    assert not (tmp_path / "new" / "api_key").exists()

@@ -1,0 +1,79 @@
+"""What each service and the gateway are started with."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from groundline_cli.stack.errors import StackError
+from groundline_cli.stack.suite import SERVICES, gateway_command, services_environment
+
+ADDRESSES = {service.name: f"127.0.0.1:{5000 + number}" for number, service in enumerate(SERVICES)}
+KEY = "a-key-of-sixteen-characters-or-more"
+
+
+def _service(name: str) -> dict[str, str]:
+    service = next(service for service in SERVICES if service.name == name)
+    return dict(service.command({"GROUNDLINE_LOG_LEVEL": "debug"}, ADDRESSES).env)
+
+
+def test_api_keys_do_not_reach_the_services() -> None:
+    environ = {"GROUNDLINE_API_KEY": "k", "GROUNDLINE_API_KEYS": "[]", "GROUNDLINE_GATEWAY_API_KEYS": "[]"}
+    assert not set(services_environment(environ, "postgresql://")) & set(environ)
+
+
+def test_the_users_settings_reach_the_services_and_win_over_the_local_defaults() -> None:
+    environ = {"PATH": "p", "GROUNDLINE_DRAIN_SECONDS": "3", "GROUNDLINE_GENERATOR_PROVIDER": "gemini"}
+    environment = services_environment(environ, "postgresql://here")
+    assert environment.items() >= environ.items()
+    assert environment["GROUNDLINE_DATABASE_URL"] == "postgresql://here"
+
+
+def test_a_service_listens_on_its_own_address() -> None:
+    env = _service("reranker")
+    host, port = env["GROUNDLINE_RERANKER_HOST"], env["GROUNDLINE_RERANKER_PORT"]
+    assert f"{host}:{port}" == ADDRESSES["reranker"]
+    assert env["GROUNDLINE_LOG_LEVEL"] == "debug"
+
+
+def test_the_coordinator_knows_the_services_that_it_calls() -> None:
+    env = _service("coordinator")
+    targets = {name: value for name, value in env.items() if name.endswith("_TARGET")}
+    assert targets == {
+        "GROUNDLINE_COORDINATOR_RETRIEVER_TARGET": ADDRESSES["retriever"],
+        "GROUNDLINE_COORDINATOR_RERANKER_TARGET": ADDRESSES["reranker"],
+        "GROUNDLINE_COORDINATOR_GENERATOR_TARGET": ADDRESSES["generator"],
+    }
+
+
+def test_the_health_name_of_a_service_is_its_full_grpc_name() -> None:
+    assert [service.grpc_name for service in SERVICES] == [
+        "groundline.v1.IngestorService",
+        "groundline.v1.RetrieverService",
+        "groundline.v1.RerankerService",
+        "groundline.v1.GeneratorService",
+        "groundline.v1.CoordinatorService",
+    ]
+
+
+@pytest.mark.parametrize("keys", ["not json", '{"key": 1}'])
+def test_unreadable_gateway_keys_are_one_clear_error(keys: str, tmp_path: Path) -> None:
+    with pytest.raises(StackError, match="GROUNDLINE_GATEWAY_API_KEYS is not a JSON list"):
+        gateway_command({"GROUNDLINE_GATEWAY_API_KEYS": keys}, tmp_path / "envoy.json", 8080, KEY, ADDRESSES)
+
+
+def test_a_key_that_the_gateway_refuses_is_one_clear_error_without_the_key(tmp_path: Path) -> None:
+    with pytest.raises(StackError, match="gateway settings: api_keys") as caught:
+        gateway_command({}, tmp_path / "envoy.json", 8080, "tooshort", ADDRESSES)
+    assert "tooshort" not in str(caught.value)
+
+
+def test_the_gateways_configuration_is_private_and_holds_every_key(tmp_path: Path) -> None:
+    more = [{"key": "another-key-of-someone", "client": "alice", "principals": ["user:alice"]}]
+    path = tmp_path / "envoy.json"
+    command = gateway_command({"GROUNDLINE_API_KEYS": json.dumps(more)}, path, 8080, KEY, ADDRESSES)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert KEY in path.read_text()
+    assert "another-key-of-someone" in path.read_text()
+    assert str(path) in command.argv
+    assert set(command.env) == {"PATH"}
