@@ -1,0 +1,276 @@
+"""Settings → the complete bootstrap configuration of Envoy."""
+
+import base64
+import hashlib
+import json
+import math
+import os
+import re
+from collections.abc import Iterable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from groundline_gateway.descriptors import EXPOSED_SERVICES, descriptor_set
+from groundline_gateway.errors import local_replies
+from groundline_gateway.settings import GatewaySettings
+
+_SERVICES = ("coordinator", "retriever", "reranker", "generator", "ingestor")
+# A service that keeps its deadline says more than the gateway can, so the gateway waits this much longer.
+_GRACE_SECONDS = 2.0
+# Reached without a key.
+_PUBLIC_ROUTES = ("page", "healthz", "unknown")
+_FILTER_CONFIG = "type.googleapis.com/envoy.config.route.v3.FilterConfig"
+_LUA_PER_ROUTE = "type.googleapis.com/envoy.extensions.filters.http.lua.v3.LuaPerRoute"
+_BUFFER_PER_ROUTE = "type.googleapis.com/envoy.extensions.filters.http.buffer.v3.BufferPerRoute"
+
+type Node = dict[str, Any]
+
+
+def render(settings: GatewaySettings) -> Node:
+    """The bootstrap configuration. It holds the API keys."""
+    config: Node = yaml.safe_load(_resource("envoy.yaml"))
+    resources = config["static_resources"]
+    listener = _named(resources["listeners"])["public"]
+    listener["address"] = {"socket_address": {"address": settings.host, "port_value": settings.port}}
+    http = listener["filter_chains"][0]["filters"][0]["typed_config"]
+    _fill_filters(
+        {entry["name"].rpartition(".")[2]: entry["typed_config"] for entry in http["http_filters"]}, settings
+    )
+    http["local_reply_config"]["mappers"] = local_replies(_retry_after_seconds(settings))
+    site = http["route_config"]["virtual_hosts"][0]
+    _override(site, "lua", {"@type": _LUA_PER_ROUTE, "filter_context": _holders(settings)})
+    _fill_routes(_named(site["routes"]), settings)
+    resources["clusters"] = [_service_cluster(name, settings) for name in _SERVICES]
+    if settings.otlp_endpoint is not None:
+        resources["clusters"].append(_collector_cluster(settings))
+        http["tracing"] = _tracing()
+    if settings.admin_address is not None:
+        config["admin"] = {"address": _socket(settings.admin_address)}
+    return config
+
+
+def write(settings: GatewaySettings, path: Path) -> None:
+    """Write the configuration to path, readable by its owner alone since it holds the API keys."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        os.fchmod(descriptor, 0o600)
+        json.dump(render(settings), file, indent=1)
+
+
+def arguments(settings: GatewaySettings, path: Path) -> list[str]:
+    """Envoy's command-line arguments for the configuration in path, its program name not included."""
+    return [
+        "--config-path",
+        str(path),
+        "--concurrency",
+        str(settings.worker_threads),
+        "--disable-hot-restart",
+        "--log-level",
+        "warning",
+        "--log-format",
+        '{"time":"%Y-%m-%dT%T.%fZ","event":"envoy","level":"%l","logger":"%n","message":"%j"}',
+    ]
+
+
+def _fill_filters(filters: dict[str, Node], settings: GatewaySettings) -> None:
+    filters["health_check"]["cluster_min_healthy_percentages"] = {
+        name: {"value": 100.0} for name in _SERVICES
+    }
+    filters["lua"]["default_source_code"]["inline_string"] = _resource("identity.lua")
+    limit = filters["local_ratelimit"]
+    limit["descriptors"] = [
+        {"entries": [{"key": "client", "value": client}], "token_bucket": _bucket(settings)}
+        for client in sorted({entry.client for entry in settings.api_keys})
+    ]
+    limit["response_headers_to_add"] = [
+        {"header": {"key": "retry-after", "value": str(_retry_after_seconds(settings))}}
+    ]
+    filters["buffer"]["max_request_bytes"] = settings.max_request_bytes
+    transcoder = filters["grpc_json_transcoder"]
+    transcoder["proto_descriptor_bin"] = base64.b64encode(descriptor_set().SerializeToString()).decode()
+    transcoder["services"] = list(EXPOSED_SERVICES)
+
+
+def _fill_routes(routes: dict[str, Node], settings: GatewaySettings) -> None:
+    for name in _PUBLIC_ROUTES:
+        for filter_name in ("lua", "rbac", "grpc_json_transcoder"):
+            _override(routes[name], filter_name, {"@type": _FILTER_CONFIG, "disabled": True})
+    for name, route in routes.items():
+        if "route" in route:
+            route["decorator"] = {"operation": name, "propagate": False}
+        else:
+            route["tracing"] = {"overall_sampling": {"numerator": 0}}
+    page = _resource("page/index.html")
+    routes["page"]["direct_response"]["body"]["inline_string"] = page
+    routes["page"]["response_headers_to_add"] = _page_headers(page)
+    _deadline(routes["chat"], settings.answer_timeout_seconds, stream=True)
+    _deadline(routes["watch"], settings.watch_timeout_seconds, stream=True)
+    for name in ("answer", "search"):
+        _deadline(routes[name], settings.answer_timeout_seconds)
+    for name in ("threads", "collections", "jobs"):
+        _deadline(routes[name], settings.request_timeout_seconds)
+    _deadline(routes["documents"], settings.document_timeout_seconds)
+    limit = {"max_request_bytes": settings.max_document_request_bytes}
+    _override(routes["documents"], "buffer", {"@type": _BUFFER_PER_ROUTE, "buffer": limit})
+
+
+def _override(scope: Node, filter_name: str, config: Node) -> None:
+    scope.setdefault("typed_per_filter_config", {})[f"envoy.filters.http.{filter_name}"] = config
+
+
+def _holders(settings: GatewaySettings) -> Node:
+    """Key → who holds it, as identity.lua reads it."""
+    return {
+        entry.key.get_secret_value(): {"client": entry.client, "principals": ",".join(entry.principals)}
+        for entry in settings.api_keys
+    }
+
+
+def _deadline(route: Node, seconds: float, *, stream: bool = False) -> None:
+    """Tell the service its deadline, and end the request a little later should the service not keep it."""
+    backstop = _duration(seconds + _GRACE_SECONDS)
+    # Neither a silent stream nor a long call is idle before its time is over.
+    limit = (
+        {"max_stream_duration": {"max_stream_duration": backstop}, "timeout": "0s"}
+        if stream
+        else {"timeout": backstop}
+    )
+    route["route"] |= {**limit, "idle_timeout": backstop}
+    route["request_headers_to_add"] = [
+        {
+            "header": {"key": "grpc-timeout", "value": f"{math.ceil(seconds * 1000)}m"},
+            "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
+        }
+    ]
+
+
+def _bucket(settings: GatewaySettings) -> Node:
+    # Envoy fills no bucket more often than every 50 ms.
+    interval = max(60 / settings.rate_limit_per_minute, 0.05)
+    tokens = max(1, round(settings.rate_limit_per_minute * interval / 60))
+    return {
+        "max_tokens": max(settings.rate_limit_burst, tokens),
+        "tokens_per_fill": tokens,
+        "fill_interval": _duration(tokens * 60 / settings.rate_limit_per_minute),
+    }
+
+
+def _retry_after_seconds(settings: GatewaySettings) -> int:
+    """Until the next token, in whole seconds as Retry-After wants it."""
+    return math.ceil(60 / settings.rate_limit_per_minute)
+
+
+def _service_cluster(name: str, settings: GatewaySettings) -> Node:
+    interval = _duration(settings.health_interval_seconds)
+    service = f"groundline.v1.{name.capitalize()}Service"
+    return _cluster(name, getattr(settings, f"{name}_address"), settings) | {
+        # A service that is not ready gets no request, even when that leaves none to send it to.
+        "common_lb_config": {"healthy_panic_threshold": {"value": 0.0}},
+        "circuit_breakers": {
+            "thresholds": [{"max_connections": 1024, "max_pending_requests": 1024, "max_requests": 4096}]
+        },
+        "health_checks": [
+            {
+                "timeout": "1s",
+                "interval": interval,
+                "no_traffic_interval": interval,
+                "unhealthy_threshold": 2,
+                "healthy_threshold": 1,
+                "grpc_health_check": {"service_name": service},
+            }
+        ],
+    }
+
+
+def _collector_cluster(settings: GatewaySettings) -> Node:
+    endpoint = settings.otlp_endpoint
+    assert endpoint is not None
+    cluster = _cluster("otel_collector", f"{endpoint.host}:{endpoint.port}", settings)
+    if endpoint.scheme == "https":
+        cluster["transport_socket"] = {
+            "name": "envoy.transport_sockets.tls",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext",
+                "sni": endpoint.host,
+                "common_tls_context": {"validation_context": {"system_root_certs": {}}},
+            },
+        }
+    return cluster
+
+
+def _cluster(name: str, address: str, settings: GatewaySettings) -> Node:
+    keepalive = {"interval": "30s", "timeout": "10s"}
+    http2 = {"explicit_http_config": {"http2_protocol_options": {"connection_keepalive": keepalive}}}
+    options = "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+    return {
+        "name": name,
+        "type": "STRICT_DNS",
+        "dns_lookup_family": "ALL",
+        "connect_timeout": _duration(settings.connect_timeout_seconds),
+        "lb_policy": "ROUND_ROBIN",
+        "typed_extension_protocol_options": {
+            "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {"@type": options, **http2}
+        },
+        "load_assignment": {
+            "cluster_name": name,
+            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": _socket(address)}}]}],
+        },
+    }
+
+
+def _tracing() -> Node:
+    # A caller's traceparent is continued: a call from another system is one trace with what it caused.
+    return {
+        "provider": {
+            "name": "envoy.tracers.opentelemetry",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.config.trace.v3.OpenTelemetryConfig",
+                "grpc_service": {"envoy_grpc": {"cluster_name": "otel_collector"}, "timeout": "5s"},
+                "service_name": "groundline-gateway",
+            },
+        },
+        "max_path_tag_length": 256,
+    }
+
+
+def _page_headers(page: str) -> list[Node]:
+    def hashes(tag: str) -> str:
+        blocks = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        digests = (hashlib.sha256(block.encode()).digest() for block in blocks)
+        return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+
+    policy = (
+        f"default-src 'none'; script-src {hashes('script')}; style-src {hashes('style')}; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    headers = {
+        "content-type": "text/html; charset=utf-8",
+        "content-security-policy": policy,
+        "referrer-policy": "no-referrer",
+        "cross-origin-opener-policy": "same-origin",
+        "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    }
+    return [
+        {"header": {"key": key, "value": value}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
+        for key, value in headers.items()
+    ]
+
+
+def _resource(name: str) -> str:
+    return files("groundline_gateway").joinpath(name).read_text(encoding="utf-8")
+
+
+def _named(entries: Iterable[Node]) -> dict[str, Node]:
+    return {entry["name"]: entry for entry in entries}
+
+
+def _socket(address: str) -> Node:
+    host, _, port = address.rpartition(":")
+    return {"socket_address": {"address": host.strip("[]"), "port_value": int(port)}}
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.3f}s"

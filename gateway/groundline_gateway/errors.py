@@ -1,0 +1,77 @@
+"""How Envoy's own refusals read: JSON in the shape of google.rpc.Status, like the services' errors."""
+
+from dataclasses import dataclass
+from typing import Any
+
+_DOMAIN = "groundline.dev"
+_TYPE = "type.googleapis.com/google.rpc."
+# Envoy's own text, such as where a JSON body stops being JSON; its JSON formatter escapes it.
+_ENVOYS_TEXT = "the request is malformed: %LOCAL_REPLY_BODY%"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What a client is told when Envoy answers a request itself."""
+
+    status: int
+    """HTTP status that Envoy answers with."""
+    code: int
+    """google.rpc.Code."""
+    reason: str
+    message: str
+    comparison: str = "EQ"
+    """"GE" also takes every higher status that nothing before it took."""
+
+
+_REFUSALS = (
+    Refusal(400, 3, "MALFORMED_REQUEST", _ENVOYS_TEXT),
+    Refusal(401, 16, "API_KEY_INVALID", "send a valid API key as x-api-key or as Authorization: Bearer"),
+    Refusal(403, 7, "CALLER_UNKNOWN", "the caller could not be identified"),
+    Refusal(404, 5, "ROUTE_NOT_FOUND", "there is nothing at this address for this method"),
+    Refusal(408, 4, "REQUEST_TIMEOUT", "the request did not arrive in time"),
+    Refusal(413, 3, "BODY_TOO_LARGE", "the request body is larger than the limit for this address"),
+    Refusal(429, 8, "RATE_LIMITED", "too many requests from this client; try again later"),
+    Refusal(431, 3, "HEADERS_TOO_LARGE", "the request headers are too large"),
+    Refusal(
+        503, 14, "SERVICE_UNAVAILABLE", "a service that this request needs is not available; try again later"
+    ),
+    Refusal(504, 4, "DEADLINE_EXCEEDED", "the request took longer than its deadline"),
+    Refusal(500, 13, "INTERNAL", "the gateway failed to serve the request", "GE"),
+    Refusal(400, 3, "REQUEST_REFUSED", "the request cannot be served", "GE"),
+)
+
+
+def local_replies(retry_after_seconds: int) -> list[dict[str, Any]]:
+    """Mappers for local_reply_config, the most specific first.
+
+    retry_after_seconds is what a client over its rate limit is told to wait.
+    """
+    mappers = [_health(200, "SERVING"), _health(503, "NOT_SERVING")]
+    for refusal in _REFUSALS:
+        details: list[dict[str, Any]] = [
+            {"@type": f"{_TYPE}ErrorInfo", "reason": refusal.reason, "domain": _DOMAIN}
+        ]
+        if refusal.status == 429:
+            details.append({"@type": f"{_TYPE}RetryInfo", "retryDelay": f"{retry_after_seconds}s"})
+        body = {"code": refusal.code, "message": refusal.message, "details": details}
+        mapper: dict[str, Any] = {
+            "filter": _compare(refusal.comparison, refusal.status),
+            "body_format_override": {"json_format": body},
+        }
+        if refusal.status == 401:
+            mapper["headers_to_add"] = [{"header": {"key": "www-authenticate", "value": "Bearer"}}]
+        mappers.append(mapper)
+    return mappers
+
+
+def _compare(operator: str, status: int) -> dict[str, Any]:
+    value = {"default_value": status, "runtime_key": "unset"}
+    return {"status_code_filter": {"comparison": {"op": operator, "value": value}}}
+
+
+def _health(status: int, text: str) -> dict[str, Any]:
+    path = {"header_filter": {"header": {"name": ":path", "string_match": {"exact": "/healthz"}}}}
+    return {
+        "filter": {"and_filter": {"filters": [_compare("EQ", status), path]}},
+        "body_format_override": {"json_format": {"status": text}},
+    }

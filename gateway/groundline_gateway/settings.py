@@ -1,0 +1,177 @@
+"""What an operator may set: environment first, then a dotenv file, read once at start.
+
+A field `port` is read from GROUNDLINE_GATEWAY_PORT, then from GROUNDLINE_PORT.
+"""
+
+import re
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Self, cast
+
+from pydantic import (
+    AfterValidator,
+    AnyHttpUrl,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    SecretStr,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    EnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+from pydantic_settings import SettingsError as UnreadableSettingError
+
+_PREFIX = "GROUNDLINE_GATEWAY_"
+_SHARED_PREFIX = "GROUNDLINE_"
+
+Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
+
+Address = Annotated[str, StringConstraints(pattern=r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$")]
+"""host:port; the host is a name or an IP address (IPv6 in brackets)."""
+
+# Visible ASCII without the comma, which separates principals, and two headers of the same name.
+_PRINCIPAL = r"^[!-+\--~]{1,128}$"
+_KEY = re.compile(r"[!-+\--~]{16,256}")
+
+
+class SettingsError(Exception):
+    """A setting is missing or wrong. The text is one line, names the variables, and holds no value."""
+
+
+def _ip(host: str) -> str:
+    return str(ip_address(host))
+
+
+class ApiKey(BaseModel):
+    """A key and who its holder is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    key: SecretStr
+    """16 to 256 visible ASCII characters, no comma."""
+    client: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+    """Name in logs and the unit of rate limiting; several keys may share it, to rotate one for another."""
+    principals: Annotated[
+        tuple[Annotated[str, StringConstraints(pattern=_PRINCIPAL)], ...], Field(min_length=1, max_length=64)
+    ]
+    """Whom the services see, such as user:alice and group:staff."""
+
+    @field_validator("key")
+    @classmethod
+    def _key_is_usable(cls, key: SecretStr) -> SecretStr:
+        if not _KEY.fullmatch(key.get_secret_value()):
+            raise ValueError("a key is 16 to 256 visible ASCII characters without a comma")
+        return key
+
+
+class GatewaySettings(BaseSettings):
+    """Settings of the gateway, from GROUNDLINE_GATEWAY_<NAME> or else GROUNDLINE_<NAME>."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=_PREFIX,
+        frozen=True,
+        extra="ignore",
+        env_ignore_empty=True,
+        hide_input_in_errors=True,
+        use_attribute_docstrings=True,
+    )
+
+    host: Annotated[str, AfterValidator(_ip)] = "127.0.0.1"
+    """IP address to listen on; 0.0.0.0 or :: in a container."""
+    port: Annotated[int, Field(ge=1, le=65535)] = 8080
+    """TCP port to listen on; plain HTTP/1.1 and HTTP/2, TLS ends in front of it."""
+    coordinator_address: Address = "127.0.0.1:50051"
+    """The coordinator; a headless service's name in Kubernetes."""
+    retriever_address: Address = "127.0.0.1:50052"
+    """The retriever; only its health is asked for."""
+    reranker_address: Address = "127.0.0.1:50053"
+    """The reranker; only its health is asked for."""
+    generator_address: Address = "127.0.0.1:50054"
+    """The generator; only its health is asked for."""
+    ingestor_address: Address = "127.0.0.1:50055"
+    """The ingestor."""
+    api_keys: Annotated[tuple[ApiKey, ...], Field(min_length=1)]
+    """A JSON list of {"key", "client", "principals"}."""
+    rate_limit_per_minute: PositiveInt = 600
+    """Requests a client may make a minute in the long run; each gateway process counts on its own."""
+    rate_limit_burst: PositiveInt = 100
+    """Requests that a client may make at once after a pause."""
+    max_request_bytes: Annotated[int, Field(ge=1024, le=16 << 20)] = 256 << 10
+    """Largest body of a request, documents excepted."""
+    max_document_request_bytes: Annotated[int, Field(ge=1024, le=1 << 30)] = 64 << 20
+    """Largest body of a request that brings documents; base64 makes a file a third larger."""
+    request_timeout_seconds: Seconds = 30
+    """Deadline of a request that is not named below."""
+    answer_timeout_seconds: Seconds = 120
+    """Deadline of a chat, answer or search."""
+    document_timeout_seconds: Seconds = 600
+    """Deadline of a request on documents."""
+    watch_timeout_seconds: Seconds = 3600
+    """Longest time to watch one job; a client watches again after it."""
+    connect_timeout_seconds: Seconds = 1
+    """Time for a connection to a service to come about."""
+    health_interval_seconds: Seconds = 2
+    """Time between health checks of each service."""
+    otlp_endpoint: AnyHttpUrl | None = None
+    """Collector of traces over OTLP/gRPC, such as http://collector:4317. Not set: no traces."""
+    worker_threads: PositiveInt = 2
+    """Envoy's worker threads."""
+    admin_address: Address | None = None
+    """Where Envoy's admin interface listens; it shows the keys and can stop the process. Not set: nowhere."""
+
+    @model_validator(mode="after")
+    def _keys_are_distinct(self) -> Self:
+        if len({entry.key.get_secret_value() for entry in self.api_keys}) < len(self.api_keys):
+            raise ValueError("api_keys holds the same key twice")
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Adds the names that all services share, after the gateway's own."""
+        file = cast(DotEnvSettingsSource, dotenv_settings).env_file
+        return (
+            init_settings,
+            env_settings,
+            EnvSettingsSource(settings_cls, env_prefix=_SHARED_PREFIX),
+            dotenv_settings,
+            DotEnvSettingsSource(settings_cls, env_file=file, env_prefix=_SHARED_PREFIX),
+        )
+
+
+def load_settings(file: Path | None = None) -> GatewaySettings:
+    """Read the environment and, where given, a dotenv file. Raises SettingsError naming all that is wrong."""
+    if file is not None and not file.is_file():
+        raise SettingsError(f"settings file {file}: no such file")
+    try:
+        return GatewaySettings(_env_file=file)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_context=False, include_input=False)
+        raise SettingsError(
+            "; ".join(_describe(problem["loc"], problem["msg"]) for problem in problems)
+        ) from None
+    except UnreadableSettingError as error:
+        raise SettingsError(str(error)) from None
+
+
+def _describe(location: tuple[int | str, ...], problem: str) -> str:
+    if not location:
+        return problem
+    name, *inner = location
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner)
+    return f"{_PREFIX}{str(name).upper()}{where}: {problem}"

@@ -1,0 +1,30 @@
+"""One suite for the session, with the examples ingested by the command."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from groundline_runtime.testing import OtlpCollector
+from groundline_tests.suite import EXAMPLES, Stack, running_stack
+
+
+@pytest.fixture(scope="session")
+async def collector() -> AsyncIterator[OtlpCollector]:
+    async with OtlpCollector() as collector:
+        yield collector
+
+
+@pytest.fixture(scope="session")
+async def stack(collector: OtlpCollector, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
+    """The suite with the examples in the collection `examples`; tests leave that collection as it is."""
+    data_dir = tmp_path_factory.mktemp("e2e") / "data"
+    async with running_stack(data_dir, GROUNDLINE_OTLP_ENDPOINT=collector.endpoint) as stack:
+        ingested = await stack.command("ingest", str(EXAMPLES), "--collection", "examples")
+        assert ingested.code == 0, ingested.err
+        yield stack
+
+
+@pytest.fixture
+async def client(stack: Stack) -> AsyncIterator[httpx.AsyncClient]:
+    async with stack.client() as client:
+        yield client

@@ -1,0 +1,208 @@
+"""What an outside client gets: answers with citations that hold, and errors that name what is wrong."""
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+from groundline_tests.suite import EXAMPLES, Stack
+
+QUESTIONS = json.loads((EXAMPLES / "questions.json").read_text())
+REFUSAL = "I cannot answer this from the documents"
+
+
+async def chat(client: httpx.AsyncClient, **body: Any) -> list[dict[str, Any]]:
+    """The events of a chat; asserts that it is answered as a stream of events."""
+    async with client.stream("POST", "/api/chat", json=body) as response:
+        assert response.status_code == 200, await response.aread()
+        assert response.headers["content-type"].startswith("text/event-stream")
+        lines = [line async for line in response.aiter_lines() if line]
+    assert all(line.startswith("data: ") for line in lines)
+    return [json.loads(line.removeprefix("data: ")) for line in lines]
+
+
+def kinds(events: list[dict[str, Any]]) -> list[str]:
+    return [next(key for key in event if key != "sequence") for event in events]
+
+
+def text_of(events: list[dict[str, Any]]) -> str:
+    return "".join(event["delta"]["text"] for event in events if "delta" in event)
+
+
+async def test_a_chat_streams_its_events_in_order(client: httpx.AsyncClient) -> None:
+    events = await chat(client, query=QUESTIONS[0]["question"])
+
+    assert [event["sequence"] for event in events] == list(range(1, len(events) + 1))
+    order = kinds(events)
+    assert order[0] == "started"
+    assert order[-1] == "completed"
+    assert order.count("sources") == 1
+    assert order.index("sources") < order.index("delta")
+    stages = [event["status"]["stage"] for event in events if "status" in event]
+    assert stages == ["STAGE_RETRIEVING", "STAGE_RERANKING", "STAGE_GENERATING"]
+    started = events[0]["started"]
+    assert started["threadId"]
+    assert started["messageId"]
+    assert len(started["traceId"]) == 32
+
+
+@pytest.mark.parametrize("case", QUESTIONS, ids=lambda case: case["question"])
+async def test_the_examples_answer_their_questions(client: httpx.AsyncClient, case: dict[str, str]) -> None:
+    events = await chat(client, query=case["question"], collectionIds=["examples"])
+
+    sources = next(event["sources"]["sources"] for event in events if "sources" in event)
+    answer, completed = text_of(events), events[-1]["completed"]
+    assert case["answer"] in answer
+    assert completed["finishReason"] == "FINISH_REASON_STOP"
+    assert completed["model"] == "extractive"
+    cited = {citation["sourceNumber"] for citation in completed["citations"]}
+    assert case["document"] in {source["uri"] for source in sources if source["number"] in cited}
+
+
+async def test_citations_hold(client: httpx.AsyncClient) -> None:
+    """Each marker has its source, each span its text, each supporting sentence its place in the document."""
+    events = await chat(client, query=QUESTIONS[0]["question"])
+    sources = {s["number"]: s for e in events if "sources" in e for s in e["sources"]["sources"]}
+    answer, citations = text_of(events), events[-1]["completed"]["citations"]
+
+    assert citations
+    for citation in citations:
+        source = sources[citation["sourceNumber"]]
+        assert source["chunkId"] == citation["chunkId"]
+        span = answer[citation["startOffset"] : citation["endOffset"]]
+        assert span
+        assert "[" not in span
+        document = (EXAMPLES / source["uri"]).read_text()
+        assert citation["supportingText"] in document[source["startOffset"] : source["endOffset"]]
+    validation = events[-1]["completed"]["validation"]
+    assert validation["grounded"] is True
+    assert validation["issues"] == []
+
+
+async def test_a_question_the_documents_do_not_answer_is_refused(client: httpx.AsyncClient) -> None:
+    events = await chat(client, query="What is the boiling point of tungsten hexafluoride?")
+
+    assert REFUSAL in text_of(events)
+    completed = events[-1]["completed"]
+    assert completed["finishReason"] == "FINISH_REASON_NO_ANSWER"
+    assert completed["citations"] == []
+
+
+async def test_answer_returns_what_chat_streams(client: httpx.AsyncClient) -> None:
+    query = QUESTIONS[1]["question"]
+    response = await client.post("/api/answer", json={"query": query})
+
+    assert response.status_code == 200
+    answer = response.json()
+    assert answer["answer"] == text_of(await chat(client, query=query))
+    assert answer["sources"]
+    assert answer["completed"]["finishReason"] == "FINISH_REASON_STOP"
+
+
+@pytest.mark.parametrize("mode", ["HYBRID", "SEMANTIC", "KEYWORD"])
+async def test_search_returns_ranked_passages_and_why(client: httpx.AsyncClient, mode: str) -> None:
+    case = QUESTIONS[0]
+    options = {"retrieval": {"mode": f"RETRIEVAL_MODE_{mode}"}, "rerank": {"topK": 5}}
+    response = await client.post("/api/search", json={"query": case["question"], "options": options})
+
+    assert response.status_code == 200
+    passages = response.json()["passages"]
+    assert 0 < len(passages) <= 5
+    assert case["document"] in {passage["chunk"]["uri"] for passage in passages}
+    assert [p["score"] for p in passages] == sorted((p["score"] for p in passages), reverse=True)
+    arms = {arm for p in passages for arm in ("keyword", "semantic") if p["explanation"].get(arm)}
+    assert arms == ({"keyword", "semantic"} if mode == "HYBRID" else {mode.lower()})
+
+
+async def test_a_thread_keeps_its_messages_until_it_is_deleted(client: httpx.AsyncClient) -> None:
+    first = await chat(client, query=QUESTIONS[0]["question"])
+    thread_id = first[0]["started"]["threadId"]
+    await chat(client, query=QUESTIONS[1]["question"], threadId=thread_id)
+
+    stored = (await client.get(f"/api/threads/{thread_id}")).json()
+    assert [message["role"] for message in stored["messages"]] == ["user", "assistant"] * 2
+    assert stored["messages"][1]["content"] == text_of(first)
+    assert stored["messages"][1]["sources"]
+    assert (await client.delete(f"/api/threads/{thread_id}")).status_code == 200
+    assert (await client.get(f"/api/threads/{thread_id}")).status_code == 404
+    assert (
+        await client.post("/api/chat", json={"query": "And then?", "threadId": thread_id})
+    ).status_code == 404
+
+
+def violations(error: dict[str, Any]) -> set[str]:
+    return {
+        violation["field"] for detail in error["details"] for violation in detail.get("fieldViolations", [])
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "fields"),
+    [
+        ({"query": ""}, {"query"}),
+        ({"query": "   "}, {"query"}),
+        ({"query": "x" * 8001}, {"query"}),
+        ({"query": "Hello", "chatHistory": [{"role": "robot", "content": "x"}]}, {"chat_history[0].role"}),
+        (
+            {
+                "query": "",
+                "threadId": "nonsense",
+                "chatHistory": [{"role": "user", "content": "Hi"}, {"role": "", "content": ""}],
+                "options": {"rerank": {"topK": 1000}},
+            },
+            {"query", "thread_id", "chat_history[1].role", "chat_history[1].content", "options.rerank.top_k"},
+        ),
+    ],
+    ids=["empty query", "blank query", "long query", "unknown role", "everything wrong"],
+)
+@pytest.mark.parametrize("path", ["/api/chat", "/api/answer"])
+async def test_bad_input_is_400_and_names_every_wrong_field(
+    client: httpx.AsyncClient, path: str, body: dict[str, Any], fields: set[str]
+) -> None:
+    response = await client.post(path, json=body)
+
+    assert response.status_code == 400
+    assert response.headers["content-type"].startswith("application/json")
+    assert response.json()["code"] == 3
+    assert violations(response.json()) == fields
+
+
+@pytest.mark.parametrize("path", ["/api/chat", "/api/answer", "/api/search"])
+async def test_an_unknown_collection_is_404(client: httpx.AsyncClient, path: str) -> None:
+    response = await client.post(path, json={"query": "Hello", "collectionIds": ["examples", "nowhere"]})
+
+    assert response.status_code == 404
+    assert "nowhere" in response.json()["message"]
+
+
+async def test_malformed_json_is_400(client: httpx.AsyncClient) -> None:
+    response = await client.post("/api/chat", content=b'{"query": ')
+
+    assert response.status_code == 400
+    assert response.json()["code"] == 3
+
+
+async def test_a_body_over_the_limit_is_413(client: httpx.AsyncClient) -> None:
+    response = await client.post("/api/chat", json={"query": "x", "additionalContext": "y" * 2_000_000})
+
+    assert response.status_code == 413
+    assert response.json()["message"]
+
+
+@pytest.mark.parametrize("headers", [{}, {"x-api-key": "wrong"}, {"authorization": "Bearer wrong"}])
+async def test_a_missing_or_wrong_key_is_401(stack: Stack, headers: dict[str, str]) -> None:
+    async with httpx.AsyncClient(base_url=stack.ready["gateway"], trust_env=False) as stranger:
+        response = await stranger.post("/api/chat", json={"query": "Hello"}, headers=headers)
+
+    assert response.status_code == 401
+    assert response.json()["code"] == 16
+
+
+async def test_the_page_and_the_health_need_no_key(stack: Stack) -> None:
+    async with httpx.AsyncClient(base_url=stack.ready["gateway"], trust_env=False) as stranger:
+        page, health = await asyncio.gather(stranger.get("/"), stranger.get("/healthz"))
+
+    assert page.status_code == health.status_code == 200
+    assert page.headers["content-type"].startswith("text/html")
+    assert "script-src" in page.headers["content-security-policy"]

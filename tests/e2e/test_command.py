@@ -1,0 +1,61 @@
+"""What a person at a terminal, or a script, gets from the `groundline` command."""
+
+import json
+from pathlib import Path
+
+from groundline_tests.suite import EXAMPLES, Stack
+
+QUESTION = json.loads((EXAMPLES / "questions.json").read_text())[0]
+
+
+async def test_ask_prints_the_answer_and_its_sources(stack: Stack) -> None:
+    done = await stack.command("ask", QUESTION["question"])
+
+    assert done.code == 0, done.err
+    assert QUESTION["answer"] in done.out
+    assert QUESTION["document"] in done.out
+
+
+async def test_ask_as_json_is_one_object(stack: Stack) -> None:
+    done = await stack.command("ask", QUESTION["question"], "--json")
+
+    assert done.code == 0, done.err
+    assert QUESTION["answer"] in json.loads(done.out)["answer"]
+
+
+async def test_search_prints_ranked_passages(stack: Stack) -> None:
+    done = await stack.command("search", QUESTION["question"], "--collection", "examples", "--json")
+
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["passages"]
+
+
+async def test_ingesting_again_changes_nothing(stack: Stack, tmp_path: Path) -> None:
+    (tmp_path / "note.md").write_text("# Zorblax\n\nThe zorblax valve opens at 41 degrees.\n")
+    first = await stack.command("ingest", str(tmp_path), "--collection", "notes", "--json")
+    again = await stack.command("ingest", str(tmp_path), "--collection", "notes", "--json")
+
+    assert first.code == again.code == 0, first.err + again.err
+    found = await stack.command("search", "zorblax valve", "--collection", "notes", "--json")
+    assert len(json.loads(found.out)["passages"]) == 1
+    assert (await stack.command("delete", "notes", "--yes")).code == 0
+
+
+async def test_a_file_that_cannot_be_read_is_named_and_the_others_go_on(stack: Stack, tmp_path: Path) -> None:
+    (tmp_path / "good.md").write_text("# Good\n\nQuibbleflux costs 12 euros.\n")
+    (tmp_path / "empty.md").write_text("")
+    done = await stack.command("ingest", str(tmp_path), "--collection", "mixed")
+
+    assert done.code == 1
+    assert "empty.md" in done.out + done.err
+    found = await stack.command("search", "quibbleflux", "--collection", "mixed", "--json")
+    assert len(json.loads(found.out)["passages"]) == 1
+    assert (await stack.command("delete", "mixed", "--yes")).code == 0
+
+
+async def test_a_wrong_key_is_one_clear_line(stack: Stack) -> None:
+    done = await stack.command("--api-key", "wrong", "ask", "Hello?")
+
+    assert done.code == 1
+    assert "key" in done.err.lower()
+    assert "Traceback" not in done.err

@@ -1,0 +1,91 @@
+"""Faults: what dies, hangs or is killed, and what must hold all the same."""
+
+import asyncio
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from groundline_tests.suite import Stack, running_stack
+
+ROWS = 40
+
+
+async def ingest_facts(stack: Stack) -> None:
+    documents = [
+        {"uri": f"fact-{n}", "text": f"The locker number of employee zebrafish{n} is {1000 + n}."}
+        for n in range(ROWS)
+    ]
+    async with stack.client() as client:
+        created = await client.post("/api/collections", json={"collectionId": "facts"})
+        assert created.status_code == 200, created.text
+        done = await client.post("/api/collections/facts/documents", json={"documents": documents})
+        assert done.json()["job"]["doneCount"] == ROWS, done.text
+
+
+async def found(client: httpx.AsyncClient, mode: str) -> set[str]:
+    """Names of the facts that a search of that mode finds."""
+    limits = {"keywordLimit": 1000, "semanticLimit": 1000, "mode": f"RETRIEVAL_MODE_{mode}"}
+    options = {"retrieval": limits, "rerank": {"topK": 100, "foldSimilarity": 0}}
+    body = {"query": "locker number of employee", "options": options}
+    response = await client.post("/api/search", json=body)
+    assert response.status_code == 200, response.text
+    return {passage["chunk"]["uri"] for passage in response.json()["passages"]}
+
+
+async def test_what_was_acknowledged_survives_kill_9_of_the_database(tmp_path: Path) -> None:
+    everything = {f"fact-{n}" for n in range(ROWS)}
+    async with running_stack(tmp_path / "data") as stack:
+        await ingest_facts(stack)
+        os.kill(stack.ready["pids"]["postgres"], signal.SIGKILL)
+        async with asyncio.timeout(60):
+            assert await stack.process.wait() != 0
+        output = (tmp_path / "data.log").read_text()
+        assert "postgres" in output
+        assert "SIGKILL" in output
+        assert str(stack.data_dir / "logs") in output
+        assert stack.living() == []
+
+    async with running_stack(tmp_path / "data") as stack, stack.client() as client:
+        assert await found(client, "KEYWORD") == everything
+        assert await found(client, "SEMANTIC") == everything
+
+
+async def test_ctrl_c_leaves_no_process_and_the_data_stays(tmp_path: Path) -> None:
+    async with running_stack(tmp_path / "data") as stack:
+        await ingest_facts(stack)
+        assert await stack.stop() == 0
+        assert stack.living() == []
+
+    async with (
+        running_stack(tmp_path / "data") as first,
+        running_stack(tmp_path / "other") as second,
+        first.client() as client,
+        second.client() as stranger,
+    ):
+        assert len(await found(client, "KEYWORD")) == ROWS
+        assert await found(stranger, "KEYWORD") == set()
+
+
+@pytest.mark.parametrize("service", ["retriever", "generator"])
+async def test_a_service_that_hangs_ends_in_an_error_event_within_the_deadline(
+    tmp_path: Path, service: str
+) -> None:
+    async with running_stack(tmp_path / "data", GROUNDLINE_GATEWAY_ANSWER_TIMEOUT_SECONDS="3") as stack:
+        await ingest_facts(stack)
+        os.kill(stack.ready["pids"][service], signal.SIGSTOP)
+        try:
+            async with stack.client() as client:
+                started = time.monotonic()
+                response = await client.post("/api/chat", json={"query": "Locker of zebrafish7?"})
+                last = json.loads(response.text.strip().splitlines()[-1].removeprefix("data: "))
+        finally:
+            os.kill(stack.ready["pids"][service], signal.SIGCONT)
+
+    # The client would have waited for 60 s: it is the suite's own deadline that ended the request.
+    assert time.monotonic() - started < 30
+    assert last["error"]["reason"]
+    assert last["error"]["retryable"] is True

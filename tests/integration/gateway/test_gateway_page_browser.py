@@ -1,0 +1,308 @@
+"""The chat page in a real browser, driven over the DevTools pipe; skipped where no Chromium is installed."""
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import any_pb2
+from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
+from groundline.v1 import chat_pb2, coordinator_service_pb2, passage_pb2
+from grpc_status import rpc_status
+
+CHROMIUM = next((path for name in ("chromium", "google-chrome") if (path := shutil.which(name))), None)
+KEY = "alice-key-0123456789"
+MARKUP = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
+
+# Chromium's DevTools pipe is file descriptors 3 and 4. Copies first: one of the ends may be 3 or 4 itself.
+LAUNCHER = """
+import os, sys
+ends = [os.dup(int(end)) for end in sys.argv[1:3]]
+for end, place in zip(ends, (3, 4)):
+    os.dup2(end, place)
+    os.set_inheritable(place, True)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH")
+
+
+POLL = "const look = () => ({expression}) ? done() : requestAnimationFrame(look); look();"
+
+
+class Tab:
+    """A page of a headless browser."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._session = ""
+        self._last = 0
+        self.complaints: list[str] = []
+
+    async def open(self, url: str) -> None:
+        target = await self.command("Target.createTarget", url="about:blank")
+        session = await self.command("Target.attachToTarget", targetId=target["targetId"], flatten=True)
+        self._session = session["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            await self.command(f"{domain}.enable")
+        await self.command("Page.navigate", url=url)
+        await self.until("document.readyState === 'complete' && location.pathname === '/'")
+
+    async def command(self, method: str, **params: Any) -> dict[str, Any]:
+        self._last += 1
+        message: dict[str, Any] = {"id": self._last, "method": method, "params": params}
+        if self._session:
+            message["sessionId"] = self._session
+        self._writer.write(json.dumps(message).encode() + b"\0")
+        while True:
+            reply = json.loads((await self._reader.readuntil(b"\0"))[:-1])
+            if reply.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded"):
+                self.complaints.append(json.dumps(reply["params"]))
+            if reply.get("id") == self._last:
+                assert "error" not in reply, reply
+                result: dict[str, Any] = reply["result"]
+                return result
+
+    async def js(self, expression: str) -> Any:
+        reply = await self.command(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
+        assert "exceptionDetails" not in reply, reply
+        return reply["result"].get("value")
+
+    async def until(self, expression: str) -> None:
+        try:
+            async with asyncio.timeout(15):
+                await self.js(f"new Promise((done) => {{ {POLL.format(expression=expression)} }})")
+        except TimeoutError:
+            shown = await self.js("document.body.innerText")
+            raise AssertionError(
+                f"not so: {expression}\nthe page shows: {shown}\n{self.complaints}"
+            ) from None
+
+    async def text(self, selector: str) -> str:
+        return str(
+            await self.js(f"[...document.querySelectorAll({selector!r})].map((n) => n.innerText).join('|')")
+        )
+
+    async def ask(self, question: str) -> None:
+        await self.js(f"document.querySelector('#query').value = {json.dumps(question)}")
+        await self.js("document.querySelector('#send').click()")
+
+
+@asynccontextmanager
+async def browser(profile: Path) -> AsyncIterator[Tab]:
+    assert CHROMIUM is not None
+    from_us, ours_out = os.pipe()
+    ours_in, to_us = os.pipe()
+
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        LAUNCHER,
+        str(from_us),
+        str(to_us),
+        CHROMIUM,
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--remote-debugging-pipe",
+        f"--user-data-dir={profile}",
+        pass_fds=(from_us, to_us),
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    os.close(from_us)
+    os.close(to_us)
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=64 << 20)
+    incoming, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours_in, "rb", 0)
+    )
+    outgoing, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.streams.FlowControlMixin(loop), os.fdopen(ours_out, "wb", 0)
+    )
+    try:
+        yield Tab(reader, asyncio.StreamWriter(outgoing, protocol, None, loop))
+    finally:
+        outgoing.close()
+        incoming.close()
+        process.kill()
+        await process.wait()
+
+
+@pytest.fixture(scope="module")
+async def module_browser(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tab]:
+    async with browser(tmp_path_factory.mktemp("profile")) as tab:
+        yield tab
+
+
+@pytest.fixture
+async def tab(module_browser: Tab, gateway: Any) -> Tab:
+    """The page, signed in."""
+    module_browser._session = ""
+    module_browser.complaints.clear()
+    await module_browser.open(f"{gateway.url}/#key={KEY}")
+    return module_browser
+
+
+def response(**event: Any) -> coordinator_service_pb2.ChatResponse:
+    return coordinator_service_pb2.ChatResponse(**event)
+
+
+async def full_answer(_request: Any, _context: Any) -> AsyncIterator[Any]:
+    yield response(started=chat_pb2.ChatStarted(thread_id="thread-1", message_id="m"))
+    yield response(
+        status=chat_pb2.ChatStatus(stage=chat_pb2.STAGE_RETRIEVING, rewritten_query="gateway keys")
+    )
+    sources = [
+        chat_pb2.Source(
+            number=1, title="Operating the gateway", uri="docs/gateway.md", snippet="Keys are set as JSON."
+        ),
+        chat_pb2.Source(number=2, title=MARKUP, uri="javascript:alert(1)", snippet=MARKUP),
+        chat_pb2.Source(
+            number=3, title="Home", uri="https://example.com/a?b=c", snippet="Every request needs a key."
+        ),
+    ]
+    yield response(sources=chat_pb2.ChatSources(sources=sources))
+    for text in (
+        "Every request carries a key",
+        " [1][3], and the gateway forwards ",
+        f"its principals [2]. {MARKUP} [9]",
+    ):
+        yield response(delta=chat_pb2.ChatDelta(text=text))
+    completed = chat_pb2.ChatCompleted(
+        finish_reason=chat_pb2.FINISH_REASON_STOP,
+        validation=chat_pb2.Validation(grounded=False, confidence=0.4),
+        degraded=[
+            passage_pb2.Degradation(component="keyword_arm", reason="DEADLINE", message="it came too late")
+        ],
+        model="extractive",
+    )
+    yield response(completed=completed)
+
+
+async def test_the_key_leaves_the_address_bar_and_is_asked_for_once(tab: Tab) -> None:
+    assert await tab.js("location.hash") == ""
+    assert await tab.js("sessionStorage.getItem('groundline.key')") == KEY
+    assert await tab.js("document.querySelector('#sign-in').hidden")
+
+
+async def test_an_answer_is_shown_with_its_sources_and_documents_stay_data(upstream: Any, tab: Tab) -> None:
+    upstream.on("Chat", full_answer)
+    await tab.ask("How do keys work?")
+    await tab.until("document.querySelectorAll('article .note').length === 3")
+
+    assert await tab.text(".question") == "How do keys work?"
+    answer = await tab.text(".answer")
+    assert MARKUP in answer
+    assert "[9]" in answer
+    assert await tab.text(".cite") == "1|3|2"
+    assert await tab.text(".sources .number") == "1|2|3"
+    assert MARKUP in await tab.text(".sources .title")
+    assert await tab.js("[...document.querySelectorAll('.sources a')].map((a) => a.href).join()") == (
+        "https://example.com/a?b=c"
+    )
+    notes = await tab.text("article .note")
+    assert "may not fully support" in notes
+    assert "Answered without keyword arm: it came too late" in notes
+    assert await tab.js("document.title") == "Groundline"
+    assert tab.complaints == []
+
+    await tab.js("document.querySelectorAll('.cite')[1].click()")
+    assert await tab.js("document.activeElement.querySelector('.title').textContent") == "Home"
+
+
+async def test_a_conversation_keeps_its_thread_until_a_new_one_begins(upstream: Any, tab: Tab) -> None:
+    upstream.on("Chat", full_answer)
+    for count in (1, 2):
+        await tab.ask(f"question {count}")
+        await tab.until(f"document.querySelectorAll('article .note').length === {3 * count}")
+    await tab.js("document.querySelector('#new-chat').click()")
+    await tab.ask("question 3")
+    await tab.until("document.querySelectorAll('article .note').length === 3")
+
+    assert [call.request.thread_id for call in upstream.calls] == ["", "thread-1", ""]
+
+
+async def test_stop_cancels_the_services_work_and_keeps_what_came(upstream: Any, tab: Tab) -> None:
+    async def endless(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        yield response(delta=chat_pb2.ChatDelta(text="so far"))
+        await asyncio.Event().wait()
+
+    upstream.on("Chat", endless)
+    await tab.ask("x")
+    await tab.until("document.querySelector('.answer')?.textContent === 'so far'")
+    await tab.js("document.querySelector('#stop').click()")
+    async with asyncio.timeout(10):
+        await upstream.calls[0].ended.wait()
+    await tab.until("document.querySelector('.status').textContent === 'Stopped'")
+
+    assert await tab.text(".answer") == "so far"
+    assert await tab.js("document.querySelector('#stop').hidden")
+
+
+async def test_a_failure_can_be_tried_again(upstream: Any, tab: Tab) -> None:
+    async def down(_request: Any, context: Any) -> AsyncIterator[Any]:
+        yield response(started=chat_pb2.ChatStarted(thread_id="t"))
+        error = chat_pb2.ChatError(code=14, reason="DOWN", message="the retriever is down", retryable=True)
+        yield response(error=error)
+        await context.abort(grpc.StatusCode.UNAVAILABLE, "down")
+
+    upstream.on("Chat", down)
+    await tab.ask("x")
+    await tab.until("document.querySelector('article .note.bad button')")
+    assert "the retriever is down" in await tab.text("article .note.bad")
+
+    upstream.on("Chat", full_answer)
+    await tab.js("document.querySelector('article .note.bad button').click()")
+    await tab.until("document.querySelectorAll('article .note').length === 3")
+    assert await tab.js("document.querySelectorAll('article').length") == 1
+
+
+async def test_a_stream_cut_short_is_a_failure(upstream: Any, tab: Tab) -> None:
+    async def cut(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        yield response(delta=chat_pb2.ChatDelta(text="half"))
+
+    upstream.on("Chat", cut)
+    await tab.ask("x")
+    await tab.until("document.querySelector('article .note.bad')")
+
+    assert "before the answer was complete" in await tab.text("article .note.bad")
+
+
+async def test_wrong_fields_are_named(upstream: Any, tab: Tab) -> None:
+    async def refuse(_request: Any, context: Any) -> AsyncIterator[Any]:
+        wrong = error_details_pb2.BadRequest()
+        wrong.field_violations.add(field="query", description="must not be empty")
+        status = status_pb2.Status(code=3, message="wrong", details=[any_pb2.Any()])
+        status.details[0].Pack(wrong)
+        await context.abort_with_status(rpc_status.to_status(status))
+        yield
+
+    upstream.on("Chat", refuse)
+    await tab.ask("x")
+    await tab.until("document.querySelector('article .note.bad')")
+
+    assert await tab.text("article .note.bad") == "query: must not be empty"
+
+
+async def test_a_wrong_key_asks_again_and_keeps_the_question(upstream: Any, tab: Tab) -> None:
+    await tab.js("document.querySelector('#sign-out').click()")
+    await tab.js("document.querySelector('#key').value = 'wrong-key-0123456789'")
+    await tab.js("document.querySelector('#sign-in .primary').click()")
+    await tab.ask("still here")
+    await tab.until("!document.querySelector('#sign-in').hidden")
+
+    assert await tab.text("#key-error") == "This key is not valid."
+    assert await tab.js("sessionStorage.getItem('groundline.key')") is None
+    assert await tab.js("document.querySelector('#query').value") == "still here"
+    assert upstream.calls == []

@@ -1,0 +1,116 @@
+"""The whole suite as a user runs it: `groundline up` in a process of its own."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+ROOT = Path(__file__).resolve().parents[3]
+EXAMPLES = ROOT / "examples"
+START_SECONDS = 180.0
+STOP_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A running suite."""
+
+    process: asyncio.subprocess.Process
+    ready: Mapping[str, Any]
+    data_dir: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """For commands that shall find it."""
+        return {
+            **os.environ,
+            "GROUNDLINE_GATEWAY_URL": self.ready["gateway"],
+            "GROUNDLINE_API_KEY": self.ready["api_key"],
+        }
+
+    def client(self) -> httpx.AsyncClient:
+        """An authenticated client of the gateway."""
+        headers = {"x-api-key": self.ready["api_key"]}
+        return httpx.AsyncClient(base_url=self.ready["gateway"], headers=headers, timeout=60, trust_env=False)
+
+    async def command(self, *arguments: str) -> Finished:
+        """Runs `groundline ARGUMENTS…` against it."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "groundline_cli",
+            *arguments,
+            env=self.environment,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, err = await process.communicate()
+        assert process.returncode is not None
+        return Finished(process.returncode, out.decode(), err.decode())
+
+    async def stop(self) -> int:
+        """Interrupts it as Ctrl-C does; returns its exit code."""
+        if self.process.returncode is None:
+            self.process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(STOP_SECONDS):
+            return await self.process.wait()
+
+    def living(self) -> list[str]:
+        """Names of its children that still run."""
+        return [name for name, pid in self.ready["pids"].items() if is_running(pid)]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@asynccontextmanager
+async def running_stack(data_dir: Path, **environment: str) -> AsyncIterator[Stack]:
+    """`groundline up` on free ports; stopped at the end, in whatever state."""
+    ready_file = data_dir.parent / f"{data_dir.name}.ready.json"
+    log = data_dir.parent / f"{data_dir.name}.log"
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "groundline_cli",
+            "up",
+            *("--data-dir", str(data_dir), "--gateway-port", "0", "--ready-file", str(ready_file)),
+            env={**os.environ, **environment},
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            while not ready_file.exists():
+                assert process.returncode is None, log.read_text()
+                await asyncio.sleep(0.05)
+        stack = Stack(process, json.loads(ready_file.read_text()), data_dir)
+        yield stack
+        if process.returncode is None:
+            assert await stack.stop() == 0, log.read_text()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()

