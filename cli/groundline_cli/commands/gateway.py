@@ -1,0 +1,79 @@
+"""What the commands that call a gateway have in common."""
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Concatenate
+
+import click
+
+from groundline_cli.client import GatewayClient
+from groundline_cli.connection import Connection, ConnectionSettingsError, find_connection
+from groundline_cli.errors import GatewayError
+from groundline_cli.terminal import printable
+
+__all__ = ["CommandFailedError", "collections_option", "json_option", "run", "with_gateway"]
+
+
+class CommandFailedError(click.ClickException):
+    """Ends a command with `error: …` on stderr and exit code 1."""
+
+    def show(self, file: object = None) -> None:
+        """Print the message; it may hold text of others, which must not command the terminal."""
+        click.echo(f"{click.style('error:', fg='red')} {printable(self.message)}", err=True)
+
+
+def with_gateway[**P, R](command: Callable[Concatenate[Connection, P], R]) -> Callable[P, R]:
+    """Adds --gateway and --api-key to a command and hands it the connection they make, first."""
+
+    @click.option(
+        "--gateway",
+        envvar="GROUNDLINE_GATEWAY_URL",
+        show_envvar=True,
+        metavar="URL",
+        help="Address of the gateway. Default: the suite that runs from this directory.",
+    )
+    @click.option(
+        "--api-key",
+        envvar="GROUNDLINE_API_KEY",
+        show_envvar=True,
+        metavar="KEY",
+        help="Key to the gateway. The environment hides it from other users of this machine.",
+    )
+    @functools.wraps(command)
+    def wrapper(*args: P.args, **options: P.kwargs) -> R:
+        gateway, api_key = options.pop("gateway"), options.pop("api_key")
+        assert gateway is None or isinstance(gateway, str)
+        assert api_key is None or isinstance(api_key, str)
+        try:
+            connection = find_connection(gateway, api_key, directory=Path.cwd())
+        except ConnectionSettingsError as error:
+            raise click.UsageError(str(error)) from error
+        return command(connection, *args, **options)
+
+    return wrapper
+
+
+def run[T](connection: Connection, work: Callable[[GatewayClient], Awaitable[T]]) -> T:
+    """The result of `work` with a client. An error of the gateway ends the command."""
+
+    async def session() -> T:
+        async with GatewayClient(connection) as client:
+            return await work(client)
+
+    try:
+        return asyncio.run(session())
+    except GatewayError as error:
+        raise CommandFailedError(str(error)) from error
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one line.")
+
+collections_option = click.option(
+    "--collection",
+    "collections",
+    multiple=True,
+    metavar="NAME",
+    help="Collection to search; may be given several times. Default: all that the key may read.",
+)

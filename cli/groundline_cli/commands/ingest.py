@@ -1,0 +1,100 @@
+"""groundline ingest"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from groundline_cli import ingestion
+from groundline_cli.client import GatewayClient
+from groundline_cli.commands.gateway import json_option, run, with_gateway
+from groundline_cli.connection import Connection
+from groundline_cli.terminal import print_json, printable
+
+__all__ = ["ingest", "progress_bar"]
+
+
+@click.command()
+@click.argument(
+    "paths", nargs=-1, required=True, metavar="PATH…", type=click.Path(exists=True, path_type=Path)
+)
+@click.option("--collection", required=True, metavar="NAME", help="Collection to put the documents in.")
+@click.option("--create/--no-create", default=True, help="Whether to create the collection when missing.")
+@json_option
+@with_gateway
+def ingest(
+    connection: Connection, paths: tuple[Path, ...], collection: str, create: bool, as_json: bool
+) -> None:
+    """Put Markdown and text files into a collection.
+
+    A directory is taken with all below it, except hidden entries and other types of files. Each document is
+    known by its path below the directory given, so doing it again replaces what has changed and passes over
+    what has not.
+
+    Exit code 1: a file could not be ingested; the others were.
+    """
+
+    async def work(client: GatewayClient) -> ingestion.IngestReport:
+        with progress_bar() as on_progress:
+            return await ingestion.ingest_paths(
+                client, paths, collection, create=create, on_progress=on_progress
+            )
+
+    report = run(connection, work)
+    for failure in report.failures:
+        click.echo(
+            f"{click.style('failed:', fg='red')} {_line(failure.name)}: {_line(failure.reason)}", err=True
+        )
+    if as_json:
+        print_json(
+            {
+                "collection": collection,
+                "created": report.created,
+                "updated": report.updated,
+                "unchanged": report.unchanged,
+                "chunks": report.chunks,
+                "skipped": dict(report.skipped),
+                "failed": [{"name": failure.name, "reason": failure.reason} for failure in report.failures],
+            }
+        )
+    else:
+        click.echo(_summary(report, collection))
+    if report.failures:
+        raise SystemExit(1)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[[ingestion.Progress], None]]:
+    """A bar on stderr, which moves as it is told; nothing where stderr is not a terminal."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("ingesting"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("documents, {task.fields[chunks]} chunks"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("ingesting", total=None, chunks=0)
+
+        def show(progress: ingestion.Progress) -> None:
+            bar.update(task, completed=progress.documents, total=progress.total, chunks=progress.chunks)
+
+        yield show
+
+
+def _summary(report: ingestion.IngestReport, collection: str) -> str:
+    parts = [f"{report.created} new", f"{report.updated} changed", f"{report.unchanged} unchanged"]
+    if report.failures:
+        parts.append(f"{len(report.failures)} failed")
+    if report.skipped:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(report.skipped.items()))
+        parts.append(f"{report.skipped.total()} skipped ({reasons})")
+    return f"{collection}: {', '.join(parts)}; {report.chunks} chunks stored"
+
+
+def _line(text: str) -> str:
+    return printable(" ".join(text.split()))

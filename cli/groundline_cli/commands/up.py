@@ -1,0 +1,104 @@
+"""groundline up"""
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import click
+
+from groundline_cli import ingestion
+from groundline_cli.client import GatewayClient
+from groundline_cli.commands.gateway import CommandFailedError
+from groundline_cli.commands.ingest import progress_bar
+from groundline_cli.connection import Connection
+from groundline_cli.errors import GatewayError
+from groundline_cli.stack.errors import StackError
+from groundline_cli.stack.stack import ReadyInfo, Report, StackOptions, run_until_stopped
+
+__all__ = ["announce", "up"]
+
+_EXAMPLES_COLLECTION = "examples"
+
+
+@click.command()
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(".groundline"),
+    show_default=True,
+    help="Where the database, the logs and the API key are kept.",
+)
+@click.option(
+    "--gateway-port",
+    type=click.IntRange(0, 65_535),
+    default=8080,
+    show_default=True,
+    help="Port of the gateway on 127.0.0.1; 0 takes a free one, as everything else does.",
+)
+@click.option(
+    "--ready-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="While the suite is ready, keep its addresses, API key and process ids (JSON) there too, "
+    "beside ready.json in the data directory.",
+)
+@click.option(
+    "--examples",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="PATH",
+    help=f"Ingest these documents as collection `{_EXAMPLES_COLLECTION}` if there is no collection yet.",
+)
+def up(data_dir: Path, gateway_port: int, ready_file: Path | None, examples: Path | None) -> None:
+    """Run PostgreSQL, the five services and the gateway until Ctrl-C.
+
+    The services read their settings from GROUNDLINE_… variables. GROUNDLINE_DATABASE_URL replaces the
+    embedded PostgreSQL, GROUNDLINE_API_KEY the generated key.
+    """
+    options = StackOptions(
+        data_dir=data_dir,
+        gateway_port=gateway_port,
+        environ=dict(os.environ),
+        ready_files=(data_dir / "ready.json", *([ready_file] if ready_file else [])),
+    )
+    started = time.monotonic()
+
+    def report(step: str) -> None:
+        click.echo(f"{time.monotonic() - started:6.1f} s  {step}", err=True)
+
+    after_ready = _ingest_examples(examples, report) if examples else None
+    try:
+        asyncio.run(run_until_stopped(options, report, announce, after_ready=after_ready))
+    except StackError as error:
+        raise CommandFailedError(str(error)) from error
+
+
+def _ingest_examples(path: Path, report: Report) -> Callable[[ReadyInfo], Awaitable[None]]:
+    async def ingest(info: ReadyInfo) -> None:
+        try:
+            async with GatewayClient(Connection(info.gateway, info.api_key)) as client:
+                if await ingestion.has_collections(client):
+                    return
+                with progress_bar() as on_progress:
+                    result = await ingestion.ingest_paths(
+                        client, [path], _EXAMPLES_COLLECTION, on_progress=on_progress
+                    )
+        except GatewayError as error:
+            raise StackError(f"the examples could not be ingested: {error}") from error
+        report(f"examples ingested: {result.created} documents, {result.chunks} chunks")
+        for failure in result.failures:
+            report(f"not ingested: {failure.name}: {failure.reason}")
+
+    return ingest
+
+
+def announce(info: ReadyInfo) -> None:
+    """Say on standard output (progress goes to standard error) where the suite answers, and how to ask it."""
+    curl = f"""curl -N -H 'x-api-key: {info.api_key}' {info.gateway}/api/chat -d '{{"query": "…"}}'"""
+    if sys.stdout.isatty():
+        click.secho(f"\nGroundline is ready: {info.gateway}", fg="green", bold=True)
+        click.echo(f"  API key  {info.api_key}\n  try      {curl}\n  stop     Ctrl-C\n")
+    else:
+        click.echo(f"ready: {info.gateway} api-key: {info.api_key} try: {curl}")
+    sys.stdout.flush()

@@ -1,0 +1,84 @@
+"""Which gateway a command talks to, and with which key."""
+
+import ipaddress
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+__all__ = ["READY_FILE", "Connection", "ConnectionSettingsError", "find_connection"]
+
+READY_FILE = Path(".groundline") / "ready.json"
+"""Where a suite that runs from this directory says so."""
+
+
+class ConnectionSettingsError(Exception):
+    """No gateway is known, or what is set cannot be one; the message says what to set."""
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A gateway's address, without a slash at its end, and the key to it."""
+
+    gateway: str
+    api_key: str = field(repr=False)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the gateway runs on this machine."""
+        return _is_loopback(self.gateway)
+
+
+def find_connection(gateway: str | None, api_key: str | None, *, directory: Path) -> Connection:
+    """What is set, or else the suite that runs from `directory`. Raises ConnectionSettingsError."""
+    if gateway:
+        if not api_key:
+            raise ConnectionSettingsError("set GROUNDLINE_API_KEY, or pass --api-key")
+        return _checked(gateway, api_key)
+    own = _own_suite(directory / READY_FILE)
+    if own is None:
+        raise ConnectionSettingsError(
+            "no gateway is known: set GROUNDLINE_GATEWAY_URL and GROUNDLINE_API_KEY (or pass --gateway and "
+            "--api-key), or start the suite in this directory with `groundline up`"
+        )
+    return Connection(own.gateway, api_key) if api_key else own
+
+
+def _own_suite(ready_file: Path) -> Connection | None:
+    try:
+        ready = json.loads(ready_file.read_text(encoding="utf-8"))
+        gateway, api_key = ready["gateway"], ready["api_key"]
+        if not (isinstance(gateway, str) and isinstance(api_key, str)):
+            raise TypeError("gateway and api_key must be texts")
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ConnectionSettingsError(f"{ready_file} cannot be read as a ready file: {error}") from error
+    connection = _checked(gateway, api_key)
+    # The file may have come with the directory, from anyone: it must not send documents elsewhere.
+    if not connection.is_loopback:
+        raise ConnectionSettingsError(f"{ready_file} names a gateway on another machine: set it explicitly")
+    return connection
+
+
+def _checked(gateway: str, api_key: str) -> Connection:
+    try:
+        parts = urlsplit(gateway)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConnectionSettingsError(
+            f"the gateway must be a URL like http://127.0.0.1:8080, not {gateway!r}"
+        )
+    if not api_key.isascii() or not api_key.isprintable():
+        raise ConnectionSettingsError("the API key holds characters that no key has")
+    return Connection(gateway.rstrip("/"), api_key)
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,260 @@
+"""Files and other documents on their way into a collection."""
+
+import asyncio
+import re
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from groundline_cli.client import GatewayClient, JsonObject
+from groundline_cli.errors import ApiError, ProtocolError
+from groundline_cli.files import Failure, UnreadableFileError, scan
+
+__all__ = [
+    "IngestReport",
+    "Progress",
+    "ensure_collection",
+    "has_collections",
+    "ingest_documents",
+    "ingest_paths",
+]
+
+# Small batches make progress visible; the bytes stay far below the gateway's limit of 64 MiB a request.
+_BATCH_DOCUMENTS = 16
+_BATCH_BYTES = 4 << 20
+# Between two looks at a job whose stream of changes has ended too early.
+_LOOK_AGAIN_SECONDS = 1.0
+
+_INVALID_ARGUMENT = 3
+_ALREADY_EXISTS = 6
+_RESOURCE_EXHAUSTED = 8
+_DOCUMENT_FIELD = re.compile(r"documents\[(\d{1,9})\]")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an ingestion has come."""
+
+    documents: int
+    """Documents that ended, failed ones included."""
+    total: int
+    chunks: int
+    """Chunks stored for documents that are new or changed."""
+
+
+@dataclass
+class IngestReport:
+    """What an ingestion did."""
+
+    created: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    chunks: int = 0
+    """Chunks stored for documents that are new or changed."""
+    failures: list[Failure] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+    """Entries of directories that were passed over, by why."""
+
+    @property
+    def ended(self) -> int:
+        """Documents that are done or failed."""
+        return self.created + self.updated + self.unchanged + len(self.failures)
+
+
+type OnProgress = Callable[[Progress], None]
+
+
+async def has_collections(client: GatewayClient) -> bool:
+    """Whether there is any collection that the caller may read."""
+    async with aclosing(client.list_collections()) as collections:
+        async for _ in collections:
+            return True
+    return False
+
+
+async def ensure_collection(client: GatewayClient, request: JsonObject) -> bool:
+    """Create a collection from a CreateCollectionRequest unless it is there; whether it was created."""
+    try:
+        await client.get_collection(request["collectionId"])
+    except ApiError as error:
+        if error.http_status != 404:
+            raise
+    else:
+        return False
+    try:
+        await client.create_collection({**request, "requestId": str(uuid.uuid4())})
+    except ApiError as error:
+        if error.code != _ALREADY_EXISTS:
+            raise
+        return False
+    return True
+
+
+async def ingest_paths(
+    client: GatewayClient,
+    paths: Iterable[Path],
+    collection: str,
+    *,
+    create: bool = True,
+    on_progress: OnProgress | None = None,
+) -> IngestReport:
+    """Ingest the Markdown and text files that `paths` name or hold; see `groundline_cli.files.scan`.
+
+    Creates the collection when it is missing, there is something to put in and `create` is set. Files are
+    read one batch at a time. A file that cannot be ingested is in the report; what concerns all of them
+    raises GatewayError.
+    """
+    found = scan(paths)
+    report = IngestReport(failures=found.failures, skipped=found.skipped)
+    if not found.files:
+        return report
+    if create:
+        await ensure_collection(client, {"collectionId": collection})
+    total = len(found.files) + report.ended
+
+    def documents() -> Iterator[JsonObject]:
+        for file in found.files:
+            try:
+                text = file.read_text()
+            except UnreadableFileError as error:
+                report.failures.append(Failure(file.uri, str(error)))
+            else:
+                yield {"uri": file.uri, "text": text, "mimeType": file.mime_type}
+
+    return await ingest_documents(
+        client, documents(), collection, total=total, report=report, on_progress=on_progress
+    )
+
+
+async def ingest_documents(
+    client: GatewayClient,
+    documents: Iterable[JsonObject],
+    collection: str,
+    *,
+    total: int,
+    report: IngestReport | None = None,
+    on_progress: OnProgress | None = None,
+    batch_documents: int = _BATCH_DOCUMENTS,
+) -> IngestReport:
+    """Ingest DocumentInputs with texts, a batch at a time, into a collection that exists; see `ingest_paths`.
+
+    `total` counts them for the progress; `report` is one to go on with.
+    """
+    upload = _Upload(client, collection, report or IngestReport(), total, on_progress)
+    for batch in _batches(documents, batch_documents):
+        await upload.send(batch)
+    return upload.report
+
+
+class _Upload:
+    def __init__(
+        self,
+        client: GatewayClient,
+        collection: str,
+        report: IngestReport,
+        total: int,
+        on_progress: OnProgress | None,
+    ) -> None:
+        self.report = report
+        self._client = client
+        self._collection = collection
+        self._total = total
+        self._on_progress = on_progress
+
+    async def send(self, batch: list[JsonObject]) -> None:
+        while batch:
+            request: JsonObject = {"documents": batch, "requestId": str(uuid.uuid4())}
+            try:
+                response = await self._client.ingest_documents(self._collection, request)
+            except ApiError as error:
+                # One wrong document makes the whole request wrong: what is right is sent again without it.
+                refused = _refused(error, len(batch))
+                if not refused:
+                    raise
+                self.report.failures += [Failure(batch[i]["uri"], why) for i, why in refused.items()]
+                batch = [document for i, document in enumerate(batch) if i not in refused]
+            else:
+                await self._finish(response)
+                batch = []
+            self._show(0, 0)
+
+    async def _finish(self, response: JsonObject) -> None:
+        job = response.get("job")
+        if not isinstance(job, dict):
+            raise ProtocolError("the answer holds no job: is this the address of a Groundline gateway?")
+        items = response.get("items", [])
+        if not _has_ended(job):
+            await self._wait(job["jobId"])
+            items = [item async for item in self._client.list_job_items(job["jobId"])]
+        for item in items:
+            self._record(item)
+
+    async def _wait(self, job_id: str) -> None:
+        while True:
+            async with aclosing(self._client.watch_job(job_id)) as states:
+                async for job in states:
+                    ended = job.get("doneCount", 0) + job.get("failedCount", 0) + job.get("cancelledCount", 0)
+                    self._show(ended, job.get("chunks", {}).get("stored", 0))
+                    if _has_ended(job):
+                        return
+            if _has_ended(await self._client.get_job(job_id)):
+                return
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+    def _record(self, item: JsonObject) -> None:
+        match item.get("outcome"):
+            case "INGESTION_OUTCOME_CREATED":
+                self.report.created += 1
+            case "INGESTION_OUTCOME_UPDATED":
+                self.report.updated += 1
+            case "INGESTION_OUTCOME_UNCHANGED":
+                self.report.unchanged += 1
+                return
+            case _:
+                failure = item.get("failure") or {}
+                reason = failure.get("message") or failure.get("reason") or "cancelled"
+                self.report.failures.append(Failure(item.get("uri", ""), reason))
+                return
+        self.report.chunks += item.get("chunks", {}).get("stored", 0)
+
+    def _show(self, documents: int, chunks: int) -> None:
+        if self._on_progress:
+            ended = self.report.ended + documents
+            self._on_progress(Progress(ended, self._total, self.report.chunks + chunks))
+
+
+def _batches(documents: Iterable[JsonObject], most: int) -> Iterator[list[JsonObject]]:
+    batch: list[JsonObject] = []
+    size = 0
+    for document in documents:
+        length = len(document["text"].encode())
+        if batch and (len(batch) == most or size + length > _BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(document)
+        size += length
+    if batch:
+        yield batch
+
+
+def _refused(error: ApiError, count: int) -> dict[int, str]:
+    """Why which documents of a request were refused, by their position; empty when it was not for them."""
+    refused: dict[int, list[str]] = {}
+    for violation in error.violations:
+        match = _DOCUMENT_FIELD.match(violation.field)
+        if match is None or int(match[1]) >= count:
+            return {}
+        name = violation.field[match.end() :].removeprefix(".")
+        text = f"{name}: {violation.description}" if name else violation.description
+        refused.setdefault(int(match[1]), []).append(text)
+    too_large = error.code == _RESOURCE_EXHAUSTED and error.retry_after_seconds is None
+    if not refused and count == 1 and (error.code == _INVALID_ARGUMENT or too_large) and not error.violations:
+        return {0: error.message}
+    return {position: "; ".join(texts) for position, texts in refused.items()}
+
+
+def _has_ended(job: JsonObject) -> bool:
+    return job.get("state") not in ("JOB_STATE_QUEUED", "JOB_STATE_RUNNING")

@@ -1,0 +1,63 @@
+"""Server-sent events, as the HTML standard defines their stream."""
+
+import re
+from collections.abc import Iterator
+
+__all__ = ["EventParser"]
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+
+
+class EventParser:
+    """Cuts a stream of bytes into the data of its events, however the bytes are split.
+
+    Only `data` matters here: event names, ids and retry times are passed over, as are comments. An event
+    that the stream's end cuts off is not one.
+    """
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+        self._searched = 0
+        self._started = False
+        self._after_carriage_return = False
+        self._data: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> Iterator[str]:
+        """The data of every event that `chunk` completes. Bytes that are not UTF-8 become U+FFFD."""
+        for line in self._lines(chunk):
+            if line:
+                self._take_field(line)
+            elif self._data:
+                yield b"\n".join(self._data).decode("utf-8", errors="replace")
+                self._data.clear()
+
+    def _take_field(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            self._data.append(value.removeprefix(b" "))
+
+    def _lines(self, chunk: bytes) -> Iterator[bytes]:
+        """Lines without their ends, which are CR LF, LF or CR.
+
+        A CR ends its line at once, so that an event is not held back until the next byte; a LF that
+        then follows belongs to it.
+        """
+        if self._after_carriage_return and chunk:
+            chunk = chunk.removeprefix(b"\n")
+            self._after_carriage_return = False
+        self._pending += chunk
+        if not self._started:
+            if len(self._pending) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(self._pending):
+                return
+            self._started = True
+            if self._pending.startswith(_BYTE_ORDER_MARK):
+                del self._pending[: len(_BYTE_ORDER_MARK)]
+        begin = 0
+        while end := _LINE_END.search(self._pending, max(begin, self._searched)):
+            line = bytes(self._pending[begin : end.start()])
+            begin = end.end()
+            self._after_carriage_return = begin == len(self._pending) and end[0] == b"\r"
+            yield line
+        del self._pending[:begin]
+        self._searched = len(self._pending)

@@ -1,0 +1,59 @@
+"""What a terminal is shown."""
+
+import json
+import unicodedata
+from collections.abc import Sequence
+
+import click
+
+__all__ = ["print_columns", "print_json", "printable", "summary"]
+
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+# Characters that reorder what is around them can make a line read as something else (CVE-2021-42574).
+_REORDERING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def printable(text: str) -> str:
+    """`text` without what could command the terminal: only line feeds and tabs stay of all controls."""
+    return "".join(map(_printable, text))
+
+
+def summary(text: str, *, length: int) -> str:
+    """The beginning of `text` on one line, cut at a word and marked with an ellipsis."""
+    words = printable(" ".join(text.split()))
+    if len(words) <= length:
+        return words
+    return words[:length].rsplit(" ", 1)[0] + _ELLIPSIS
+
+
+def print_json(value: object) -> None:
+    """One line of JSON. ASCII only, so that it holds nothing that could command the terminal."""
+    click.echo(json.dumps(value))
+
+
+def print_columns(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """A table: numbers to the right, everything else to the left. Without rows nothing is printed."""
+    if not rows:
+        return
+    right = [isinstance(cell, int | float) for cell in rows[0]]
+    lines = [list(headings), *([_cell(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for number, line in enumerate(lines):
+        cells = zip(line, widths, right, strict=True)
+        text = "  ".join(cell.rjust(width) if r else cell.ljust(width) for cell, width, r in cells).rstrip()
+        click.echo(click.style(text, bold=True) if number == 0 else text)
+
+
+def _cell(value: object) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else printable(" ".join(str(value).split()))
+
+
+def _printable(character: str) -> str:
+    if character in "\n\t":
+        return character
+    # Cc: controls, also the C1 set, which terminals take for escape sequences. Cs: half of a surrogate pair,
+    # which no encoding writes.
+    if character in _REORDERING or unicodedata.category(character) in ("Cc", "Cs"):
+        return _REPLACEMENT
+    return character

