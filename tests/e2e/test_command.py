@@ -5,22 +5,22 @@ from pathlib import Path
 
 from groundline_tests.suite import EXAMPLES, Stack
 
-QUESTION = json.loads((EXAMPLES / "questions.json").read_text())[0]
+QUESTION = json.loads((EXAMPLES / "questions.json").read_text())["questions"][0]
 
 
 async def test_ask_prints_the_answer_and_its_sources(stack: Stack) -> None:
     done = await stack.command("ask", QUESTION["question"])
 
     assert done.code == 0, done.err
-    assert QUESTION["answer"] in done.out
-    assert QUESTION["document"] in done.out
+    assert QUESTION["fragment"] in done.out
+    assert QUESTION["uri"] in done.out
 
 
 async def test_ask_as_json_is_one_object(stack: Stack) -> None:
     done = await stack.command("ask", QUESTION["question"], "--json")
 
     assert done.code == 0, done.err
-    assert QUESTION["answer"] in json.loads(done.out)["answer"]
+    assert QUESTION["fragment"] in json.loads(done.out)["answer"]
 
 
 async def test_search_prints_ranked_passages(stack: Stack) -> None:
@@ -54,7 +54,7 @@ async def test_a_file_that_cannot_be_read_is_named_and_the_others_go_on(stack: S
 
 
 async def test_a_wrong_key_is_one_clear_line(stack: Stack) -> None:
-    done = await stack.command("--api-key", "wrong", "ask", "Hello?")
+    done = await stack.command("ask", "Hello?", "--api-key", "wrong")
 
     assert done.code == 1
     assert "key" in done.err.lower()
