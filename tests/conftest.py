@@ -1,4 +1,4 @@
-"""Fixtures of several parts: a PostgreSQL server, a migrated database, an asynchronous server for pytest-grpc."""
+"""Fixtures of several parts: PostgreSQL, a migrated database, an asynchronous server for pytest-grpc."""
 
 import asyncio
 import os
@@ -58,7 +58,7 @@ class BackgroundServer:
     def __init__(self, add_to_server: Callable[[Any, grpc.aio.Server], None], servicer: Any) -> None:
         self._application = Application(services={"": lambda server: add_to_server(servicer, server)})
         self._address: Future[str] = Future()
-        self._stop: Callable[[], None] = lambda: None
+        self._stop: Callable[[], object] = lambda: None
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="grpc-server")
 
     def __enter__(self) -> str:

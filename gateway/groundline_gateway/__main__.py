@@ -7,8 +7,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from groundline_runtime.settings import SettingsError, load_settings
+
 from groundline_gateway.config import arguments, render, write
-from groundline_gateway.settings import SettingsError, load_settings
+from groundline_gateway.settings import GatewaySettings
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -25,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.envoy and options.output is None:
         parser.error("--exec needs --output")
     try:
-        settings = load_settings(options.settings)
+        settings = load_settings(GatewaySettings, options.settings)
     except SettingsError as error:
         print(f"groundline-gateway: {error}", file=sys.stderr)
         raise SystemExit(2) from None

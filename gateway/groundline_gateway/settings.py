@@ -1,13 +1,10 @@
-"""What an operator may set: environment first, then a dotenv file, read once at start.
-
-A field `port` is read from GROUNDLINE_GATEWAY_PORT, then from GROUNDLINE_PORT.
-"""
+"""What an operator may set of the gateway."""
 
 import re
 from ipaddress import ip_address
-from pathlib import Path
-from typing import Annotated, Self, cast
+from typing import Annotated, Self
 
+from groundline_runtime.settings import Settings
 from pydantic import (
     AfterValidator,
     AnyHttpUrl,
@@ -17,21 +14,12 @@ from pydantic import (
     PositiveInt,
     SecretStr,
     StringConstraints,
-    ValidationError,
     field_validator,
     model_validator,
 )
-from pydantic_settings import (
-    BaseSettings,
-    DotEnvSettingsSource,
-    EnvSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
-from pydantic_settings import SettingsError as UnreadableSettingError
+from pydantic_settings import SettingsConfigDict
 
-_PREFIX = "GROUNDLINE_GATEWAY_"
-_SHARED_PREFIX = "GROUNDLINE_"
+__all__ = ["ApiKey", "GatewaySettings"]
 
 Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
 
@@ -41,10 +29,6 @@ Address = Annotated[str, StringConstraints(pattern=r"^(\[[0-9a-fA-F:]+\]|[A-Za-z
 # Visible ASCII without the comma, which separates principals, and two headers of the same name.
 _PRINCIPAL = r"^[!-+\--~]{1,128}$"
 _KEY = re.compile(r"[!-+\--~]{16,256}")
-
-
-class SettingsError(Exception):
-    """A setting is missing or wrong. The text is one line, names the variables, and holds no value."""
 
 
 def _ip(host: str) -> str:
@@ -73,17 +57,10 @@ class ApiKey(BaseModel):
         return key
 
 
-class GatewaySettings(BaseSettings):
+class GatewaySettings(Settings):
     """Settings of the gateway, from GROUNDLINE_GATEWAY_<NAME> or else GROUNDLINE_<NAME>."""
 
-    model_config = SettingsConfigDict(
-        env_prefix=_PREFIX,
-        frozen=True,
-        extra="ignore",
-        env_ignore_empty=True,
-        hide_input_in_errors=True,
-        use_attribute_docstrings=True,
-    )
+    model_config = SettingsConfigDict(env_prefix="GROUNDLINE_GATEWAY_")
 
     host: Annotated[str, AfterValidator(_ip)] = "127.0.0.1"
     """IP address to listen on; 0.0.0.0 or :: in a container."""
@@ -133,45 +110,3 @@ class GatewaySettings(BaseSettings):
         if len({entry.key.get_secret_value() for entry in self.api_keys}) < len(self.api_keys):
             raise ValueError("api_keys holds the same key twice")
         return self
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Adds the names that all services share, after the gateway's own."""
-        file = cast(DotEnvSettingsSource, dotenv_settings).env_file
-        return (
-            init_settings,
-            env_settings,
-            EnvSettingsSource(settings_cls, env_prefix=_SHARED_PREFIX),
-            dotenv_settings,
-            DotEnvSettingsSource(settings_cls, env_file=file, env_prefix=_SHARED_PREFIX),
-        )
-
-
-def load_settings(file: Path | None = None) -> GatewaySettings:
-    """Read the environment and, where given, a dotenv file. Raises SettingsError naming all that is wrong."""
-    if file is not None and not file.is_file():
-        raise SettingsError(f"settings file {file}: no such file")
-    try:
-        return GatewaySettings(_env_file=file)
-    except ValidationError as error:
-        problems = error.errors(include_url=False, include_context=False, include_input=False)
-        raise SettingsError(
-            "; ".join(_describe(problem["loc"], problem["msg"]) for problem in problems)
-        ) from None
-    except UnreadableSettingError as error:
-        raise SettingsError(str(error)) from None
-
-
-def _describe(location: tuple[int | str, ...], problem: str) -> str:
-    if not location:
-        return problem
-    name, *inner = location
-    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner)
-    return f"{_PREFIX}{str(name).upper()}{where}: {problem}"

@@ -32,7 +32,8 @@ def text_of(events: list[dict[str, Any]]) -> str:
 
 def document_text(source: dict[str, Any]) -> str:
     """What the example document itself says where the source claims to be from."""
-    return (EXAMPLES / source["uri"]).read_text()[source["startOffset"] : source["endOffset"]]
+    start, end = int(source["startOffset"]), int(source["endOffset"])
+    return (EXAMPLES / str(source["uri"])).read_text()[start:end]
 
 
 async def test_a_chat_streams_its_events_in_order(client: httpx.AsyncClient) -> None:

@@ -21,7 +21,7 @@ from pydantic_settings import (
 )
 from pydantic_settings import SettingsError as UnreadableSettingError
 
-__all__ = ["ServiceSettings", "SettingsError", "load_settings", "settings_from_command_line"]
+__all__ = ["ServiceSettings", "Settings", "SettingsError", "load_settings", "settings_from_command_line"]
 
 SHARED_PREFIX = "GROUNDLINE_"
 MAX_SECONDS = 3600
@@ -34,8 +34,8 @@ class SettingsError(Exception):
     """A setting is missing or wrong. The text is one line, names the variables, and holds no value."""
 
 
-class ServiceSettings(BaseSettings):
-    """What every service reads; a service subclasses it with its own `env_prefix` and fields."""
+class Settings(BaseSettings):
+    """Names and sources of settings; a process subclasses it with its own `env_prefix` and fields."""
 
     model_config = SettingsConfigDict(
         env_prefix=SHARED_PREFIX,
@@ -46,6 +46,42 @@ class ServiceSettings(BaseSettings):
         hide_input_in_errors=True,
         use_attribute_docstrings=True,
     )
+
+    @classmethod
+    def service_name(cls) -> str:
+        """`groundline-retriever` for the prefix `GROUNDLINE_RETRIEVER_`."""
+        return cls._own_prefix().rstrip("_").replace("_", "-").lower()
+
+    @classmethod
+    def variable_names(cls, field: str) -> tuple[str, ...]:
+        """The environment variables a field is read from, the first one set winning."""
+        return tuple(dict.fromkeys(prefix + field.upper() for prefix in (cls._own_prefix(), SHARED_PREFIX)))
+
+    @classmethod
+    def _own_prefix(cls) -> str:
+        return cls.model_config.get("env_prefix", SHARED_PREFIX)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        env_file = cast(DotEnvSettingsSource, dotenv_settings).env_file
+        return (
+            init_settings,
+            env_settings,
+            EnvSettingsSource(settings_cls, env_prefix=SHARED_PREFIX),
+            dotenv_settings,
+            DotEnvSettingsSource(settings_cls, env_file=env_file, env_prefix=SHARED_PREFIX),
+        )
+
+
+class ServiceSettings(Settings):
+    """What every service reads; a service subclasses it with its own `env_prefix` and fields."""
 
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 or [::] in a container."""
@@ -83,40 +119,8 @@ class ServiceSettings(BaseSettings):
     health_timeout_seconds: Seconds = 2.0
     """Time that one check may take before its dependency counts as down."""
 
-    @classmethod
-    def service_name(cls) -> str:
-        """`groundline-retriever` for the prefix `GROUNDLINE_RETRIEVER_`."""
-        return cls._own_prefix().rstrip("_").replace("_", "-").lower()
 
-    @classmethod
-    def variable_names(cls, field: str) -> tuple[str, ...]:
-        """The environment variables a field is read from, the first one set winning."""
-        return tuple(dict.fromkeys(prefix + field.upper() for prefix in (cls._own_prefix(), SHARED_PREFIX)))
-
-    @classmethod
-    def _own_prefix(cls) -> str:
-        return cls.model_config.get("env_prefix", SHARED_PREFIX)
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        env_file = cast(DotEnvSettingsSource, dotenv_settings).env_file
-        return (
-            init_settings,
-            env_settings,
-            EnvSettingsSource(settings_cls, env_prefix=SHARED_PREFIX),
-            dotenv_settings,
-            DotEnvSettingsSource(settings_cls, env_file=env_file, env_prefix=SHARED_PREFIX),
-        )
-
-
-def load_settings[S: ServiceSettings](settings_type: type[S], file: Path | None = None) -> S:
+def load_settings[S: Settings](settings_type: type[S], file: Path | None = None) -> S:
     """Read the environment and, where given, a dotenv file. Raises SettingsError naming all that is wrong."""
     if file is not None and not file.is_file():
         raise SettingsError(f"settings file {file}: no such file")
@@ -134,9 +138,7 @@ def load_settings[S: ServiceSettings](settings_type: type[S], file: Path | None 
         raise SettingsError(f"settings file {file}: not UTF-8 text") from None
 
 
-def settings_from_command_line[S: ServiceSettings](
-    settings_type: type[S], argv: Sequence[str] | None = None
-) -> S:
+def settings_from_command_line[S: Settings](settings_type: type[S], argv: Sequence[str] | None = None) -> S:
     """Read settings for a process started with `[--settings FILE]`.
 
     A wrong setting ends the process with one line on stderr and exit code 2.
@@ -151,9 +153,11 @@ def settings_from_command_line[S: ServiceSettings](
         raise SystemExit(2) from None
 
 
-def _describe(settings_type: type[ServiceSettings], location: tuple[int | str, ...], problem: str) -> str:
+def _describe(settings_type: type[Settings], location: tuple[int | str, ...], problem: str) -> str:
     if not location:
         return problem
-    own, *shared = settings_type.variable_names(str(location[0]))
+    field, *inner = location
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner)
+    own, *shared = (name + where for name in settings_type.variable_names(str(field)))
     alternatives = f" (or {shared[0]})" if shared else ""
     return f"{own}{alternatives}: {problem[0].lower()}{problem[1:]}"

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from groundline_gateway.__main__ import main
-from groundline_gateway.settings import SettingsError, load_settings
+from groundline_gateway.settings import GatewaySettings
+from groundline_runtime.settings import SettingsError, load_settings
 
 KEY = "a-key-of-sixteen-or-more"
 HOLDER = {"key": KEY, "client": "demo", "principals": ["user:demo"]}
@@ -39,7 +40,7 @@ def test_a_wrong_value_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, name:
     monkeypatch.setenv(f"GROUNDLINE_GATEWAY_{name}", value)
 
     with pytest.raises(SettingsError, match=rf"(?i){name}"):
-        load_settings()
+        load_settings(GatewaySettings)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +63,7 @@ def test_a_wrong_key_entry_is_refused_without_showing_the_key(
     monkeypatch.setenv("GROUNDLINE_GATEWAY_API_KEYS", json.dumps([HOLDER | change]))
 
     with pytest.raises(SettingsError) as refused:
-        load_settings()
+        load_settings(GatewaySettings)
 
     assert f"API_KEYS[0].{named}" in str(refused.value)
     assert KEY not in str(refused.value)
@@ -74,7 +75,7 @@ def test_one_key_cannot_have_two_holders(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("GROUNDLINE_GATEWAY_API_KEYS", json.dumps([HOLDER, other]))
 
     with pytest.raises(SettingsError, match="twice"):
-        load_settings()
+        load_settings(GatewaySettings)
 
 
 def test_a_wrong_setting_ends_the_command_with_one_line_and_code_2(
@@ -97,15 +98,15 @@ def test_the_gateways_own_name_wins_over_the_shared_one_and_both_over_the_file(
 ) -> None:
     file = tmp_path / "settings.env"
     file.write_text("GROUNDLINE_GATEWAY_PORT=1\nGROUNDLINE_OTLP_ENDPOINT=http://file:4317\nOTHER=x\n")
-    assert load_settings(file).port == 1
-    assert load_settings(file).otlp_endpoint is not None
+    assert load_settings(GatewaySettings, file).port == 1
+    assert load_settings(GatewaySettings, file).otlp_endpoint is not None
 
     monkeypatch.setenv("GROUNDLINE_PORT", "2")
-    assert load_settings(file).port == 2
+    assert load_settings(GatewaySettings, file).port == 2
     monkeypatch.setenv("GROUNDLINE_GATEWAY_PORT", "3")
-    assert load_settings(file).port == 3
+    assert load_settings(GatewaySettings, file).port == 3
 
 
 def test_a_settings_file_that_is_missing_is_said(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="no such file"):
-        load_settings(tmp_path / "none.env")
+        load_settings(GatewaySettings, tmp_path / "none.env")
