@@ -117,8 +117,8 @@ class DocumentInput(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     ALLOWED_PRINCIPALS_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
-    """What identifies it within its collection: a path, a URL, a key; 2000 characters at most. Handing in the same uri
-    again replaces the document. Empty: a name made from the content's hash, so that the same content is one
+    """What identifies it within its collection: a path, a URL, a key; 2000 characters and 2500 bytes of UTF-8 at most.
+    Handing in the same uri again replaces the document. Empty: a name made from the content's hash, so that the same content is one
     document.
     """
     title: _builtins.str

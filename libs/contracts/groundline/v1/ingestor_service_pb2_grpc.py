@@ -163,8 +163,8 @@ class IngestorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UpdateCollection(self, request, context):
-        """Changes a collection's name and settings. Chunking, contextualization and language apply to documents ingested
-        from then on; ReindexCollection applies them to all.
+        """Changes a collection's name and settings. Chunking and contextualization apply to documents ingested from then
+        on; ReindexCollection applies them to all. Embedding model and language change with ReindexCollection only.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
         PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION: the change takes

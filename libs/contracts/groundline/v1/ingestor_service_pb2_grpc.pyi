@@ -55,8 +55,8 @@ class IngestorServiceStub:
     INVALID_ARGUMENT: the page is wrong.
     """
     UpdateCollection: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.UpdateCollectionRequest, _ingestor_service_pb2.UpdateCollectionResponse]
-    """Changes a collection's name and settings. Chunking, contextualization and language apply to documents ingested
-    from then on; ReindexCollection applies them to all.
+    """Changes a collection's name and settings. Chunking and contextualization apply to documents ingested from then
+    on; ReindexCollection applies them to all. Embedding model and language change with ReindexCollection only.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
     PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION: the change takes
@@ -164,8 +164,8 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     INVALID_ARGUMENT: the page is wrong.
     """
     UpdateCollection: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.UpdateCollectionRequest, _ingestor_service_pb2.UpdateCollectionResponse]  # type: ignore[assignment]
-    """Changes a collection's name and settings. Chunking, contextualization and language apply to documents ingested
-    from then on; ReindexCollection applies them to all.
+    """Changes a collection's name and settings. Chunking and contextualization apply to documents ingested from then
+    on; ReindexCollection applies them to all. Embedding model and language change with ReindexCollection only.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
     PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION: the change takes
@@ -294,8 +294,8 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingestor_service_pb2.UpdateCollectionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingestor_service_pb2.UpdateCollectionResponse, _abc.Awaitable[_ingestor_service_pb2.UpdateCollectionResponse]]:
-        """Changes a collection's name and settings. Chunking, contextualization and language apply to documents ingested
-        from then on; ReindexCollection applies them to all.
+        """Changes a collection's name and settings. Chunking and contextualization apply to documents ingested from then
+        on; ReindexCollection applies them to all. Embedding model and language change with ReindexCollection only.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
         PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION: the change takes

@@ -7,7 +7,8 @@ CREATE EXTENSION IF NOT EXISTS vector;
 CREATE TABLE collections (
     collection_id text PRIMARY KEY CHECK (collection_id ~ '^[a-z0-9][a-z0-9_-]{0,62}$'),
     name text NOT NULL,
-    -- CollectionSettings in proto3 JSON, only what was set; access and embedding have columns of their own.
+    -- CollectionSettings in proto3 JSON, only what was set; access, embedding and lexical have columns of their own,
+    -- here and in chunk_partitions.
     settings jsonb NOT NULL DEFAULT '{}',
     -- An empty array is no restriction.
     readers text[] NOT NULL DEFAULT '{}',
@@ -61,9 +62,12 @@ CREATE TABLE documents (
 
 -- original_text with context_annotation before it is what was embedded. source_type, metadata, allowed_principals and
 -- update_time repeat the document's, so that a search filters without a join.
+-- Not an identity column: before PostgreSQL 17 partitions do not inherit those.
+CREATE SEQUENCE chunk_ids;
+
 CREATE TABLE chunks (
     partition_id bigint NOT NULL,
-    chunk_id bigint GENERATED ALWAYS AS IDENTITY,
+    chunk_id bigint NOT NULL DEFAULT nextval('chunk_ids'),
     document_id uuid NOT NULL,
     chunk_index integer NOT NULL,
     original_text text NOT NULL,
@@ -82,6 +86,8 @@ CREATE TABLE chunks (
     PRIMARY KEY (partition_id, chunk_id)
 ) PARTITION BY LIST (partition_id);
 
+ALTER SEQUENCE chunk_ids OWNED BY chunks.chunk_id;
+
 CREATE INDEX ON chunks (document_id, chunk_index);
 
 CREATE TABLE ingestion_jobs (
@@ -94,6 +100,8 @@ CREATE TABLE ingestion_jobs (
     end_time timestamptz,
     UNIQUE (collection_id, request_id)
 );
+
+CREATE INDEX ON ingestion_jobs (create_time DESC, job_id DESC);
 
 CREATE TABLE ingestion_items (
     job_id uuid NOT NULL REFERENCES ingestion_jobs ON DELETE CASCADE,

@@ -1,0 +1,63 @@
+"""Headings of Markdown texts, by a CommonMark parser: a `#` inside a code fence is none."""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from groundline_ingestor.domain import Heading
+
+__all__ = ["read_headings"]
+
+MAX_TITLE_CHARACTERS: Final = 500
+
+# What the parser counts as line ends.
+_LINE_END: Final = re.compile(r"\r\n?|\n")
+# CommonMark would read the closing line as the underline of a heading. At most 500 lines are looked at.
+_FRONT_MATTER: Final = re.compile(
+    r"\A---[ \t]*(?:\r\n?|\n)(?:[^\r\n]*(?:\r\n?|\n)){0,500}?(?:---|\.\.\.)[ \t]*(?:\r\n?|\n|\Z)"
+)
+
+
+def read_headings(text: str) -> tuple[Heading, ...]:
+    """The headings of a Markdown text in order, without those inside quotations, lists and front matter."""
+    # A parser for each call: it keeps state while it parses, and texts are parsed in several threads.
+    parser = MarkdownIt("commonmark").disable("inline")
+    titles = MarkdownIt("commonmark")
+    line_starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
+    front_matter = _FRONT_MATTER.match(text)
+    begin = front_matter.end() if front_matter else 0
+    headings = []
+    tokens = parser.parse(text)
+    for token, content in pairwise(tokens):
+        if token.type != "heading_open" or token.level or token.map is None:
+            continue
+        start = line_starts[token.map[0]]
+        if start < begin:
+            continue
+        title = " ".join(_plain(titles.parseInline(content.content)).split())
+        if title:
+            headings.append(Heading(int(token.tag[1:]), title[:MAX_TITLE_CHARACTERS], _indented(text, start)))
+    return tuple(headings)
+
+
+def _indented(text: str, start: int) -> int:
+    while text[start] == " ":
+        start += 1
+    return start
+
+
+def _plain(tokens: Sequence[Token]) -> str:
+    """Inline tokens as text, without their markup."""
+    parts = []
+    for token in tokens:
+        if token.children:
+            parts.append(_plain(token.children))
+        elif token.type in ("text", "code_inline", "text_special"):
+            parts.append(token.content)
+        elif token.type in ("softbreak", "hardbreak"):
+            parts.append(" ")
+    return "".join(parts)

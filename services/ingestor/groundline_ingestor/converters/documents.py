@@ -1,0 +1,162 @@
+"""Requests about documents, and documents as messages."""
+
+import json
+
+from groundline.v1 import document_pb2, ingestor_service_pb2, passage_pb2
+from groundline_runtime.errors import UnimplementedError, Violations
+
+from groundline_ingestor.converters.common import (
+    check_collection_id,
+    check_principals,
+    check_request_id,
+    check_text,
+    checked_uuid,
+    page_size,
+    page_token,
+    read_page_token,
+    struct_of,
+    timestamp,
+    values_of,
+)
+from groundline_ingestor.domain import Document, DocumentInput, IngestionFailure, IngestionState
+from groundline_ingestor.service.pages import Page
+
+__all__ = [
+    "document_key",
+    "document_message",
+    "failure_message",
+    "ingestion_request",
+    "list_request",
+    "list_response",
+    "state_value",
+]
+
+MAX_URI_CHARACTERS = 2000
+# In UTF-8; the key of the index on it stays below PostgreSQL's limit of 2704.
+MAX_URI_BYTES = 2500
+MAX_TITLE_CHARACTERS = 500
+MAX_MIME_TYPE_CHARACTERS = 200
+MAX_METADATA_BYTES = 64 * 1024
+
+_LIST = "documents"
+_DEFAULT_PAGE_SIZE = 100
+
+
+def ingestion_request(
+    request: ingestor_service_pb2.IngestDocumentsRequest, max_documents: int
+) -> tuple[str, list[DocumentInput], str]:
+    """Collection id, documents, request_id. Raises InvalidArgumentError, else UnimplementedError."""
+    violations = Violations()
+    check_collection_id(request.collection_id, violations)
+    check_request_id(request.request_id, violations)
+    if request.HasField("crawl"):
+        if request.documents:
+            violations.add("crawl", "excludes documents")
+    elif not 1 <= len(request.documents) <= max_documents:
+        violations.add("documents", f"must be from 1 to {max_documents}")
+    inputs = [
+        _input(given, f"documents[{index}]", violations)
+        for index, given in enumerate(request.documents[:max_documents])
+    ]
+    violations.raise_if_any()
+    for field, used in (("crawl", request.HasField("crawl")), ("dry_run", request.dry_run)):
+        if used:
+            raise _not_available(field)
+    for index, given in enumerate(request.documents):
+        if given.HasField("object"):
+            raise _not_available(f"documents[{index}].object")
+    return request.collection_id, inputs, request.request_id
+
+
+def document_key(
+    request: ingestor_service_pb2.GetDocumentRequest | ingestor_service_pb2.DeleteDocumentRequest,
+) -> tuple[str, str]:
+    """Collection id and document id."""
+    violations = Violations()
+    check_collection_id(request.collection_id, violations)
+    document_id = checked_uuid(request.document_id, "document_id", violations)
+    violations.raise_if_any()
+    return request.collection_id, document_id
+
+
+def list_request(request: ingestor_service_pb2.ListDocumentsRequest) -> tuple[str, str, int]:
+    """Collection id, the uri that the page begins after, and the page's size."""
+    violations = Violations()
+    check_collection_id(request.collection_id, violations)
+    size = page_size(request.page_size, _DEFAULT_PAGE_SIZE, violations)
+    key = read_page_token(request.page_token, _LIST, (str,), violations)
+    violations.raise_if_any()
+    return request.collection_id, key[0] if key else "", size
+
+
+def list_response(page: Page[Document]) -> ingestor_service_pb2.ListDocumentsResponse:
+    return ingestor_service_pb2.ListDocumentsResponse(
+        documents=map(document_message, page.entries),
+        next_page_token=page_token(_LIST, page.entries[-1].uri) if page.more else "",
+    )
+
+
+def document_message(document: Document) -> document_pb2.Document:
+    return document_pb2.Document(
+        document_id=document.document_id,
+        collection_id=document.collection_id,
+        source_type=passage_pb2.SourceType.Value(f"SOURCE_TYPE_{document.source_type.upper()}"),
+        uri=document.uri,
+        title=document.title,
+        mime_type=document.mime_type,
+        content_hash=document.content_hash.hex(),
+        metadata=struct_of(document.metadata),
+        allowed_principals=document.allowed_principals,
+        state=state_value(document.state),
+        chunk_count=document.chunk_count,
+        size_bytes=document.size_bytes,
+        failure=failure_message(document.failure),
+        create_time=timestamp(document.create_time),
+        update_time=timestamp(document.update_time),
+    )
+
+
+def failure_message(failure: IngestionFailure | None) -> document_pb2.IngestionFailure | None:
+    if failure is None:
+        return None
+    return document_pb2.IngestionFailure(
+        stage=state_value(failure.stage), reason=failure.reason, message=failure.message
+    )
+
+
+def state_value(state: IngestionState) -> document_pb2.IngestionState.ValueType:
+    return document_pb2.IngestionState.Value(f"INGESTION_STATE_{state.upper()}")
+
+
+def _input(given: document_pb2.DocumentInput, path: str, violations: Violations) -> DocumentInput:
+    check_text(given.uri, f"{path}.uri", violations, most=MAX_URI_CHARACTERS)
+    if len(given.uri.encode()) > MAX_URI_BYTES:
+        violations.add(f"{path}.uri", f"must be at most {MAX_URI_BYTES} bytes of UTF-8")
+    check_text(given.title, f"{path}.title", violations, most=MAX_TITLE_CHARACTERS)
+    check_text(given.mime_type, f"{path}.mime_type", violations, most=MAX_MIME_TYPE_CHARACTERS)
+    check_principals(given.allowed_principals, f"{path}.allowed_principals", violations)
+    metadata = values_of(given.metadata, f"{path}.metadata", violations)
+    if len(json.dumps(metadata, ensure_ascii=False).encode()) > MAX_METADATA_BYTES:
+        violations.add(f"{path}.metadata", f"must be at most {MAX_METADATA_BYTES} bytes as JSON")
+    content: str | bytes = ""
+    match given.WhichOneof("content"):
+        case "text":
+            content = given.text
+        case "data":
+            content = given.data
+        case None:
+            violations.add(path, "needs one of text, data and object")
+    return DocumentInput(
+        content=content,
+        uri=given.uri,
+        title=given.title,
+        mime_type=given.mime_type,
+        metadata=metadata,
+        allowed_principals=tuple(dict.fromkeys(given.allowed_principals)),
+    )
+
+
+def _not_available(field: str) -> UnimplementedError:
+    return UnimplementedError(
+        "OPTION_NOT_AVAILABLE", f"{field} is not available in this release", metadata={"field": field}
+    )

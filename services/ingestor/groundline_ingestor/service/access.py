@@ -1,0 +1,36 @@
+"""Finding a collection on a caller's behalf."""
+
+from groundline_runtime.context import Caller
+from groundline_runtime.errors import NotFoundError, PermissionDeniedError
+
+from groundline_ingestor.domain import Collection, is_readable, is_writable
+from groundline_ingestor.ports import CollectionRepository
+
+__all__ = ["collection_not_found", "readable_collection", "writable_collection"]
+
+
+async def readable_collection(
+    collections: CollectionRepository, caller: Caller, collection_id: str
+) -> Collection:
+    """The collection; NotFoundError as well when the caller may not read it."""
+    collection = await collections.find(collection_id)
+    if collection is None or not is_readable(collection, caller.principals):
+        raise collection_not_found(collection_id)
+    return collection
+
+
+async def writable_collection(
+    collections: CollectionRepository, caller: Caller, collection_id: str
+) -> Collection:
+    """The collection; NotFoundError when the caller may not read it, PermissionDeniedError when it may only
+    read."""
+    collection = await readable_collection(collections, caller, collection_id)
+    if not is_writable(collection, caller.principals):
+        raise PermissionDeniedError(
+            "COLLECTION_NOT_WRITABLE", f"the collection {collection_id!r} may be read, but not changed"
+        )
+    return collection
+
+
+def collection_not_found(collection_id: str) -> NotFoundError:
+    return NotFoundError("COLLECTION_NOT_FOUND", f"no collection {collection_id!r}")

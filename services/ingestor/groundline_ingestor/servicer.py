@@ -1,0 +1,140 @@
+"""The gRPC face: convert, call, convert back."""
+
+# ruff: noqa: N802 - the contract names the methods
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+from groundline.v1 import ingestor_service_pb2 as pb
+from groundline.v1 import ingestor_service_pb2_grpc
+from groundline_runtime.context import current_caller
+from groundline_runtime.errors import UnimplementedError
+
+from groundline_ingestor.converters import collections, documents, jobs
+from groundline_ingestor.service.collections import CollectionService
+from groundline_ingestor.service.documents import DocumentService
+from groundline_ingestor.service.ingestion import IngestionService
+from groundline_ingestor.service.jobs import JobService
+
+__all__ = ["SERVICE_NAME", "IngestorServicer"]
+
+SERVICE_NAME = pb.DESCRIPTOR.services_by_name["IngestorService"].full_name
+
+type Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
+    """Implements groundline.v1.IngestorService."""
+
+    def __init__(
+        self,
+        collections: CollectionService,
+        documents: DocumentService,
+        ingestion: IngestionService,
+        jobs: JobService,
+        *,
+        max_documents: int,
+    ) -> None:
+        self._collections = collections
+        self._documents = documents
+        self._ingestion = ingestion
+        self._jobs = jobs
+        self._max_documents = max_documents
+
+    async def CreateCollection(
+        self, request: pb.CreateCollectionRequest, context: Context
+    ) -> pb.CreateCollectionResponse:
+        created = await self._collections.create(current_caller(), collections.new_collection(request))
+        return pb.CreateCollectionResponse(collection=collections.collection_message(created))
+
+    async def GetCollection(
+        self, request: pb.GetCollectionRequest, context: Context
+    ) -> pb.GetCollectionResponse:
+        found = await self._collections.get(current_caller(), collections.collection_id_of(request))
+        return pb.GetCollectionResponse(collection=collections.collection_message(found))
+
+    async def ListCollections(
+        self, request: pb.ListCollectionsRequest, context: Context
+    ) -> pb.ListCollectionsResponse:
+        after, size = collections.list_request(request)
+        page = await self._collections.list(current_caller(), after=after, size=size)
+        return collections.list_response(page)
+
+    async def UpdateCollection(
+        self, request: pb.UpdateCollectionRequest, context: Context
+    ) -> pb.UpdateCollectionResponse:
+        collection_id, change = collections.collection_change(request)
+        updated = await self._collections.update(current_caller(), collection_id, change)
+        return pb.UpdateCollectionResponse(collection=collections.collection_message(updated))
+
+    async def DeleteCollection(
+        self, request: pb.DeleteCollectionRequest, context: Context
+    ) -> pb.DeleteCollectionResponse:
+        await self._collections.delete(current_caller(), collections.collection_id_of(request))
+        return pb.DeleteCollectionResponse()
+
+    async def IngestDocuments(
+        self, request: pb.IngestDocumentsRequest, context: Context
+    ) -> pb.IngestDocumentsResponse:
+        collection_id, inputs, request_id = documents.ingestion_request(request, self._max_documents)
+        job, items = await self._ingestion.ingest(current_caller(), collection_id, inputs, request_id)
+        return jobs.ingestion_response(job, items)
+
+    async def GetDocument(self, request: pb.GetDocumentRequest, context: Context) -> pb.GetDocumentResponse:
+        found = await self._documents.get(current_caller(), *documents.document_key(request))
+        return pb.GetDocumentResponse(document=documents.document_message(found))
+
+    async def ListDocuments(
+        self, request: pb.ListDocumentsRequest, context: Context
+    ) -> pb.ListDocumentsResponse:
+        collection_id, after, size = documents.list_request(request)
+        page = await self._documents.list(current_caller(), collection_id, after=after, size=size)
+        return documents.list_response(page)
+
+    async def DeleteDocument(
+        self, request: pb.DeleteDocumentRequest, context: Context
+    ) -> pb.DeleteDocumentResponse:
+        await self._documents.delete(current_caller(), *documents.document_key(request))
+        return pb.DeleteDocumentResponse()
+
+    async def GetJob(self, request: pb.GetJobRequest, context: Context) -> pb.GetJobResponse:
+        job_id, after, size = jobs.get_request(request)
+        job, page = await self._jobs.get(current_caller(), job_id, after=after, size=size)
+        return jobs.get_response(job, page)
+
+    async def ListJobs(self, request: pb.ListJobsRequest, context: Context) -> pb.ListJobsResponse:
+        collection_id, before, size = jobs.list_request(request)
+        page = await self._jobs.list(current_caller(), collection_id, before=before, size=size)
+        return jobs.list_response(page)
+
+    async def WatchJob(
+        self, request: pb.WatchJobRequest, context: Context
+    ) -> AsyncIterator[pb.WatchJobResponse]:
+        job, items = await self._jobs.watch(current_caller(), jobs.watch_request(request))
+        yield jobs.watch_response(job, items)
+
+    async def ReindexCollection(
+        self, request: pb.ReindexCollectionRequest, context: Context
+    ) -> pb.ReindexCollectionResponse:
+        raise _not_available("ReindexCollection")
+
+    async def GetCollectionStats(
+        self, request: pb.GetCollectionStatsRequest, context: Context
+    ) -> pb.GetCollectionStatsResponse:
+        raise _not_available("GetCollectionStats")
+
+    async def DeleteDocuments(
+        self, request: pb.DeleteDocumentsRequest, context: Context
+    ) -> pb.DeleteDocumentsResponse:
+        raise _not_available("DeleteDocuments")
+
+    async def CancelJob(self, request: pb.CancelJobRequest, context: Context) -> pb.CancelJobResponse:
+        raise _not_available("CancelJob")
+
+    async def RetryJob(self, request: pb.RetryJobRequest, context: Context) -> pb.RetryJobResponse:
+        raise _not_available("RetryJob")
+
+
+def _not_available(rpc: str) -> UnimplementedError:
+    return UnimplementedError("NOT_IMPLEMENTED", f"{rpc} is not available in this release")

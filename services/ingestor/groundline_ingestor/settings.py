@@ -1,0 +1,48 @@
+"""Settings of the ingestor."""
+
+from typing import Annotated
+
+from groundline_embedding import EmbeddingSettings
+from groundline_runtime.settings import Seconds, ServiceSettings
+from pydantic import Field, SecretStr
+from pydantic_settings import SettingsConfigDict
+
+__all__ = ["IngestorSettings", "MigrationSettings"]
+
+
+class MigrationSettings(ServiceSettings):
+    """What `migrate` reads."""
+
+    model_config = SettingsConfigDict(env_prefix="GROUNDLINE_INGESTOR_")
+
+    database_url: SecretStr
+    """PostgreSQL, as postgresql://user:password@host/database; `?host=/directory` for a unix socket."""
+
+    lexical_backend: str | None = None
+    """Backend of BM25, such as pg_search. Unset: the one whose extension the server has."""
+
+
+class IngestorSettings(MigrationSettings):
+    """What the service reads."""
+
+    pool_max_size: Annotated[int, Field(ge=2, le=200)] = 10
+    """Most connections to PostgreSQL."""
+
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    """The embedding model; the retriever must have the same. Fields as GROUNDLINE_EMBEDDING__MODEL and so
+    on."""
+
+    max_documents_per_request: Annotated[int, Field(ge=1, le=1000)] = 1000
+    """Most documents in one request."""
+
+    max_document_bytes: Annotated[int, Field(ge=1, le=1024**3)] = 64 * 1024**2
+    """Largest document; a larger one fails, the others of its request do not."""
+
+    max_chunks_per_document: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
+    """Most chunks of a document; one with more fails."""
+
+    max_message_bytes: Annotated[int, Field(ge=1024, le=1024**3)] = 80 * 1024**2
+    """Largest request accepted and response sent, in bytes; above max_document_bytes."""
+
+    default_timeout_seconds: Seconds = 900.0
+    """Deadline of a request whose caller set none; ingestion answers when the documents are stored."""

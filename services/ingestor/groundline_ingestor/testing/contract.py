@@ -1,0 +1,363 @@
+"""What every implementation of the repositories must do, as tests.
+
+Subclass in a test module and give the class a `stores` fixture that begins empty:
+
+    class TestMyStores(StoreContract):
+        @pytest.fixture
+        async def stores(self): ...
+"""
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Protocol
+
+import numpy as np
+from groundline_runtime.errors import AbortedError, AlreadyExistsError, GroundlineError, NotFoundError
+
+from groundline_ingestor.domain import (
+    Chunk,
+    ChunkCounts,
+    Collection,
+    DocumentVersion,
+    IngestionFailure,
+    IngestionOutcome,
+    IngestionState,
+    Item,
+    Job,
+    JobState,
+    NewCollection,
+    Partition,
+    Section,
+    SourceType,
+    Vectors,
+)
+from groundline_ingestor.ports import CollectionRepository, DocumentRepository, JobRepository
+
+__all__ = ["DIMENSIONS", "StoreContract", "Stores"]
+
+DIMENSIONS: Final = 8
+FAILURE: Final = IngestionFailure(IngestionState.EXTRACTING, "EMPTY_TEXT", "the document holds no text")
+
+
+class Stores(Protocol):
+    """The repositories over one store, and a look at its chunks."""
+
+    @property
+    def collections(self) -> CollectionRepository: ...
+
+    @property
+    def documents(self) -> DocumentRepository: ...
+
+    @property
+    def jobs(self) -> JobRepository: ...
+
+    async def texts_of(self, collection: Collection, document_id: str) -> Sequence[str]:
+        """The stored chunks of a document, in order."""
+
+
+class StoreContract:
+    """Collected through its subclasses."""
+
+    async def test_what_was_never_stored_is_not_found(self, stores: Stores) -> None:
+        nobody = str(uuid.uuid4())
+        assert await stores.collections.find("none") is None
+        assert await stores.documents.find("none", nobody) is None
+        assert await stores.jobs.find(nobody) is None
+        assert not await stores.collections.delete("none")
+
+    async def test_a_taken_collection_id_is_refused(self, stores: Stores) -> None:
+        await _collection(stores, "taken", request_id="one")
+        for request_id in ("", "two"):
+            assert await _refusal(_collection(stores, "taken", request_id=request_id)) is AlreadyExistsError
+
+    async def test_the_same_request_creates_one_collection(self, stores: Stores) -> None:
+        first = await _collection(stores, "first", request_id="same")
+        assert await _collection(stores, "first", request_id="same") == first
+        assert await _collection(stores, "second", request_id="same") == first
+        assert await stores.collections.find("second") is None
+
+    async def test_an_update_of_something_older_is_refused(self, stores: Stores) -> None:
+        before = await _collection(stores, "moving")
+        unchanged: dict[str, Any] = {"settings": {}, "readers": (), "writers": ()}
+        assert await stores.collections.update("moving", name="b", **unchanged, seen=before.update_time)
+        assert not await stores.collections.update("moving", name="c", **unchanged, seen=before.update_time)
+        after = await stores.collections.find("moving")
+        assert after is not None
+        assert (after.name, after.create_time) == ("b", before.create_time)
+        assert after.update_time > before.update_time
+
+    async def test_collections_are_listed_by_id_to_those_who_may_read_them(self, stores: Stores) -> None:
+        await _collection(stores, "c-open")
+        await _collection(stores, "a-readers", readers=("user:ann",), writers=("user:bob",))
+        await _collection(stores, "b-writers", writers=("user:bob",))
+
+        async def seen(*principals: str, after: str = "", limit: int = 10) -> list[str]:
+            found = await stores.collections.list_readable(principals, after=after, limit=limit)
+            return [collection.collection_id for collection in found]
+
+        assert await seen() == ["b-writers", "c-open"]
+        assert await seen("user:ann") == await seen("user:bob") == ["a-readers", "b-writers", "c-open"]
+        assert await seen("user:ann", after="a-readers", limit=1) == ["b-writers"]
+
+    async def test_a_document_of_a_collection_that_is_gone_is_refused(self, stores: Stores) -> None:
+        collection = await _collection(stores, "gone")
+        await stores.collections.delete("gone")
+        for call in (
+            _store(stores, collection, "a.md", "text"),
+            stores.documents.refresh(collection, _version("a.md", "text")),
+            stores.documents.record_failure(collection, _version("a.md", "text"), FAILURE),
+            stores.documents.delete(collection, str(uuid.uuid4())),
+            stores.jobs.record(_job("gone"), [], ""),
+        ):
+            assert await _refusal(call) is NotFoundError
+
+    async def test_chunks_for_a_partition_no_longer_in_use_are_refused(self, stores: Stores) -> None:
+        collection = await _collection(stores, "reindexed")
+        old = replace(
+            collection,
+            partition=Partition(collection.partition.partition_id + 1000, "model", DIMENSIONS, "english"),
+        )
+        assert await _refusal(_store(stores, old, "a.md", "text")) is AbortedError
+
+    async def test_a_document_is_created_and_then_replaced(self, stores: Stores) -> None:
+        collection = await _collection(stores, "docs")
+        created_id, created = await _store(stores, collection, "a.md", "one", "two", "three")
+        before = await stores.documents.find("docs", created_id)
+        updated_id, updated = await _store(stores, collection, "a.md", "four", "five")
+        after = await stores.documents.find("docs", created_id)
+        assert (created, updated) == (IngestionOutcome.CREATED, IngestionOutcome.UPDATED)
+        assert updated_id == created_id
+        assert before is not None
+        assert after is not None
+        assert (after.chunk_count, after.state) == (2, IngestionState.DONE)
+        assert after.create_time == before.create_time
+        assert after.update_time > before.update_time
+        assert await stores.texts_of(collection, created_id) == ["four", "five"]
+
+    async def test_the_same_uri_stored_at_once_holds_one_of_the_texts(self, stores: Stores) -> None:
+        collection = await _collection(stores, "race")
+        texts = [[f"{letter}{number}" for number in range(3)] for letter in "abcdef"]
+        stored = await asyncio.gather(*(_store(stores, collection, "same.md", *text) for text in texts))
+        assert len({document_id for document_id, _ in stored}) == 1
+        assert [outcome for _, outcome in stored].count(IngestionOutcome.CREATED) == 1
+        assert await stores.texts_of(collection, stored[0][0]) in texts
+
+    async def test_nothing_is_refreshed_of_another_content(self, stores: Stores) -> None:
+        collection = await _collection(stores, "other")
+        assert await stores.documents.refresh(collection, _version("a.md", "old")) is None
+        await _store(stores, collection, "a.md", "old")
+        assert await stores.documents.refresh(collection, _version("a.md", "new")) is None
+
+    async def test_the_same_document_is_unchanged(self, stores: Stores) -> None:
+        collection = await _collection(stores, "same")
+        document_id, _ = await _store(stores, collection, "a.md", "text")
+        before = await stores.documents.find("same", document_id)
+        again = await stores.documents.refresh(collection, _version("a.md", "text"))
+        assert again == (document_id, IngestionOutcome.UNCHANGED)
+        assert await stores.documents.find("same", document_id) == before
+
+    async def test_metadata_and_principals_change_in_place(self, stores: Stores) -> None:
+        collection = await _collection(stores, "meta")
+        document_id, _ = await _store(stores, collection, "a.md", "text")
+        version = replace(
+            _version("a.md", "text"),
+            metadata={"team": ["ops", 1, 2.5, None]},
+            allowed_principals=("user:ann",),
+        )
+        refreshed = await stores.documents.refresh(collection, version)
+        document = await stores.documents.find("meta", document_id)
+        assert refreshed == (document_id, IngestionOutcome.UPDATED)
+        assert document is not None
+        assert document.metadata == {"team": ["ops", 1, 2.5, None]}
+        assert document.allowed_principals == ("user:ann",)
+        assert await stores.texts_of(collection, document_id) == ["text"]
+
+    async def test_a_failure_of_a_new_document_is_kept_and_tried_again(self, stores: Stores) -> None:
+        collection = await _collection(stores, "failing")
+        version = _version("a.md", "text")
+        document_id = await stores.documents.record_failure(collection, version, FAILURE)
+        failed = await stores.documents.find("failing", document_id)
+        assert failed is not None
+        assert (failed.state, failed.failure, failed.chunk_count) == (IngestionState.FAILED, FAILURE, 0)
+        assert await stores.documents.refresh(collection, version) is None
+        assert (await _store(stores, collection, "a.md", "text"))[0] == document_id
+        done = await stores.documents.find("failing", document_id)
+        assert done is not None
+        assert (done.state, done.failure) == (IngestionState.DONE, None)
+
+    async def test_a_failure_leaves_what_was_searchable(self, stores: Stores) -> None:
+        collection = await _collection(stores, "keeping")
+        document_id, _ = await _store(stores, collection, "a.md", "text")
+        await stores.documents.record_failure(collection, _version("a.md", "broken"), FAILURE)
+        failed = await stores.documents.find("keeping", document_id)
+        assert failed is not None
+        assert (failed.state, failed.failure, failed.chunk_count) == (IngestionState.FAILED, FAILURE, 1)
+        assert await stores.texts_of(collection, document_id) == ["text"]
+        assert await stores.documents.refresh(collection, _version("a.md", "text")) == (
+            document_id,
+            IngestionOutcome.UNCHANGED,
+        )
+        restored = await stores.documents.find("keeping", document_id)
+        assert restored is not None
+        assert (restored.state, restored.failure) == (IngestionState.DONE, None)
+
+    async def test_a_deleted_document_leaves_nothing(self, stores: Stores) -> None:
+        collection = await _collection(stores, "deleting")
+        other_id, _ = await _store(stores, collection, "b.md", "stays")
+        document_id, _ = await _store(stores, collection, "a.md", "one", "two")
+        assert await stores.documents.delete(collection, document_id)
+        assert not await stores.documents.delete(collection, document_id)
+        assert await stores.documents.find("deleting", document_id) is None
+        assert await stores.texts_of(collection, document_id) == []
+        assert await stores.texts_of(collection, other_id) == ["stays"]
+
+    async def test_counts_are_of_searchable_documents(self, stores: Stores) -> None:
+        collection = await _collection(stores, "counted")
+        await _store(stores, collection, "a.md", "one", "two")
+        await _store(stores, collection, "b.md", "three")
+        await stores.documents.record_failure(collection, _version("c.md", "x"), FAILURE)
+        found = await stores.collections.find("counted")
+        assert found is not None
+        assert (found.document_count, found.chunk_count) == (2, 3)
+
+    async def test_documents_are_listed_by_uri_to_those_who_may_read_them(self, stores: Stores) -> None:
+        collection = await _collection(stores, "listed")
+        for uri, principals in (("c", ()), ("a", ("user:ann",)), ("b", ())):
+            version = replace(_version(uri, uri), allowed_principals=principals)
+            await stores.documents.replace(collection, version, [_chunk(uri)], _vectors(1))
+
+        async def seen(*principals: str, after: str = "", limit: int = 10) -> list[str]:
+            found = await stores.documents.list_readable("listed", principals, after=after, limit=limit)
+            return [document.uri for document in found]
+
+        assert await seen() == ["b", "c"]
+        assert await seen("user:ann") == ["a", "b", "c"]
+        assert await seen("user:ann", after="a", limit=1) == ["b"]
+
+    async def test_a_deleted_collection_leaves_nothing(self, stores: Stores) -> None:
+        collection = await _collection(stores, "ending")
+        document_id, _ = await _store(stores, collection, "a.md", "text")
+        job = await stores.jobs.record(_job("ending"), [], "request")
+        assert await stores.collections.delete("ending")
+        assert await stores.documents.find("ending", document_id) is None
+        assert await stores.jobs.find(job.job_id) is None
+        again = await _collection(stores, "ending")
+        assert again.document_count == 0
+        assert again.partition.partition_id != collection.partition.partition_id
+
+    async def test_a_job_counts_its_items(self, stores: Stores) -> None:
+        collection = await _collection(stores, "jobs")
+        document_id, _ = await _store(stores, collection, "a.md", "text")
+        items = [
+            Item(
+                0,
+                "a.md",
+                document_id,
+                IngestionState.DONE,
+                IngestionOutcome.CREATED,
+                None,
+                1,
+                ChunkCounts(2, 2, 2, 2),
+            ),
+            Item(1, "b.md", None, IngestionState.FAILED, None, FAILURE, 1, ChunkCounts(1)),
+            Item(2, "c.md", document_id, IngestionState.DONE, IngestionOutcome.UNCHANGED),
+        ]
+        job = await stores.jobs.record(_job("jobs"), items, "")
+        assert await stores.jobs.find(job.job_id) == job
+        assert (job.item_count, job.done_count, job.unchanged_count, job.failed_count) == (3, 2, 1, 1)
+        assert job.chunks == ChunkCounts(3, 2, 2, 2)
+        assert await stores.jobs.items(job.job_id, None, after=-1, limit=10) == items
+        assert await stores.jobs.items(job.job_id, None, after=0, limit=1) == items[1:2]
+        assert await stores.jobs.items(job.job_id, None, after=-1, limit=10, only_failed=True) == items[1:2]
+
+    async def test_items_of_unreadable_documents_are_left_out(self, stores: Stores) -> None:
+        collection = await _collection(stores, "private")
+        version = replace(_version("a.md", "text"), allowed_principals=("user:ann",))
+        document_id, _ = await stores.documents.replace(collection, version, [_chunk("text")], _vectors(1))
+        item = Item(0, "a.md", document_id, IngestionState.DONE, IngestionOutcome.CREATED)
+        job = await stores.jobs.record(_job("private"), [item], "")
+        assert await stores.jobs.items(job.job_id, (), after=-1, limit=10) == []
+        assert await stores.jobs.items(job.job_id, ("user:ann",), after=-1, limit=10) == [item]
+
+    async def test_a_request_has_one_job_in_its_collection(self, stores: Stores) -> None:
+        await _collection(stores, "one")
+        await _collection(stores, "two")
+        first = await stores.jobs.record(_job("one"), [], "same")
+        assert await stores.jobs.record(_job("one"), [], "same") == first
+        assert await stores.jobs.find_by_request_id("one", "same") == first
+        assert await stores.jobs.find_by_request_id("two", "same") is None
+        assert (await stores.jobs.record(_job("two"), [], "same")).job_id != first.job_id
+
+    async def test_jobs_are_listed_newest_first(self, stores: Stores) -> None:
+        await _collection(stores, "open")
+        await _collection(stores, "closed", readers=("user:ann",))
+        old, new = [await stores.jobs.record(_job("open", minutes), [], "") for minutes in (1, 2)]
+        hidden = await stores.jobs.record(_job("closed", 3), [], "")
+
+        async def seen(*principals: str, **narrowed: Any) -> list[Job]:
+            options = {"collection_id": None, "before": None, "limit": 10, **narrowed}
+            return list(await stores.jobs.list_readable(principals, **options))
+
+        assert await seen() == [new, old]
+        assert await seen("user:ann") == [hidden, new, old]
+        assert await seen("user:ann", collection_id="closed") == [hidden]
+        assert await seen(before=(new.create_time, new.job_id)) == [old]
+        assert await seen("user:ann", limit=1) == [hidden]
+
+
+async def _refusal(call: Any) -> type[GroundlineError] | None:
+    try:
+        await call
+    except GroundlineError as error:
+        return type(error)
+    return None
+
+
+async def _collection(
+    stores: Stores,
+    collection_id: str,
+    *,
+    readers: tuple[str, ...] = (),
+    writers: tuple[str, ...] = (),
+    request_id: str = "",
+) -> Collection:
+    new = NewCollection(collection_id, collection_id, {}, "model", "english", readers, writers, request_id)
+    return await stores.collections.create(new, DIMENSIONS)
+
+
+async def _store(
+    stores: Stores, collection: Collection, uri: str, *texts: str
+) -> tuple[str, IngestionOutcome]:
+    version = _version(uri, " ".join(texts))
+    chunks = [_chunk(text) for text in texts]
+    return await stores.documents.replace(collection, version, chunks, _vectors(len(texts)))
+
+
+def _version(uri: str, content: str) -> DocumentVersion:
+    return DocumentVersion(
+        uri=uri,
+        source_type=SourceType.FILE,
+        title=uri,
+        mime_type="text/markdown",
+        content_hash=content.encode(),
+        ingestion_hash=content.encode(),
+        size_bytes=len(content),
+        metadata={},
+        allowed_principals=(),
+    )
+
+
+def _chunk(text: str) -> Chunk:
+    return Chunk(Section(text, 0, len(text)), "", text)
+
+
+def _vectors(count: int) -> Vectors:
+    return np.ones((count, DIMENSIONS), np.float16)
+
+
+def _job(collection_id: str, minutes: int = 0) -> Job:
+    moment = datetime(2024, 5, 1, 12, tzinfo=UTC) + timedelta(minutes=minutes)
+    return Job(str(uuid.uuid4()), collection_id, JobState.DONE, moment, moment, moment)

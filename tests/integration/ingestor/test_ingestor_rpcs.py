@@ -1,0 +1,346 @@
+"""The ingestor over gRPC on PostgreSQL: statuses, what is stored, what both search arms find afterwards."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import json_format
+from google.protobuf.struct_pb2 import Struct
+from groundline.v1 import collection_pb2, document_pb2, job_pb2
+from groundline.v1 import ingestor_service_pb2 as pb
+from groundline.v1.ingestor_service_pb2_grpc import (
+    IngestorServiceStub,
+    add_IngestorServiceServicer_to_server,
+)
+from groundline_embedding.testing import FakeEmbedder
+from groundline_ingestor.__main__ import assemble
+from groundline_ingestor.adapters.postgres import Pool, acquire, open_database
+from groundline_ingestor.adapters.postgres_collections import PostgresCollections
+from groundline_ingestor.adapters.postgres_documents import PostgresDocuments
+from groundline_ingestor.adapters.postgres_jobs import PostgresJobs
+from groundline_ingestor.servicer import SERVICE_NAME
+from groundline_ingestor.settings import IngestorSettings
+from groundline_lexical import LexicalIndex, detect_lexical_index
+from groundline_runtime.errors import GroundlineError
+from groundline_runtime.server import Application
+from groundline_runtime.status import from_rpc_error
+from groundline_runtime.testing import serve
+from pgvector import HalfVector
+from pydantic import SecretStr
+
+EMBEDDER = FakeEmbedder()
+ANN = (("x-groundline-principals", "user:ann"),)
+BOB = (("x-groundline-principals", "user:bob"),)
+NOBODY_ID = "6f1c1d9e-9d3e-4c55-8a52-0d7d2f1f5c11"
+
+
+@pytest.fixture(scope="module")
+async def pool(database_url: str) -> AsyncIterator[Pool]:
+    async with open_database(SecretStr(database_url), max_size=8) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+async def lexical(pool: Pool) -> LexicalIndex:
+    async with acquire(pool) as connection:
+        return await detect_lexical_index(connection)
+
+
+@pytest.fixture(scope="module")
+async def stub(database_url: str, pool: Pool, lexical: LexicalIndex) -> AsyncIterator[Any]:
+    servicer = assemble(
+        IngestorSettings(database_url=SecretStr(database_url)),
+        PostgresCollections(pool, lexical),
+        PostgresDocuments(pool),
+        PostgresJobs(pool),
+        EMBEDDER,
+    )
+    application = Application(
+        {SERVICE_NAME: lambda server: add_IngestorServiceServicer_to_server(servicer, server)}
+    )
+    async with serve(application) as target, grpc.aio.insecure_channel(target) as channel:
+        yield IngestorServiceStub(channel)
+
+
+@pytest.fixture
+async def collection_id(stub: Any, request: pytest.FixtureRequest) -> AsyncIterator[str]:
+    name = request.node.name.split("[")[0]
+    created = await stub.CreateCollection(pb.CreateCollectionRequest(name=name[:60]))
+    yield created.collection.collection_id
+    await stub.DeleteCollection(
+        pb.DeleteCollectionRequest(collection_id=created.collection.collection_id), metadata=ANN
+    )
+
+
+def document(uri: str, text: str, **fields: Any) -> document_pb2.DocumentInput:
+    return json_format.ParseDict({"uri": uri, "text": text, **fields}, document_pb2.DocumentInput())
+
+
+async def ingest(
+    stub: Any, collection_id: str, *documents: document_pb2.DocumentInput, **options: Any
+) -> Any:
+    request = pb.IngestDocumentsRequest(collection_id=collection_id, documents=documents, **options)
+    return await stub.IngestDocuments(request)
+
+
+async def refusal(call: Any) -> GroundlineError:
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await call
+    return from_rpc_error(raised.value)
+
+
+async def search(
+    pool: Pool, lexical: LexicalIndex, collection_id: str, query: str
+) -> tuple[set[str], set[str]]:
+    """Texts that BM25 and the nearest ones that the vector index find."""
+    async with acquire(pool) as connection:
+        partition = await connection.fetchval(
+            "SELECT partition_id FROM collections WHERE collection_id = $1", collection_id
+        )
+        table = f"chunks_p{partition}"
+        by_words = await connection.fetch(
+            lexical.search_sql(table, columns="original_text"), lexical.prepare_query(query), 10
+        )
+        vector = HalfVector(await EMBEDDER.embed_query(query))
+        by_vector = await connection.fetch(
+            f"SELECT original_text FROM {table} "
+            f"ORDER BY (embedding::halfvec({EMBEDDER.dimensions})) <=> $1 LIMIT 10",
+            vector,
+        )
+    return {row["original_text"] for row in by_words}, {row["original_text"] for row in by_vector}
+
+
+async def test_every_wrong_field_is_in_one_error(stub: Any) -> None:
+    settings = collection_pb2.CollectionSettings()
+    settings.chunking.chunk_size = 7
+    settings.rerank.top_k = 0
+    error = await refusal(
+        stub.CreateCollection(pb.CreateCollectionRequest(collection_id="NO", settings=settings))
+    )
+    assert (error.code.name, error.reason) == ("INVALID_ARGUMENT", "INVALID_REQUEST")
+    assert {violation.field for violation in error.violations} == {
+        "collection_id",
+        "settings.chunking.chunk_size",
+        "settings.rerank.top_k",
+    }
+
+
+@pytest.mark.parametrize(
+    ("rpc", "request_message"),
+    [
+        ("ReindexCollection", pb.ReindexCollectionRequest()),
+        ("GetCollectionStats", pb.GetCollectionStatsRequest()),
+        ("DeleteDocuments", pb.DeleteDocumentsRequest()),
+        ("CancelJob", pb.CancelJobRequest()),
+        ("RetryJob", pb.RetryJobRequest()),
+    ],
+)
+async def test_what_is_not_built_says_so(stub: Any, rpc: str, request_message: Any) -> None:
+    error = await refusal(getattr(stub, rpc)(request_message))
+    assert (error.code.name, error.reason) == ("UNIMPLEMENTED", "NOT_IMPLEMENTED")
+
+
+async def test_unknown_things_are_not_found(stub: Any, collection_id: str) -> None:
+    for call, reason in (
+        (stub.GetCollection(pb.GetCollectionRequest(collection_id="none")), "COLLECTION_NOT_FOUND"),
+        (stub.DeleteCollection(pb.DeleteCollectionRequest(collection_id="none")), "COLLECTION_NOT_FOUND"),
+        (stub.UpdateCollection(pb.UpdateCollectionRequest(collection_id="none")), "COLLECTION_NOT_FOUND"),
+        (ingest(stub, "none", document("a", "text")), "COLLECTION_NOT_FOUND"),
+        (stub.ListDocuments(pb.ListDocumentsRequest(collection_id="none")), "COLLECTION_NOT_FOUND"),
+        (
+            stub.GetDocument(pb.GetDocumentRequest(collection_id=collection_id, document_id=NOBODY_ID)),
+            "DOCUMENT_NOT_FOUND",
+        ),
+        (stub.GetJob(pb.GetJobRequest(job_id=NOBODY_ID)), "JOB_NOT_FOUND"),
+        (anext(aiter(stub.WatchJob(pb.WatchJobRequest(job_id=NOBODY_ID)))), "JOB_NOT_FOUND"),
+    ):
+        error = await refusal(call)
+        assert (error.code.name, error.reason) == ("NOT_FOUND", reason)
+
+
+async def test_principals_of_the_call_decide(stub: Any) -> None:
+    settings = collection_pb2.CollectionSettings()
+    settings.access.readers.append("user:bob")
+    settings.access.writers.append("user:ann")
+    request = pb.CreateCollectionRequest(collection_id="guarded", settings=settings)
+    await stub.CreateCollection(request, metadata=ANN)
+    delete = pb.DeleteCollectionRequest(collection_id="guarded")
+    assert (await refusal(stub.DeleteCollection(delete))).code.name == "NOT_FOUND"
+    assert (await refusal(stub.DeleteCollection(delete, metadata=BOB))).code.name == "PERMISSION_DENIED"
+    listed = await stub.ListCollections(pb.ListCollectionsRequest())
+    assert "guarded" not in [collection.collection_id for collection in listed.collections]
+    await stub.DeleteCollection(delete, metadata=ANN)
+
+
+async def test_a_collection_has_an_index_for_each_arm_and_goes_without_trace(stub: Any, pool: Pool) -> None:
+    await stub.CreateCollection(pb.CreateCollectionRequest(collection_id="indexed"))
+    async with acquire(pool) as connection:
+        partition = await connection.fetchval(
+            "SELECT partition_id FROM collections WHERE collection_id = 'indexed'"
+        )
+        indexes = await connection.fetch(
+            "SELECT indexdef FROM pg_indexes WHERE tablename = $1", f"chunks_p{partition}"
+        )
+        definitions = " ".join(row["indexdef"] for row in indexes)
+        assert "USING hnsw" in definitions
+        assert f"halfvec({EMBEDDER.dimensions})" in definitions
+        assert "USING bm25" in definitions
+        await stub.DeleteCollection(pb.DeleteCollectionRequest(collection_id="indexed"))
+        assert await connection.fetchval("SELECT to_regclass($1)", f"chunks_p{partition}") is None
+        assert not await connection.fetchval(
+            "SELECT count(*) FROM chunk_partitions WHERE partition_id = $1", partition
+        )
+
+
+async def test_a_collection_is_shown_with_effective_settings_and_changed_by_parts(stub: Any) -> None:
+    settings = collection_pb2.CollectionSettings()
+    settings.chunking.chunk_size = 500
+    settings.rerank.top_k = 5
+    created = await stub.CreateCollection(
+        pb.CreateCollectionRequest(name="Parts & Labour", settings=settings, request_id="parts")
+    )
+    again = await stub.CreateCollection(
+        pb.CreateCollectionRequest(name="Parts & Labour", settings=settings, request_id="parts")
+    )
+    assert created == again
+    shown = created.collection
+    assert (shown.collection_id, shown.name) == ("parts-labour", "Parts & Labour")
+    assert (shown.settings.chunking.chunk_size, shown.settings.chunking.chunk_overlap) == (500, 200)
+    assert shown.settings.embedding.model == EMBEDDER.model
+    assert shown.settings.embedding.dimensions == EMBEDDER.dimensions
+    assert shown.settings.lexical.language == "english"
+    assert shown.settings.contextualization.mode == collection_pb2.CONTEXTUALIZATION_MODE_STRUCTURAL
+    assert not shown.settings.HasField("retrieval")
+
+    change = pb.UpdateCollectionRequest(collection_id="parts-labour")
+    change.settings.rerank.rrf_k = 10
+    updated = (await stub.UpdateCollection(change)).collection
+    assert (updated.settings.rerank.top_k, updated.settings.rerank.rrf_k) == (5, 10)
+    # What is shown can be sent back as it is.
+    echo = pb.UpdateCollectionRequest(
+        collection_id="parts-labour", name=updated.name, settings=updated.settings
+    )
+    assert (await stub.UpdateCollection(echo)).collection.settings == updated.settings
+    reset = pb.UpdateCollectionRequest(collection_id="parts-labour")
+    reset.update_mask.paths.extend(["settings.rerank", "settings.chunking"])
+    cleared = (await stub.UpdateCollection(reset)).collection.settings
+    assert not cleared.HasField("rerank")
+    assert cleared.chunking.chunk_size == 2000
+
+
+async def test_both_arms_find_what_was_ingested_and_nothing_that_was_replaced_or_deleted(
+    stub: Any, pool: Pool, lexical: LexicalIndex, collection_id: str
+) -> None:
+    response = await ingest(
+        stub, collection_id, document("a.md", "walrus habitats"), document("b.md", "otter habits")
+    )
+    assert response.job.state == job_pb2.JOB_STATE_DONE
+    assert [item.outcome for item in response.items] == [job_pb2.INGESTION_OUTCOME_CREATED] * 2
+    words, nearest = await search(pool, lexical, collection_id, "walrus")
+    assert words == {"walrus habitats"}
+    assert nearest == {"walrus habitats", "otter habits"}
+
+    await ingest(stub, collection_id, document("a.md", "penguin colonies"))
+    assert await search(pool, lexical, collection_id, "walrus") == (
+        set(),
+        {"penguin colonies", "otter habits"},
+    )
+
+    key = {"collection_id": collection_id, "document_id": response.items[0].document_id}
+    await stub.DeleteDocument(pb.DeleteDocumentRequest(**key))
+    assert await search(pool, lexical, collection_id, "penguin") == (set(), {"otter habits"})
+    assert (await refusal(stub.DeleteDocument(pb.DeleteDocumentRequest(**key)))).code.name == "NOT_FOUND"
+    shown = (await stub.GetCollection(pb.GetCollectionRequest(collection_id=collection_id))).collection
+    assert (shown.document_count, shown.chunk_count) == (1, 1)
+
+
+async def test_long_documents_are_stored_whole_with_exact_offsets(
+    stub: Any, pool: Pool, collection_id: str
+) -> None:
+    text = "# Guide\r\n\r\n" + "".join(f"Sentence {number} with 😀 and é.\r\n\r\n" for number in range(3000))
+    response = await ingest(stub, collection_id, document("guide.md", text))
+    [item] = response.items
+    counts = item.chunks
+    assert counts.stored == counts.embedded == counts.contextualized == counts.parsed > 40
+    async with acquire(pool) as connection:
+        rows = await connection.fetch(
+            "SELECT * FROM chunks WHERE document_id = $1::uuid ORDER BY chunk_index", item.document_id
+        )
+    assert [row["chunk_index"] for row in rows] == list(range(counts.stored))
+    for row in rows:
+        assert text[row["start_offset"] : row["end_offset"]] == row["original_text"]
+    assert rows[-1]["context_annotation"] == "guide.md\nGuide"
+    assert rows[-1]["embedding"].dimensions() == EMBEDDER.dimensions
+
+
+async def test_metadata_and_principals_are_on_document_and_chunks(
+    stub: Any, pool: Pool, collection_id: str
+) -> None:
+    given = document("a", "text", metadata={"team": "ops"}, allowedPrincipals=["user:ann"])
+    for metadata, outcome in (
+        ({"team": "ops"}, job_pb2.INGESTION_OUTCOME_CREATED),
+        ({"team": "ops"}, job_pb2.INGESTION_OUTCOME_UNCHANGED),
+        ({"team": "dev", "year": 2024}, job_pb2.INGESTION_OUTCOME_UPDATED),
+    ):
+        given.metadata.CopyFrom(json_format.ParseDict(metadata, Struct()))
+        [item] = (await ingest(stub, collection_id, given)).items
+        assert item.outcome == outcome
+    key = pb.GetDocumentRequest(collection_id=collection_id, document_id=item.document_id)
+    assert (await refusal(stub.GetDocument(key, metadata=BOB))).code.name == "NOT_FOUND"
+    shown = (await stub.GetDocument(key, metadata=ANN)).document
+    assert json_format.MessageToDict(shown.metadata) == {"team": "dev", "year": 2024.0}
+    async with acquire(pool) as connection:
+        [row] = await connection.fetch("SELECT * FROM chunks WHERE document_id = $1::uuid", item.document_id)
+    assert row["metadata"] == {"team": "dev", "year": 2024}
+    assert row["allowed_principals"] == ["user:ann"]
+    assert row["update_time"].timestamp() == pytest.approx(shown.update_time.ToNanoseconds() / 1e9)
+
+
+async def test_the_same_uri_ingested_at_once_holds_one_version_whole(
+    stub: Any, pool: Pool, collection_id: str
+) -> None:
+    texts = [f"{word} " * 1500 for word in ("alpha", "beta", "gamma", "delta")]
+    responses = await asyncio.gather(*(ingest(stub, collection_id, document("same", text)) for text in texts))
+    [document_id] = {response.items[0].document_id for response in responses}
+    async with acquire(pool) as connection:
+        rows = await connection.fetch(
+            "SELECT original_text FROM chunks WHERE document_id = $1::uuid", document_id
+        )
+    words = {word for row in rows for word in row["original_text"].split()}
+    assert len(words) == 1
+    assert len(rows) in {response.items[0].chunks.stored for response in responses}
+
+
+async def test_a_job_can_be_read_listed_and_watched(stub: Any, collection_id: str) -> None:
+    documents = [document("good", "text"), document("empty", " "), document("better", "more")]
+    response = await ingest(stub, collection_id, *documents, request_id="once")
+    assert (await ingest(stub, collection_id, *documents, request_id="once")).job == response.job
+    got = await stub.GetJob(pb.GetJobRequest(job_id=response.job.job_id, page_size=2))
+    rest = await stub.GetJob(
+        pb.GetJobRequest(job_id=response.job.job_id, page_size=2, page_token=got.next_page_token)
+    )
+    assert got.job == response.job
+    assert [item.uri for item in [*got.items, *rest.items]] == ["good", "empty", "better"]
+    assert not rest.next_page_token
+    listed = await stub.ListJobs(pb.ListJobsRequest(collection_id=collection_id))
+    assert list(listed.jobs) == [response.job]
+    watched = [state async for state in stub.WatchJob(pb.WatchJobRequest(job_id=response.job.job_id))]
+    assert [state.job for state in watched] == [response.job]
+    [failed] = watched[0].items
+    assert (failed.uri, failed.failure.reason) == ("empty", "EMPTY_TEXT")
+    assert failed.failure.stage == document_pb2.INGESTION_STATE_EXTRACTING
+
+
+async def test_lists_are_paged_by_tokens(stub: Any, collection_id: str) -> None:
+    await ingest(stub, collection_id, *(document(uri, uri) for uri in ("c", "ä", "b")))
+    uris, token = [], ""
+    for _ in range(3):
+        page = await stub.ListDocuments(
+            pb.ListDocumentsRequest(collection_id=collection_id, page_size=1, page_token=token)
+        )
+        uris += [one.uri for one in page.documents]
+        token = page.next_page_token
+    assert uris == ["b", "c", "ä"]
+    assert not token

@@ -1,0 +1,55 @@
+"""The stores in PostgreSQL keep the contract of the ports, and address what they must."""
+
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+from groundline_ingestor.adapters.postgres import Pool, acquire, chunk_table, open_database
+from groundline_ingestor.adapters.postgres_collections import PostgresCollections
+from groundline_ingestor.adapters.postgres_documents import PostgresDocuments
+from groundline_ingestor.adapters.postgres_jobs import PostgresJobs
+from groundline_ingestor.domain import Collection
+from groundline_ingestor.testing import StoreContract
+from groundline_lexical import detect_lexical_index
+from groundline_runtime.errors import UnavailableError
+from pydantic import SecretStr
+
+
+class PostgresStores:
+    def __init__(self, pool: Pool, collections: PostgresCollections) -> None:
+        self.collections = collections
+        self.documents = PostgresDocuments(pool)
+        self.jobs = PostgresJobs(pool)
+        self._pool = pool
+
+    async def texts_of(self, collection: Collection, document_id: str) -> Sequence[str]:
+        async with acquire(self._pool) as connection:
+            rows = await connection.fetch(
+                f"SELECT original_text FROM {chunk_table(collection.partition.partition_id)} "
+                "WHERE document_id = $1::uuid ORDER BY chunk_index",
+                document_id,
+            )
+        return [row["original_text"] for row in rows]
+
+
+@pytest.fixture(scope="module")
+async def pool(database_url: str) -> AsyncIterator[Pool]:
+    async with open_database(SecretStr(database_url), max_size=8) as pool:
+        yield pool
+
+
+class TestPostgresStores(StoreContract):
+    @pytest.fixture
+    async def stores(self, pool: Pool) -> AsyncIterator[PostgresStores]:
+        async with acquire(pool) as connection:
+            collections = PostgresCollections(pool, await detect_lexical_index(connection))
+        yield PostgresStores(pool, collections)
+        for collection in await collections.list_readable(("user:ann", "user:bob"), after="", limit=100):
+            await collections.delete(collection.collection_id)
+
+
+async def test_a_lost_database_is_unavailable_and_names_no_host(pool: Pool) -> None:
+    with pytest.raises(UnavailableError) as raised:
+        async with acquire(pool) as connection:
+            await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+    assert raised.value.reason == "DATABASE_UNAVAILABLE"
+    assert raised.value.message == "the database cannot be reached"

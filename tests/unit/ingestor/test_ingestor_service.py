@@ -1,0 +1,407 @@
+"""The use cases over stores in memory: what is refused, what is isolated, what is left alone."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from groundline_embedding.ports import Vectors
+from groundline_embedding.testing import FakeEmbedder
+from groundline_ingestor.adapters.extraction import TextExtractor
+from groundline_ingestor.adapters.splitting import RecursiveSplitter
+from groundline_ingestor.domain import (
+    CollectionChange,
+    DocumentInput,
+    IngestionOutcome,
+    IngestionState,
+    Item,
+    JobState,
+    NewCollection,
+    SettingChange,
+)
+from groundline_ingestor.service.collections import CollectionService
+from groundline_ingestor.service.documents import DocumentService
+from groundline_ingestor.service.ingestion import IngestionService
+from groundline_ingestor.service.jobs import JobService
+from groundline_ingestor.service.preparation import Limits, Preparation
+from groundline_ingestor.testing import MemoryDocuments, MemoryStores
+from groundline_runtime.context import Caller
+from groundline_runtime.errors import (
+    AlreadyExistsError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    NotFoundError,
+    PermissionDeniedError,
+    UnavailableError,
+    UnimplementedError,
+)
+from structlog.testing import capture_logs
+
+ANYBODY, ANN, BOB = Caller(), Caller(("user:ann",)), Caller(("user:bob",))
+POISON = "poison"
+
+
+class FaultyEmbedder(FakeEmbedder):
+    """Refuses texts that hold POISON; notes how many texts it was given at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[int] = []
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        self.calls.append(len(texts))
+        if any(POISON in text for text in texts):
+            raise ValueError(f"cannot embed {texts!r}")
+        return await super().embed_documents(texts)
+
+
+@dataclass
+class Services:
+    stores: MemoryStores
+    embedder: FaultyEmbedder
+    collections: CollectionService
+    documents: DocumentService
+    ingestion: IngestionService
+    jobs: JobService
+
+    async def ingest(
+        self,
+        *inputs: DocumentInput,
+        collection_id: str = "docs",
+        caller: Caller = ANYBODY,
+        request_id: str = "",
+    ) -> Sequence[Item]:
+        _, items = await self.ingestion.ingest(caller, collection_id, inputs, request_id)
+        return items
+
+
+def new(collection_id: str = "docs", **fields: Any) -> NewCollection:
+    unset = NewCollection(collection_id, "", {}, "", "english", (), (), "")
+    return replace(unset, **fields)
+
+
+class LostDocuments(MemoryDocuments):
+    """A store that goes away when something is to be stored."""
+
+    async def replace(self, *_: object) -> tuple[str, IngestionOutcome]:
+        raise UnavailableError("DATABASE_UNAVAILABLE", "the database cannot be reached")
+
+
+def services_over(stores: MemoryStores) -> Services:
+    embedder = FaultyEmbedder()
+    limits = Limits(max_document_bytes=20_000, max_chunks=10)
+    preparation = Preparation(TextExtractor(), RecursiveSplitter(), limits)
+    return Services(
+        stores,
+        embedder,
+        CollectionService(stores.collections, embedder),
+        DocumentService(stores.collections, stores.documents),
+        IngestionService(stores.collections, stores.documents, stores.jobs, embedder, preparation),
+        JobService(stores.collections, stores.jobs),
+    )
+
+
+@pytest.fixture
+def services() -> Services:
+    return services_over(MemoryStores())
+
+
+# --- collections ---
+
+
+async def test_another_model_than_the_running_one_is_refused_by_both_names(services: Services) -> None:
+    with pytest.raises(FailedPreconditionError) as raised:
+        await services.collections.create(ANYBODY, new(embedding_model="gemini-embedding"))
+    assert raised.value.reason == "EMBEDDING_MODEL_MISMATCH"
+    assert "gemini-embedding" in raised.value.message
+    assert services.embedder.model in raised.value.message
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"chunking": {"strategy": "CHUNKING_STRATEGY_WORDS"}},
+        {"chunking": {"unit": "CHUNK_SIZE_UNIT_TOKENS"}},
+        {"contextualization": {"mode": "CONTEXTUALIZATION_MODE_LLM"}},
+    ],
+)
+async def test_settings_not_built_yet_are_refused_at_once(services: Services, settings: Any) -> None:
+    with pytest.raises(UnimplementedError):
+        await services.collections.create(ANYBODY, new(settings=settings))
+
+
+async def test_settings_that_do_not_fit_each_other_are_refused_also_by_a_change(services: Services) -> None:
+    await services.collections.create(ANYBODY, new(settings={"chunking": {"chunkOverlap": 150}}))
+    smaller = CollectionChange(settings=(SettingChange(("chunking", "chunkSize"), 200),))
+    with pytest.raises(InvalidArgumentError):
+        await services.collections.update(ANYBODY, "docs", smaller)
+
+
+async def test_a_request_id_does_not_open_another_collection(services: Services) -> None:
+    await services.collections.create(ANN, new("private", readers=("user:ann",), request_id="r"))
+    for attempt in (new("private", request_id="r"), new("other", request_id="r")):
+        with pytest.raises(AlreadyExistsError):
+            await services.collections.create(BOB, attempt)
+
+
+@pytest.mark.parametrize(
+    "change", [CollectionChange(embedding_model="other"), CollectionChange(language="german")]
+)
+async def test_what_needs_a_new_index_is_not_just_changed(
+    services: Services, change: CollectionChange
+) -> None:
+    await services.collections.create(ANYBODY, new())
+    with pytest.raises(FailedPreconditionError) as raised:
+        await services.collections.update(ANYBODY, "docs", change)
+    assert raised.value.reason == "REINDEX_REQUIRED"
+
+
+async def test_what_may_not_be_read_does_not_exist(services: Services) -> None:
+    await services.collections.create(ANN, new(readers=("user:ann",)))
+    for call in (
+        services.collections.get(BOB, "docs"),
+        services.collections.update(BOB, "docs", CollectionChange(name="x")),
+        services.collections.delete(BOB, "docs"),
+        services.ingest(DocumentInput("text"), caller=BOB),
+        services.documents.list(BOB, "docs", after="", size=10),
+        services.jobs.list(BOB, "docs", before=None, size=10),
+    ):
+        with pytest.raises(NotFoundError) as raised:
+            await call
+        assert raised.value.reason == "COLLECTION_NOT_FOUND"
+
+
+async def test_what_may_only_be_read_may_not_be_changed(services: Services) -> None:
+    await services.collections.create(ANN, new(writers=("user:ann",)))
+    [item] = await services.ingest(DocumentInput("text"), caller=ANN)
+    assert item.document_id
+    for call in (
+        services.collections.update(BOB, "docs", CollectionChange(name="x")),
+        services.collections.delete(BOB, "docs"),
+        services.ingest(DocumentInput("text"), caller=BOB),
+        services.documents.delete(BOB, "docs", item.document_id),
+    ):
+        with pytest.raises(PermissionDeniedError):
+            await call
+    assert (await services.collections.get(BOB, "docs")).document_count == 1
+
+
+async def test_an_update_changes_what_it_names(services: Services) -> None:
+    created = await services.collections.create(ANN, new(name="Docs", settings={"rerank": {"topK": 5}}))
+    change = CollectionChange(readers=("user:ann",), settings=(SettingChange(("rerank", "rrfK"), 10),))
+    updated = await services.collections.update(ANN, "docs", change)
+    assert (updated.name, updated.settings) == ("Docs", {"rerank": {"topK": 5, "rrfK": 10}})
+    assert (updated.readers, updated.partition) == (("user:ann",), created.partition)
+
+
+# --- ingestion ---
+
+
+async def test_vectors_of_another_model_are_not_mixed_in(services: Services) -> None:
+    await services.collections.create(ANYBODY, new())
+    services.embedder.model = "another"
+    with pytest.raises(FailedPreconditionError) as raised:
+        await services.ingest(DocumentInput("text"))
+    assert raised.value.reason == "EMBEDDING_MODEL_MISMATCH"
+
+
+async def test_a_failing_document_does_not_touch_the_others(services: Services) -> None:
+    await services.collections.create(ANYBODY, new(settings={"chunking": {"chunkSize": 50}}))
+    job, items = await services.ingestion.ingest(
+        ANYBODY,
+        "docs",
+        [
+            DocumentInput("good one", uri="1"),
+            DocumentInput("", uri="2"),
+            DocumentInput("nul \x00", uri="3"),
+            DocumentInput(f"a {POISON} word", uri="4"),
+            DocumentInput("x" * 20_001, uri="5"),
+            DocumentInput("word " * 200, uri="6"),
+            DocumentInput(b"%PDF-", uri="7"),
+            DocumentInput("good two", uri="8"),
+        ],
+        "",
+    )
+    assert [(item.uri, item.failure.reason if item.failure else item.outcome) for item in items] == [
+        ("1", IngestionOutcome.CREATED),
+        ("2", "EMPTY_TEXT"),
+        ("3", "INVALID_TEXT"),
+        ("4", "INTERNAL"),
+        ("5", "DOCUMENT_TOO_LARGE"),
+        ("6", "TOO_MANY_CHUNKS"),
+        ("7", "UNSUPPORTED_TYPE"),
+        ("8", IngestionOutcome.CREATED),
+    ]
+    stages = [item.failure.stage for item in items if item.failure]
+    assert stages[2] is IngestionState.EMBEDDING
+    assert stages[4] is IngestionState.CHUNKING
+    assert (job.state, job.done_count, job.failed_count) == (JobState.DONE, 2, 6)
+    assert items[3].chunks.parsed == 1
+    assert items[3].chunks.embedded == 0
+
+
+async def test_no_text_of_a_document_is_logged(services: Services) -> None:
+    await services.collections.create(ANYBODY, new())
+    with capture_logs() as logs:
+        await services.ingest(
+            DocumentInput(f"a {POISON} secret", uri="private.md", title="confidential"),
+            DocumentInput("another secret"),
+        )
+    assert [entry["event"] for entry in logs] == ["document_failed", "documents_ingested"]
+    assert logs[0]["error"] == "ValueError"
+    for word in (POISON, "secret", "private", "confidential"):
+        assert word not in str(logs)
+
+
+async def test_a_job_without_a_done_document_failed(services: Services) -> None:
+    await services.collections.create(ANYBODY, new())
+    job, _ = await services.ingestion.ingest(ANYBODY, "docs", [DocumentInput("", uri="1")], "")
+    assert job.state is JobState.FAILED
+    assert job.end_time is not None
+
+
+async def test_a_lost_store_fails_the_request_and_records_no_job() -> None:
+    services = services_over(MemoryStores(LostDocuments))
+    await services.collections.create(ANYBODY, new())
+    with pytest.raises(UnavailableError):
+        await services.ingest(DocumentInput("text"), request_id="r")
+    assert await services.stores.jobs.find_by_request_id("docs", "r") is None
+
+
+async def test_the_same_again_is_left_alone(services: Services) -> None:
+    await services.collections.create(ANYBODY, new())
+    given = [DocumentInput("one", uri="1"), DocumentInput("two")]
+    first = await services.ingest(*given)
+    services.embedder.calls.clear()
+    again = await services.ingest(*given)
+    assert [item.outcome for item in again] == [IngestionOutcome.UNCHANGED] * 2
+    assert [item.document_id for item in again] == [item.document_id for item in first]
+    assert services.embedder.calls == []
+
+
+async def test_metadata_and_principals_change_without_embedding(services: Services) -> None:
+    await services.collections.create(ANYBODY, new())
+    await services.ingest(DocumentInput("one", uri="1"))
+    services.embedder.calls.clear()
+    [item] = await services.ingest(
+        DocumentInput("one", uri="1", metadata={"a": 1}, allowed_principals=("user:ann",))
+    )
+    assert item.outcome is IngestionOutcome.UPDATED
+    assert services.embedder.calls == []
+    assert item.document_id
+    document = await services.documents.get(ANN, "docs", item.document_id)
+    assert document.metadata == {"a": 1}
+
+
+async def test_a_changed_setting_makes_the_same_content_new(services: Services) -> None:
+    await services.collections.create(ANYBODY, new())
+    await services.ingest(DocumentInput("word " * 60, uri="1"))
+    change = CollectionChange(settings=(SettingChange(("chunking", "chunkSize"), 100),))
+    await services.collections.update(ANYBODY, "docs", change)
+    [item] = await services.ingest(DocumentInput("word " * 60, uri="1"))
+    assert item.outcome is IngestionOutcome.UPDATED
+    assert item.chunks.stored > 1
+
+
+async def test_of_a_uri_handed_in_twice_the_later_content_stays(services: Services) -> None:
+    collection = await services.collections.create(ANYBODY, new())
+    first, second = await services.ingest(DocumentInput("old", uri="1"), DocumentInput("new", uri="1"))
+    assert (first.outcome, second.outcome) == (IngestionOutcome.CREATED, IngestionOutcome.UPDATED)
+    assert first.document_id == second.document_id
+    assert first.document_id
+    assert await services.stores.texts_of(collection, first.document_id) == ["new"]
+
+
+async def test_the_same_request_returns_the_same_job(services: Services) -> None:
+    await services.collections.create(ANYBODY, new())
+    calls = [
+        services.ingestion.ingest(ANYBODY, "docs", [DocumentInput("one", uri="1")], "r") for _ in range(3)
+    ]
+    at_once = await asyncio.gather(*calls)
+    later = await services.ingestion.ingest(ANYBODY, "docs", [DocumentInput("two", uri="2")], "r")
+    assert len({job.job_id for job, _ in [*at_once, later]}) == 1
+    assert later[1] == at_once[0][1]
+
+
+async def test_small_documents_are_embedded_together(services: Services) -> None:
+    await services.collections.create(ANYBODY, new())
+    items = await services.ingest(
+        *(DocumentInput(f"text {number}", uri=f"{number:03}") for number in range(300))
+    )
+    assert services.embedder.calls == [256, 44]
+    assert [item.index for item in items] == list(range(300))
+
+
+@pytest.mark.parametrize(
+    ("given", "title"),
+    [
+        (DocumentInput("# *First*\n\n# Second", uri="a/b.md", title="Given"), "Given"),
+        (DocumentInput("text\n\n# *First*\n\n# Second", uri="a/b.md"), "First"),
+        (DocumentInput("text", uri="a/b.md"), "b.md"),
+    ],
+)
+async def test_a_title_is_given_or_the_first_heading_or_the_last_part_of_the_uri(
+    services: Services, given: DocumentInput, title: str
+) -> None:
+    await services.collections.create(ANYBODY, new())
+    [item] = await services.ingest(given)
+    assert item.document_id
+    assert (await services.documents.get(ANYBODY, "docs", item.document_id)).title == title
+
+
+async def test_structural_context_is_embedded_and_indexed_but_not_part_of_the_text(
+    services: Services,
+) -> None:
+    collection = await services.collections.create(ANYBODY, new(settings={"chunking": {"chunkSize": 50}}))
+    text = "# Guide\n\n## Linux\n\n" + "Install the camelCase package first. " * 3
+    [item] = await services.ingest(DocumentInput(text, uri="docs/guide.md"))
+    assert item.document_id
+    chunk = services.stores.chunks_of(item.document_id)[-1]
+    assert chunk.context == "docs/guide.md\nGuide > Linux"
+    assert chunk.embedded_text == f"{chunk.context}\n\n{chunk.section.text}"
+    assert text[chunk.section.start : chunk.section.end] == chunk.section.text
+    assert "camel" in chunk.lexical_text.split()
+    assert collection.collection_id == "docs"
+
+
+# --- documents and jobs ---
+
+
+async def test_a_document_for_others_does_not_exist(services: Services) -> None:
+    await services.collections.create(ANYBODY, new())
+    [item] = await services.ingest(DocumentInput("text", uri="1", allowed_principals=("user:ann",)))
+    assert item.document_id
+    for call in (
+        services.documents.get(BOB, "docs", item.document_id),
+        services.documents.delete(BOB, "docs", item.document_id),
+    ):
+        with pytest.raises(NotFoundError) as raised:
+            await call
+        assert raised.value.reason == "DOCUMENT_NOT_FOUND"
+    await services.documents.delete(ANN, "docs", item.document_id)
+    assert not (await services.documents.list(ANN, "docs", after="", size=10)).entries
+
+
+async def test_a_job_of_an_unreadable_collection_does_not_exist(services: Services) -> None:
+    await services.collections.create(ANN, new(readers=("user:ann",)))
+    job, _ = await services.ingestion.ingest(ANN, "docs", [DocumentInput("text")], "")
+    for call in (services.jobs.get(BOB, job.job_id, after=-1, size=1), services.jobs.watch(BOB, job.job_id)):
+        with pytest.raises(NotFoundError) as raised:
+            await call
+        assert raised.value.reason == "JOB_NOT_FOUND"
+    assert not (await services.jobs.list(BOB, "", before=None, size=10)).entries
+
+
+async def test_pages_follow_each_other_without_gap(services: Services) -> None:
+    await services.collections.create(ANYBODY, new())
+    job, _ = await services.ingestion.ingest(
+        ANYBODY, "docs", [DocumentInput("x", uri=uri) for uri in "cab"], ""
+    )
+    first = await services.documents.list(ANYBODY, "docs", after="", size=2)
+    second = await services.documents.list(ANYBODY, "docs", after=first.entries[-1].uri, size=2)
+    assert [document.uri for document in first.entries] == ["a", "b"]
+    assert [document.uri for document in second.entries] == ["c"]
+    assert (first.more, second.more) == (True, False)
+    _, items = await services.jobs.get(ANYBODY, job.job_id, after=0, size=2)
+    assert ([item.uri for item in items.entries], items.more) == (["a", "b"], False)
