@@ -40,6 +40,7 @@ lint: setup ## Lint contracts, code and types
 	$(BIN)/python tools/protos.py lint
 	$(BIN)/python tools/protos.py check
 	$(BIN)/python tools/protos.py breaking
+	$(BIN)/python tools/settings_tables.py check
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy $(filter-out libs/contracts,$(PACKAGES)) tools tests
@@ -60,6 +61,10 @@ test-unit test-integration test-e2e: test-%: setup ## Run one kind of tests
 .PHONY: generate
 generate: setup ## Write the stubs in libs/contracts from protos/
 	$(BIN)/python tools/protos.py generate
+
+.PHONY: settings-tables
+settings-tables: setup ## Write the settings tables of README.md from the code
+	$(BIN)/python tools/settings_tables.py write
 
 .PHONY: check-generate
 check-generate: setup ## Fail when the committed stubs are stale
