@@ -1,0 +1,8 @@
+"""Full-text search on PostgreSQL: the LexicalIndex port, its backends, and the text that they index."""
+
+from groundline_lexical.detection import detect_lexical_index
+from groundline_lexical.errors import LexicalIndexError
+from groundline_lexical.ports import Connection, LexicalIndex
+from groundline_lexical.text import lexical_text
+
+__all__ = ["Connection", "LexicalIndex", "LexicalIndexError", "detect_lexical_index", "lexical_text"]

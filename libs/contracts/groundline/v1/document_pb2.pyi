@@ -118,8 +118,8 @@ class DocumentInput(_message.Message):
     ALLOWED_PRINCIPALS_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
     """What identifies it within its collection: a path, a URL, a key; 2000 characters and 2500 bytes of UTF-8 at most.
-    Handing in the same uri again replaces the document. Empty: a name made from the content's hash, so that the same content is one
-    document.
+    Handing in the same uri again replaces the document. Empty: a name made from the content's hash, so that the
+    same content is one document.
     """
     title: _builtins.str
     """Title, 500 characters at most. Empty: the first heading, else the uri's last part."""
