@@ -1,0 +1,79 @@
+"""Starts the coordinator."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import grpc
+from groundline.v1 import coordinator_service_pb2_grpc
+from groundline_runtime.channels import open_channel
+from groundline_runtime.postgres import open_pool, require_schema_version
+from groundline_runtime.server import Application, run
+
+from groundline_coordinator.adapters import generator, reranker, retriever
+from groundline_coordinator.adapters.postgres import PostgresCatalog, PostgresThreads, check_database
+from groundline_coordinator.service import ChatService, Limits, ThreadService
+from groundline_coordinator.servicer import SERVICE, CoordinatorServicer
+from groundline_coordinator.settings import CoordinatorSettings
+
+__all__ = ["main", "wire"]
+
+SCHEMA_VERSION = 1
+
+
+@asynccontextmanager
+async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
+    """The service with its database and channels. A backend that is down fails requests, not readiness."""
+    async with AsyncExitStack() as stack:
+
+        async def channel(target: str, service: str) -> grpc.aio.Channel:
+            return await stack.enter_async_context(
+                open_channel(
+                    target,
+                    service=service,
+                    default_timeout_seconds=settings.default_timeout_seconds,
+                    max_message_bytes=settings.max_message_bytes,
+                )
+            )
+
+        pool = await stack.enter_async_context(
+            open_pool(
+                settings.database_url,
+                max_size=settings.database_pool_size,
+                application_name=settings.service_name(),
+            )
+        )
+        await require_schema_version(pool, SCHEMA_VERSION)
+        threads = PostgresThreads(pool)
+        chats = ChatService(
+            retriever=retriever.GrpcRetriever(await channel(settings.retriever_target, retriever.SERVICE)),
+            reranker=reranker.GrpcReranker(await channel(settings.reranker_target, reranker.SERVICE)),
+            generator=generator.GrpcGenerator(await channel(settings.generator_target, generator.SERVICE)),
+            catalog=PostgresCatalog(pool),
+            threads=threads,
+            limits=Limits(
+                retrieve_timeout_seconds=settings.retrieve_timeout_seconds,
+                rerank_timeout_seconds=settings.rerank_timeout_seconds,
+                store_timeout_seconds=settings.store_timeout_seconds,
+                history_messages=settings.history_messages,
+                history_characters=settings.history_characters,
+            ),
+        )
+        servicer = CoordinatorServicer(
+            chats, ThreadService(threads), max_pending_characters=settings.max_pending_characters
+        )
+        yield Application(
+            services={
+                SERVICE: lambda server: coordinator_service_pb2_grpc.add_CoordinatorServiceServicer_to_server(
+                    servicer, server
+                )
+            },
+            readiness={"database": lambda: check_database(pool)},
+        )
+
+
+def main() -> None:
+    run(CoordinatorSettings, wire)
+
+
+if __name__ == "__main__":
+    main()

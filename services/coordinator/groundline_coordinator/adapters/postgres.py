@@ -1,0 +1,275 @@
+"""Collections and threads in PostgreSQL."""
+
+import base64
+import binascii
+import json
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+import asyncpg
+from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.message import Message
+from groundline.v1 import chat_pb2, collection_pb2
+from groundline_runtime.errors import FieldViolation, InvalidArgumentError, NotFoundError, UnavailableError
+
+from groundline_coordinator.domain import (
+    Collection,
+    FinishReason,
+    HistoryMessage,
+    Page,
+    StoredMessage,
+    Thread,
+)
+from groundline_coordinator.messages import (
+    citation_from_proto,
+    citation_to_proto,
+    source_from_proto,
+    source_to_proto,
+    usage_from_proto,
+    usage_to_proto,
+)
+
+__all__ = ["PostgresCatalog", "PostgresThreads", "check_database"]
+
+# Writers may also read; an empty list of readers is no restriction.
+_READABLE = """
+    SELECT collection_id, settings
+    FROM collections
+    WHERE (readers = '{}' OR readers && $1::text[] OR writers && $1::text[])
+"""
+
+_THREAD = """
+    SELECT thread_id, title, create_time, update_time,
+           (SELECT count(*) FROM messages WHERE messages.thread_id = threads.thread_id) AS message_count
+    FROM threads
+"""
+
+
+class PostgresCatalog:
+    """A CollectionCatalog."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def readable(
+        self, principals: Sequence[str], collection_ids: Sequence[str]
+    ) -> Sequence[Collection]:
+        with _database_errors():
+            if collection_ids:
+                rows = await self._pool.fetch(
+                    f"{_READABLE} AND collection_id = ANY($2::text[])", list(principals), list(collection_ids)
+                )
+            else:
+                rows = await self._pool.fetch(f"{_READABLE} LIMIT 2", list(principals))
+        return [_collection(row) for row in rows]
+
+
+class PostgresThreads:
+    """A ThreadStore."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+
+    async def history(self, owner: str, thread_id: str, limit: int) -> Sequence[HistoryMessage]:
+        with _database_errors():
+            rows = await self._pool.fetch(
+                """
+                SELECT messages.role, messages.content
+                FROM threads LEFT JOIN messages USING (thread_id)
+                WHERE threads.thread_id = $1 AND threads.owner = $2
+                ORDER BY messages.message_index DESC
+                LIMIT $3
+                """,
+                uuid.UUID(thread_id),
+                owner,
+                limit,
+            )
+        if not rows:
+            raise _no_such_thread(thread_id)
+        return [HistoryMessage(row["role"], row["content"]) for row in reversed(rows) if row["role"]]
+
+    async def append(
+        self, owner: str, thread_id: str, title: str, messages: Sequence[StoredMessage], *, create: bool
+    ) -> None:
+        key = uuid.UUID(thread_id)
+        with _database_errors():
+            async with self._pool.acquire() as connection, connection.transaction():
+                if create:
+                    await connection.execute(
+                        "INSERT INTO threads (thread_id, owner, title) VALUES ($1, $2, $3)", key, owner, title
+                    )
+                # The row's lock puts concurrent writers of one thread in line.
+                touched = await connection.fetchval(
+                    """
+                    UPDATE threads SET update_time = greatest(update_time, clock_timestamp())
+                    WHERE thread_id = $1 AND owner = $2
+                    RETURNING thread_id
+                    """,
+                    key,
+                    owner,
+                )
+                if touched is None:
+                    raise _no_such_thread(thread_id)
+                first = await connection.fetchval(
+                    "SELECT coalesce(max(message_index) + 1, 0) FROM messages WHERE thread_id = $1", key
+                )
+                await connection.executemany(
+                    """
+                    INSERT INTO messages (thread_id, message_index, message_id, role, content, sources,
+                                          citations, usage, finish_reason, model)
+                    VALUES ($1, $2, $3, $4, $5, $6::jsonb, $7::jsonb, $8::jsonb, $9, $10)
+                    """,
+                    [
+                        (key, index, *_message_values(message))
+                        for index, message in enumerate(messages, start=first)
+                    ],
+                )
+
+    async def get(self, owner: str, thread_id: str) -> Thread:
+        with _database_errors():
+            row = await self._pool.fetchrow(
+                f"{_THREAD} WHERE thread_id = $1 AND owner = $2", uuid.UUID(thread_id), owner
+            )
+        if row is None:
+            raise _no_such_thread(thread_id)
+        return _thread(row)
+
+    async def messages(
+        self, owner: str, thread_id: str, page_size: int, page_token: str
+    ) -> Page[StoredMessage]:
+        (after,) = _read_token(page_token, int) if page_token else (-1,)
+        await self.get(owner, thread_id)
+        with _database_errors():
+            rows = await self._pool.fetch(
+                """
+                SELECT * FROM messages WHERE thread_id = $1 AND message_index > $2
+                ORDER BY message_index LIMIT $3
+                """,
+                uuid.UUID(thread_id),
+                after,
+                page_size + 1,
+            )
+        token = _token(rows[page_size - 1]["message_index"]) if len(rows) > page_size else ""
+        return Page([_message(row) for row in rows[:page_size]], token)
+
+    async def threads(self, owner: str, page_size: int, page_token: str) -> Page[Thread]:
+        condition, values = "", []
+        if page_token:
+            condition = "AND (update_time, thread_id) < ($3, $4)"
+            values = list(_read_token(page_token, datetime.fromisoformat, uuid.UUID))
+        with _database_errors():
+            rows = await self._pool.fetch(
+                f"{_THREAD} WHERE owner = $1 {condition} ORDER BY update_time DESC, thread_id DESC LIMIT $2",
+                owner,
+                page_size + 1,
+                *values,
+            )
+        token = ""
+        if len(rows) > page_size:
+            last = rows[page_size - 1]
+            token = _token(last["update_time"].isoformat(), str(last["thread_id"]))
+        return Page([_thread(row) for row in rows[:page_size]], token)
+
+    async def delete(self, owner: str, thread_id: str) -> None:
+        with _database_errors():
+            deleted = await self._pool.fetchval(
+                "DELETE FROM threads WHERE thread_id = $1 AND owner = $2 RETURNING thread_id",
+                uuid.UUID(thread_id),
+                owner,
+            )
+        if deleted is None:
+            raise _no_such_thread(thread_id)
+
+
+async def check_database(pool: asyncpg.Pool) -> None:
+    """Raise when the database does not answer."""
+    await pool.fetchval("SELECT 1")
+
+
+@contextmanager
+def _database_errors() -> Iterator[None]:
+    try:
+        yield
+    except (
+        OSError,
+        TimeoutError,
+        asyncpg.InterfaceError,
+        asyncpg.PostgresConnectionError,
+        asyncpg.CannotConnectNowError,
+        asyncpg.OperatorInterventionError,
+        asyncpg.InsufficientResourcesError,
+    ) as error:
+        raise UnavailableError("DATABASE_UNAVAILABLE", "the database is out of reach") from error
+
+
+def _no_such_thread(thread_id: str) -> NotFoundError:
+    return NotFoundError("THREAD_NOT_FOUND", f"no such thread: {thread_id}")
+
+
+def _collection(row: asyncpg.Record) -> Collection:
+    settings = ParseDict(
+        json.loads(row["settings"]), collection_pb2.CollectionSettings(), ignore_unknown_fields=True
+    )
+    return Collection(
+        row["collection_id"], MessageToDict(settings.rerank), MessageToDict(settings.generation)
+    )
+
+
+def _thread(row: asyncpg.Record) -> Thread:
+    return Thread(
+        str(row["thread_id"]), row["title"], row["message_count"], row["create_time"], row["update_time"]
+    )
+
+
+def _message_values(message: StoredMessage) -> tuple[Any, ...]:
+    return (
+        uuid.UUID(message.message_id),
+        message.role,
+        message.content,
+        _json([source_to_proto(source) for source in message.sources]),
+        _json([citation_to_proto(citation) for citation in message.citations]),
+        json.dumps(MessageToDict(usage_to_proto(message.usage))),
+        message.finish_reason.value if message.finish_reason else None,
+        message.model,
+    )
+
+
+def _json(messages: Sequence[Message]) -> str:
+    return json.dumps([MessageToDict(message) for message in messages])
+
+
+def _message(row: asyncpg.Record) -> StoredMessage:
+    return StoredMessage(
+        message_id=str(row["message_id"]),
+        role=row["role"],
+        content=row["content"],
+        sources=[
+            source_from_proto(ParseDict(value, chat_pb2.Source(), ignore_unknown_fields=True))
+            for value in json.loads(row["sources"])
+        ],
+        citations=[
+            citation_from_proto(ParseDict(value, chat_pb2.Citation(), ignore_unknown_fields=True))
+            for value in json.loads(row["citations"])
+        ],
+        usage=usage_from_proto(
+            ParseDict(json.loads(row["usage"]), chat_pb2.Usage(), ignore_unknown_fields=True)
+        ),
+        finish_reason=FinishReason(row["finish_reason"]) if row["finish_reason"] else None,
+        model=row["model"],
+        create_time=row["create_time"],
+    )
+
+
+def _token(*values: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(values).encode()).decode()
+
+
+def _read_token(token: str, *kinds: Any) -> tuple[Any, ...]:
+    try:
+        values = json.loads(base64.urlsafe_b64decode(token.encode()))
+        return tuple(kind(value) for kind, value in zip(kinds, values, strict=True))
+    except (ValueError, TypeError, binascii.Error):
+        raise InvalidArgumentError([FieldViolation("page_token", "is not a token of this list")]) from None

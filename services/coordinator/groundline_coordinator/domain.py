@@ -1,0 +1,492 @@
+"""What the coordinator works with: requests, passages, the events of an answer, threads."""
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+__all__ = [
+    "Alternative",
+    "Answered",
+    "ArmScore",
+    "Candidate",
+    "Chunk",
+    "Citation",
+    "Collection",
+    "Completed",
+    "CutPassage",
+    "Degradation",
+    "Delta",
+    "Event",
+    "Explanation",
+    "FinishReason",
+    "Generated",
+    "HistoryMessage",
+    "Issue",
+    "NumberedPassage",
+    "Options",
+    "Page",
+    "Passage",
+    "Question",
+    "Ranking",
+    "Retrieval",
+    "ScoreComponent",
+    "Search",
+    "Source",
+    "SourcesFound",
+    "Stage",
+    "StageBegan",
+    "Started",
+    "StoredMessage",
+    "Thread",
+    "Timing",
+    "Usage",
+    "Validation",
+    "by_one_arm",
+    "merged",
+    "number_sources",
+    "recent_history",
+    "shortened",
+]
+
+SNIPPET_CHARACTERS = 400
+TITLE_CHARACTERS = 120
+DEFAULT_TOP_K = 8
+
+type Options = Mapping[str, Any]
+"""Parameters of a step as the JSON object of their message: what is absent takes the step's own default."""
+
+
+class FinishReason(enum.Enum):
+    """Why an answer ended; the values are stored."""
+
+    STOP = "stop"
+    NO_ANSWER = "no_answer"
+    MAX_TOKENS = "max_tokens"
+    SAFETY = "safety"
+    CANCELLED = "cancelled"
+
+
+class Stage(enum.Enum):
+    """A part of the work; the values name spans and timings."""
+
+    RETRIEVING = "retrieving"
+    RERANKING = "reranking"
+    GENERATING = "generating"
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryMessage:
+    """A message of the conversation; `role` is "user" or "assistant"."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What to look for and where; no collections means all that the caller may read."""
+
+    query: str
+    collection_ids: Sequence[str] = ()
+    retrieval: Options = field(default_factory=dict)
+    rerank: Options = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question to answer. `chat_history` None means the thread's own; `thread_id` None, a new thread."""
+
+    search: Search
+    thread_id: str | None = None
+    chat_history: Sequence[HistoryMessage] | None = None
+    generation: Options = field(default_factory=dict)
+    additional_context: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A readable collection and the defaults that it gives to requests."""
+
+    collection_id: str
+    rerank: Options = field(default_factory=dict)
+    generation: Options = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A stored piece of a document.
+
+    `source_type` is "file", "object", "web" or empty; offsets are code points of the document's text.
+    """
+
+    chunk_id: str
+    document_id: str
+    collection_id: str
+    chunk_index: int
+    text: str
+    context: str
+    title: str
+    uri: str
+    source_type: str
+    mime_type: str
+    start_offset: int
+    end_offset: int
+    metadata: Mapping[str, Any]
+    update_time: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ArmScore:
+    """Rank (from 1, within the chunk's collection) and score in one search arm."""
+
+    rank: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A chunk that at least one arm found."""
+
+    chunk: Chunk
+    keyword: ArmScore | None = None
+    semantic: ArmScore | None = None
+    embedding: Sequence[float] = ()
+    neighbours: Sequence[Chunk] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreComponent:
+    """A component of a final score and the weight it was multiplied with."""
+
+    name: str
+    value: float
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a passage stands where it does."""
+
+    keyword: ArmScore | None = None
+    semantic: ArmScore | None = None
+    fused_score: float = 0.0
+    fused_rank: int = 0
+    components: Sequence[ScoreComponent] = ()
+    final_score: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A near-duplicate folded into a passage, and their similarity (0 to 1)."""
+
+    chunk: Chunk
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A chunk in its final place."""
+
+    chunk: Chunk
+    score: float
+    explanation: Explanation
+    alternatives: Sequence[Alternative] = ()
+    neighbours: Sequence[Chunk] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CutPassage:
+    """A candidate that was not returned; `rule` is the contract's name of what removed it."""
+
+    chunk_id: str
+    rule: str
+    explanation: Explanation
+
+
+@dataclass(frozen=True, slots=True)
+class Degradation:
+    """What was skipped, failed or came late without failing the request."""
+
+    component: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long a stage, or a part of one such as "retrieving.embedding", took."""
+
+    stage: str
+    duration_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """What the retriever found; its timings name its own parts."""
+
+    candidates: Sequence[Candidate] = ()
+    degraded: Sequence[Degradation] = ()
+    timings: Sequence[Timing] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What the reranker returned, best first."""
+
+    passages: Sequence[Passage] = ()
+    cut: Sequence[CutPassage] = ()
+    degraded: Sequence[Degradation] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedPassage:
+    """A passage as the generator sees it."""
+
+    number: int
+    text: str
+    context: str
+    title: str
+    uri: str
+    chunk_id: str
+    similarity: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A passage that the answer may cite as [number]."""
+
+    number: int
+    title: str
+    uri: str
+    source_type: str
+    snippet: str
+    chunk_id: str
+    document_id: str
+    collection_id: str
+    score: float
+    explanation: Explanation
+    metadata: Mapping[str, Any]
+    start_offset: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A claim and its source; offsets are code points of the answer, without the marker."""
+
+    source_number: int
+    start_offset: int
+    end_offset: int
+    supporting_text: str
+    chunk_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens that a model read (cached ones included), took from its cache, and wrote."""
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """Something that validation found: an UPPER_SNAKE reason and the same for people."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What a finished answer was checked for; shares and scores lie in 0..1."""
+
+    grounded: bool = False
+    confidence: float = 0.0
+    issues: Sequence[Issue] = ()
+    cited_share: float = 0.0
+    supported_share: float = 0.0
+    query_relevance: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """The end of the generator's stream."""
+
+    finish_reason: FinishReason
+    usage: Usage
+    citations: Sequence[Citation]
+    validation: Validation
+    model: str
+    prompt_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The request is valid and work begins."""
+
+    thread_id: str
+    message_id: str
+    trace_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StageBegan:
+    """A stage begins."""
+
+    stage: Stage
+
+
+@dataclass(frozen=True, slots=True)
+class SourcesFound:
+    """The passages that the answer may cite."""
+
+    sources: Sequence[Source]
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """Text to append to the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The end of an answer that succeeded."""
+
+    generated: Generated
+    degraded: Sequence[Degradation]
+    timings: Sequence[Timing]
+
+
+type Event = Started | StageBegan | SourcesFound | Delta | Completed
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A whole answer."""
+
+    started: Started
+    answer: str
+    sources: Sequence[Source]
+    completed: Completed
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A conversation of one owner."""
+
+    thread_id: str
+    title: str
+    message_count: int
+    create_time: datetime
+    update_time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A message of a thread; sources and what follows are of assistant messages only."""
+
+    message_id: str
+    role: str
+    content: str
+    sources: Sequence[Source] = ()
+    citations: Sequence[Citation] = ()
+    usage: Usage = field(default_factory=Usage)
+    finish_reason: FinishReason | None = None
+    model: str = ""
+    create_time: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page[T]:
+    """Part of a list; `next_page_token` is empty on the last."""
+
+    items: Sequence[T]
+    next_page_token: str = ""
+
+
+def merged(defaults: Options, given: Options) -> Options:
+    """`defaults` with what is given in their place, objects within them likewise."""
+    result = dict(defaults)
+    for name, value in given.items():
+        below = result.get(name)
+        result[name] = (
+            merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
+        )
+    return result
+
+
+def by_one_arm(candidates: Sequence[Candidate], top_k: int) -> list[Passage]:
+    """The order of the semantic arm, or of the keyword arm where that found nothing: no fusion is needed.
+
+    Keyword scores do not compare across collections, so ranks do; ties go to the smaller chunk id.
+    """
+    semantic = [(c, c.semantic) for c in candidates if c.semantic is not None]
+    if semantic:
+        semantic.sort(key=lambda pair: (-pair[1].score, int(pair[0].chunk.chunk_id)))
+        return [_as_passage(candidate, score) for candidate, score in semantic[:top_k]]
+    keyword = [(c, c.keyword) for c in candidates if c.keyword is not None]
+    keyword.sort(key=lambda pair: (pair[1].rank, int(pair[0].chunk.chunk_id)))
+    return [_as_passage(candidate, score) for candidate, score in keyword[:top_k]]
+
+
+def _as_passage(candidate: Candidate, deciding: ArmScore) -> Passage:
+    return Passage(
+        chunk=candidate.chunk,
+        score=deciding.score,
+        explanation=Explanation(
+            keyword=candidate.keyword, semantic=candidate.semantic, final_score=deciding.score
+        ),
+        neighbours=candidate.neighbours,
+    )
+
+
+def number_sources(passages: Sequence[Passage]) -> list[Source]:
+    """Passages as sources, numbered from 1 in their order."""
+    return [
+        Source(
+            number=number,
+            title=passage.chunk.title,
+            uri=passage.chunk.uri,
+            source_type=passage.chunk.source_type,
+            snippet=shortened(passage.chunk.text, SNIPPET_CHARACTERS),
+            chunk_id=passage.chunk.chunk_id,
+            document_id=passage.chunk.document_id,
+            collection_id=passage.chunk.collection_id,
+            score=passage.score,
+            explanation=passage.explanation,
+            metadata=passage.chunk.metadata,
+            start_offset=passage.chunk.start_offset,
+            end_offset=passage.chunk.end_offset,
+        )
+        for number, passage in enumerate(passages, start=1)
+    ]
+
+
+def shortened(text: str, limit: int) -> str:
+    """The text, or its beginning up to a word's end with an ellipsis, `limit` code points at most."""
+    text = text.strip()
+    if len(text) <= limit:
+        return text
+    cut = text[: limit - 1]
+    if not text[limit - 1].isspace() and any(character.isspace() for character in cut):
+        cut = cut.rsplit(maxsplit=1)[0]
+    return cut.rstrip() + "…"
+
+
+def recent_history(
+    messages: Sequence[HistoryMessage], *, max_messages: int, max_characters: int
+) -> list[HistoryMessage]:
+    """The last messages that fit, oldest first."""
+    kept: list[HistoryMessage] = []
+    for message in reversed(messages[-max_messages:]):
+        max_characters -= len(message.content)
+        if max_characters < 0:
+            break
+        kept.append(message)
+    return kept[::-1]

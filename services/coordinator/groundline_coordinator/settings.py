@@ -1,0 +1,50 @@
+"""Settings of the coordinator."""
+
+from typing import Annotated
+
+from groundline_runtime.settings import Seconds, ServiceSettings
+from pydantic import Field, SecretStr
+from pydantic_settings import SettingsConfigDict
+
+__all__ = ["CoordinatorSettings"]
+
+Target = Annotated[str, Field(min_length=1)]
+
+
+class CoordinatorSettings(ServiceSettings):
+    """Read from GROUNDLINE_COORDINATOR_* and GROUNDLINE_*."""
+
+    model_config = SettingsConfigDict(env_prefix="GROUNDLINE_COORDINATOR_")
+
+    database_url: SecretStr
+    """PostgreSQL that holds collections and threads."""
+
+    retriever_target: Target
+    """Address of the retriever: host:port, or dns:///host:port for all its replicas."""
+
+    reranker_target: Target
+    """Address of the reranker."""
+
+    generator_target: Target
+    """Address of the generator."""
+
+    database_pool_size: Annotated[int, Field(ge=1, le=1000)] = 10
+    """Most connections to the database."""
+
+    retrieve_timeout_seconds: Seconds = 10.0
+    """Most time for retrieval; never more than 40 % of what the request has left."""
+
+    rerank_timeout_seconds: Seconds = 5.0
+    """Most time for reranking; never more than 30 % of what the request has left."""
+
+    store_timeout_seconds: Seconds = 5.0
+    """Most time for storing a finished answer."""
+
+    history_messages: Annotated[int, Field(ge=1, le=100)] = 20
+    """Most stored messages of a thread that go to the model."""
+
+    history_characters: Annotated[int, Field(ge=0, le=1_000_000)] = 16_000
+    """Most characters of stored messages that go to the model."""
+
+    max_pending_characters: Annotated[int, Field(ge=1, le=10_000_000)] = 64_000
+    """Text that may wait for a slow client before the generator has to wait too."""

@@ -1,0 +1,223 @@
+"""Citation markers in a stream of text, and what a finished answer is checked for."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from groundline_generator.domain import Citation, FinishReason, Issue, Passage, Validation
+from groundline_generator.language import content_terms, guess_language
+from groundline_generator.segments import Kind, segments
+
+__all__ = ["MarkerFilter", "cite", "validate"]
+
+_MARKER = re.compile(r"\[(\d{1,4})\]")
+# What may still become a marker, or a code quote, when more text comes.
+_UNFINISHED = re.compile(r"(?:[ \t]*\[\d{0,4}|[ \t]+|(?<!`)`{1,2})$")
+_SPACE = re.compile(r"[ \t]{2,}")
+_CODE = re.compile(r"```.*?(?:```|$)|`[^`\n]+`", re.DOTALL)
+
+_SUPPORT_SHARE = 0.6
+"""A sentence counts as supported when its passages hold at least this share of its terms."""
+
+
+class MarkerFilter:
+    """Removes markers of passages that were not served, however the stream is cut; code is left alone."""
+
+    def __init__(self, numbers: frozenset[int]) -> None:
+        self._numbers = numbers
+        self._held = ""
+        self._fence = ""
+        self.unknown: set[int] = set()
+
+    def feed(self, text: str) -> str:
+        """Take the next piece; returns what may be sent on, which never ends within a marker."""
+        text = self._held + text
+        held = _UNFINISHED.search(text)
+        cut = held.start() if held else len(text)
+        self._held = text[cut:]
+        return self._filtered(text[:cut])
+
+    def finish(self) -> str:
+        """What is left when the stream has ended."""
+        rest, self._held = self._held, ""
+        return self._filtered(rest).rstrip()
+
+    def _filtered(self, text: str) -> str:
+        pieces = re.split(r"(```|`|\n)", text)
+        for index, piece in enumerate(pieces):
+            if piece == "\n":
+                # An inline quote ends with its line; otherwise one stray mark would switch the filter off.
+                self._fence = "" if self._fence == "`" else self._fence
+            elif piece in ("`", "```"):
+                if not self._fence:
+                    self._fence = piece
+                elif self._fence == piece:
+                    self._fence = ""
+            elif not self._fence:
+                pieces[index] = re.sub(r"[ \t]*\[(\d{1,4})\]", self._known, piece)
+        return "".join(pieces)
+
+    def _known(self, marker: re.Match[str]) -> str:
+        number = int(marker.group(1))
+        if number in self._numbers:
+            return marker.group()
+        self.unknown.add(number)
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """Neighbouring markers and the part of a sentence that they stand for."""
+
+    start: int
+    end: int
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """A sentence or block of code of the answer, its markers left out of `text`."""
+
+    text: str
+    references: tuple[_Reference, ...]
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(number for each in self.references for number in each.numbers))
+
+
+def cite(answer: str, passages: Mapping[int, Passage]) -> list[Citation]:
+    """One citation for each marker, in order, with the sentence of its passage that supports it best."""
+    return [
+        Citation(
+            source_number=number,
+            start=reference.start,
+            end=reference.end,
+            supporting_text=_best_sentence(answer[reference.start : reference.end], passages[number].text),
+            chunk_id=passages[number].chunk_id,
+        )
+        for claim in _claims(answer)
+        for reference in claim.references
+        for number in reference.numbers
+        if number in passages
+    ]
+
+
+def validate(
+    query: str,
+    answer: str,
+    passages: Mapping[int, Passage],
+    finish_reason: FinishReason,
+    found: Sequence[Issue] = (),
+) -> Validation:
+    """Check a finished answer against its passages by the terms they share.
+
+    An answer is grounded when every sentence is supported by the passages it cites; its confidence is the
+    product of the shares of cited and supported sentences and the relevance to the question.
+    """
+    issues = list(found)
+    if finish_reason is FinishReason.NO_ANSWER:
+        reason = "NO_SUPPORTING_PASSAGE" if passages else "NO_PASSAGES"
+        issues.append(Issue(reason, "no passage supports an answer" if passages else "no passage was given"))
+        return Validation(False, 0.0, 0.0, 0.0, 0.0, tuple(issues))
+    claims = _claims(answer)
+    if not claims:
+        issues.append(Issue("EMPTY_ANSWER", "the answer has no content"))
+        return Validation(False, 0.0, 0.0, 0.0, 0.0, tuple(issues))
+    cited = supported = 0
+    for claim in claims:
+        text = claim.text
+        evidence = [passages[number] for number in claim.numbers if number in passages]
+        if not evidence:
+            issues.append(Issue("UNCITED_SENTENCE", f"no source is cited for: {_shortened(text)}"))
+            continue
+        cited += 1
+        if _is_supported(text, evidence):
+            supported += 1
+        else:
+            issues.append(Issue("UNSUPPORTED_SENTENCE", f"its sources do not support: {_shortened(text)}"))
+    relevance = _query_relevance(
+        query, answer, [passages[n] for c in claims for n in c.numbers if n in passages]
+    )
+    cited_share, supported_share = cited / len(claims), supported / len(claims)
+    return Validation(
+        grounded=supported == len(claims),
+        confidence=cited_share * supported_share * relevance,
+        cited_share=cited_share,
+        supported_share=supported_share,
+        query_relevance=relevance,
+        issues=tuple(issues),
+    )
+
+
+def _claims(answer: str) -> list[_Claim]:
+    """Sentences and blocks of code with the markers in them or right behind them."""
+    masked = _masked(answer)
+    markers = list(_MARKER.finditer(masked))
+    # Spaces in place of the markers keep every offset and let sentences end where they would without them.
+    bare = _MARKER.sub(lambda marker: " " * len(marker.group()), masked)
+    quotable = [each for each in segments(bare, guess_language(answer)) if each.kind is not Kind.HEADING]
+    claims = []
+    for index, segment in enumerate(quotable):
+        limit = quotable[index + 1].start if index + 1 < len(quotable) else len(answer)
+        own = [marker for marker in markers if segment.start <= marker.start() and marker.end() <= limit]
+        references = tuple(_references(bare, segment.start, segment.end, own))
+        claims.append(_Claim(_SPACE.sub(" ", bare[segment.start : segment.end]), references))
+    return claims
+
+
+def _references(bare: str, start: int, end: int, markers: Sequence[re.Match[str]]) -> Iterator[_Reference]:
+    """Each group of markers with what stands between the group before and itself."""
+    index = 0
+    while index < len(markers):
+        first = last = index
+        while last + 1 < len(markers) and not bare[markers[first].start() : markers[last + 1].end()].strip():
+            last += 1
+        stop = min(end, markers[first].start())
+        while stop > start and bare[stop - 1].isspace():
+            stop -= 1
+        yield _Reference(start, stop, tuple(int(m.group(1)) for m in markers[first : last + 1]))
+        following = markers[last].end()
+        start = following + (len(bare[following:]) - len(bare[following:].lstrip()))
+        index = last + 1
+
+
+def _masked(answer: str) -> str:
+    """The answer with brackets inside code made harmless; offsets stay."""
+    return _CODE.sub(lambda code: code.group().replace("[", "(").replace("]", ")"), answer)
+
+
+def _best_sentence(claim: str, passage: str) -> str:
+    language = guess_language(passage)
+    wanted = frozenset(content_terms(claim, language))
+    best, best_score = "", 0.0
+    for segment in segments(passage, language):
+        text = passage[segment.start : segment.end]
+        terms = frozenset(content_terms(text, language))
+        if terms and (score := len(wanted & terms) / len(wanted | terms)) > best_score:
+            best, best_score = text, score
+    return best
+
+
+def _is_supported(claim: str, evidence: Sequence[Passage]) -> bool:
+    language = guess_language(claim) or guess_language(evidence[0].text)
+    wanted = frozenset(content_terms(claim, language))
+    held = frozenset(
+        term
+        for passage in evidence
+        for term in content_terms(f"{passage.title} {passage.context} {passage.text}", language)
+    )
+    return not wanted or len(wanted & held) / len(wanted) >= _SUPPORT_SHARE
+
+
+def _query_relevance(query: str, answer: str, cited: Sequence[Passage]) -> float:
+    """Share of the question's terms in the answer or in the title or context of a cited passage."""
+    language = guess_language(query) or guess_language(answer)
+    wanted = frozenset(content_terms(query, language))
+    placed = " ".join(f"{passage.title} {passage.context}" for passage in cited)
+    held = frozenset(content_terms(f"{answer} {placed}", language))
+    return len(wanted & held) / len(wanted) if wanted else 1.0
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 80 else text[:79] + "…"

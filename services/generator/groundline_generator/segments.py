@@ -1,0 +1,241 @@
+"""Cuts text into the units that an answer can quote: sentences, list items, table rows, blocks of code."""
+
+import enum
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["Kind", "Segment", "segments"]
+
+
+class Kind(enum.Enum):
+    """What a segment is; a heading places what follows it and is never quoted by itself."""
+
+    SENTENCE = "sentence"
+    HEADING = "heading"
+    ROW = "row"
+    CODE = "code"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """`text[start:end]` in code points; `heading` is what stands above: headings, a table's header."""
+
+    start: int
+    end: int
+    kind: Kind
+    heading: str = ""
+
+
+MAX_CODE_LINES = 15
+"""A longer block of code is cut into pieces of this many lines."""
+
+_FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
+_HEADING = re.compile(r"\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*$")
+_UNDERLINE = re.compile(r"\s{0,3}(=+|-{2,})\s*$")
+_ROW = re.compile(r"\s*\|.*\|\s*$")
+_ROW_RULE = re.compile(r"\s*\|[\s:|-]+\|\s*$")
+_ITEM = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+")
+_QUOTE = re.compile(r"\s{0,3}>\s?")
+
+_CODE_LINE = re.compile(
+    r"""
+    .*[{};]\s*$                                         # ends like a statement or a block
+    | \s*(?:def|class|fn|func|function|pub|use|import|from\s+\S+\s+import|return|let|const|var|struct|enum
+          |impl|package|namespace|public|private|static|void|async|await|if|else|elif|for|while|try|except|match)\b
+          .*[\(\)\{:;=<>]
+    | \s*(?://|/\*|\*/|\#include|\#\[|@\w+)              # comments, attributes, decorators
+    | \s*[\w.\[\]"']+\s*(?:=|:=|\+=|->|=>)\s*\S            # assignments
+    | \s*[\w.:]+\(.*\)?[,;]?\s*$                         # calls
+    | \s*[\])}]+[,;)]*\s*$                               # closing brackets
+    """,
+    re.VERBOSE,
+)
+
+# A terminator, closing quotes and brackets, footnote marks, then white space; or a full-width terminator.
+_BOUNDARY = re.compile(r"[.!?…]+[\"'”’»«)\]*_]*(?:\[\d{1,3}\])*(?=\s)|[。！？][”’」』）]*")
+_ABBREVIATION = re.compile(
+    r"""(?:^|[\s(\["'„“])(?:
+        Mr|Mrs|Ms|Dr|Prof|Rev|Hon|Sr|Jr|St|Mt|Gen|Col|Capt|Lt|Sgt|Gov|Sen|Rep|vs|etc|cf|al|ca|approx|Inc|Ltd|Co|Corp
+        |No|Nos|Nr|Fig|Figs|Eq|Sec|Ch|Vol|pp?|ed|eds|e\.g|i\.e|U\.S|z\.\s?B|d\.\s?h|u\.\s?a|o\.\s?ä|s\.\s?o|v\.\s?a
+        |bzw|usw|evtl|ggf|vgl|sog|inkl|zzgl|Abb|Abs|Art|Bd|Kap|Str|Hr|Fr|Mio|Mrd|Tsd|geb|gest|Jh|u|v
+        |Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Sept|Oct|Okt|Nov|Dec|Dez
+        |[^\W\d_]                                       # an initial
+    )\.$""",
+    re.VERBOSE,
+)
+_ORDINAL = re.compile(r"(?:^|\s|\()\d{1,2}\.$")
+
+
+def segments(text: str, language: str | None) -> list[Segment]:
+    """Every segment of a text, in order; blank lines, rules and markers belong to none.
+
+    Markdown is understood and plain text needs none of it. `language` decides what a number with a full stop
+    is: in German an ordinal, elsewhere the end of a sentence.
+    """
+    return list(_Cutter(text, language).run())
+
+
+@dataclass(slots=True)
+class _Line:
+    start: int
+    text: str
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+    @property
+    def blank(self) -> bool:
+        return not self.text.strip()
+
+
+class _Cutter:
+    def __init__(self, text: str, language: str | None) -> None:
+        self._text = text
+        self._language = language
+        self._headings: list[tuple[int, str]] = []
+        self._table_header = ""
+
+    def run(self) -> Iterator[Segment]:
+        lines = list(_lines(self._text))
+        index = 0
+        while index < len(lines):
+            line = lines[index]
+            if line.blank:
+                self._table_header = ""
+                index += 1
+            elif fence := _FENCE.match(line.text):
+                end = _closing_fence(lines, index + 1, fence.group(1))
+                yield from self._code(lines[index + 1 : end])
+                index = end + 1
+            elif heading := _HEADING.match(line.text):
+                yield from self._heading(line, len(heading.group(1)), heading.start(2), heading.end(2))
+                index += 1
+            elif _ROW.match(line.text):
+                following = lines[index + 1] if index + 1 < len(lines) else None
+                yield from self._row(line, following)
+                index += 1
+            else:
+                end = _end_of_block(lines, index)
+                block = lines[index:end]
+                index = end
+                if end < len(lines) and len(block) == 1 and (rule := _UNDERLINE.match(lines[end].text)):
+                    start, stop = _trimmed(line.text, 0, len(line.text))
+                    yield from self._heading(line, 1 if rule.group(1)[0] == "=" else 2, start, stop)
+                    index += 1
+                elif _looks_like_code(block):
+                    yield from self._code(block)
+                else:
+                    for start, stop in _paragraphs(block):
+                        yield from self._sentences(start, stop)
+
+    def _trail(self) -> str:
+        return " ".join([*(title for _, title in self._headings), self._table_header]).strip()
+
+    def _heading(self, line: _Line, level: int, start: int, end: int) -> Iterator[Segment]:
+        self._headings = [entry for entry in self._headings if entry[0] < level]
+        if end > start:
+            yield Segment(line.start + start, line.start + end, Kind.HEADING, self._trail())
+            self._headings.append((level, line.text[start:end]))
+
+    def _row(self, line: _Line, following: _Line | None) -> Iterator[Segment]:
+        if _ROW_RULE.match(line.text):
+            return
+        start, end = _trimmed(line.text, 0, len(line.text))
+        is_header = following is not None and _ROW_RULE.match(following.text)
+        kind = Kind.HEADING if is_header else Kind.ROW
+        yield Segment(line.start + start, line.start + end, kind, self._trail())
+        if is_header:
+            self._table_header = line.text.strip(" |")
+
+    def _code(self, lines: list[_Line]) -> Iterator[Segment]:
+        for index in range(0, len(lines), MAX_CODE_LINES):
+            piece = [line for line in lines[index : index + MAX_CODE_LINES] if not line.blank]
+            if piece:
+                yield Segment(piece[0].start, piece[-1].end, Kind.CODE, self._trail())
+
+    def _sentences(self, start: int, end: int) -> Iterator[Segment]:
+        trail = self._trail()
+        begin = start
+        for boundary in _BOUNDARY.finditer(self._text, start, end):
+            if self._ends_sentence(begin, boundary, end):
+                yield from self._sentence(begin, boundary.end(), trail)
+                begin = boundary.end()
+        yield from self._sentence(begin, end, trail)
+
+    def _sentence(self, start: int, end: int, trail: str) -> Iterator[Segment]:
+        start, end = _trimmed(self._text, start, end)
+        if any(character.isalnum() for character in self._text[start:end]):
+            yield Segment(start, end, Kind.SENTENCE, trail)
+
+    def _ends_sentence(self, begin: int, boundary: re.Match[str], end: int) -> bool:
+        if boundary.group()[0] in "。！？":
+            return True
+        following = self._text[boundary.end() : end].lstrip()[:1]
+        if following.islower():
+            return False
+        if boundary.group() != ".":
+            return True
+        before = self._text[max(begin, boundary.end() - 12) : boundary.end()]
+        if _ABBREVIATION.search(before):
+            return False
+        return not (self._language == "german" and _ORDINAL.search(before))
+
+
+def _lines(text: str) -> Iterator[_Line]:
+    start = 0
+    for raw in text.splitlines(keepends=True):
+        yield _Line(start, raw.rstrip("\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"))
+        start += len(raw)
+
+
+def _closing_fence(lines: list[_Line], start: int, fence: str) -> int:
+    """Index of the line that closes a fence, or the number of lines where none does."""
+    for index in range(start, len(lines)):
+        stripped = lines[index].text.strip()
+        if stripped.startswith(fence) and not stripped.strip(fence[0]):
+            return index
+    return len(lines)
+
+
+def _end_of_block(lines: list[_Line], start: int) -> int:
+    for index in range(start + 1, len(lines)):
+        text = lines[index].text
+        if (
+            lines[index].blank
+            or _HEADING.match(text)
+            or _FENCE.match(text)
+            or _ROW.match(text)
+            or (index == start + 1 and _UNDERLINE.match(text))
+        ):
+            return index
+    return len(lines)
+
+
+def _looks_like_code(block: list[_Line]) -> bool:
+    if _ITEM.match(block[0].text):
+        return False
+    return 2 * sum(bool(_CODE_LINE.match(line.text)) for line in block) > len(block)
+
+
+def _paragraphs(block: list[_Line]) -> Iterator[tuple[int, int]]:
+    """Spans of the block's paragraphs and list items, without their markers."""
+    start = end = -1
+    for line in block:
+        marker = _ITEM.match(line.text) or (_QUOTE.match(line.text) if start < 0 else None)
+        if marker and start >= 0:
+            yield start, end
+        if marker or start < 0:
+            start = line.start + (marker.end() if marker else 0)
+        end = line.end
+    if start >= 0:
+        yield start, end
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    while start < end and text[start].isspace():
+        start += 1
+    while end > start and text[end - 1].isspace():
+        end -= 1
+    return start, end

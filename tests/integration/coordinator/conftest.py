@@ -1,0 +1,236 @@
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import asyncpg
+import grpc
+import pytest
+from groundline.v1 import (
+    chat_pb2,
+    coordinator_service_pb2_grpc,
+    generator_service_pb2,
+    generator_service_pb2_grpc,
+    passage_pb2,
+    reranker_service_pb2,
+    reranker_service_pb2_grpc,
+    retriever_service_pb2,
+    retriever_service_pb2_grpc,
+)
+from groundline_coordinator.__main__ import wire
+from groundline_coordinator.adapters import generator, reranker, retriever
+from groundline_coordinator.servicer import SERVICE
+from groundline_coordinator.settings import CoordinatorSettings
+from groundline_runtime.channels import open_channel
+from groundline_runtime.server import Application
+from groundline_runtime.testing import serve
+from pydantic import SecretStr
+
+TEXTS = ("The gateway listens on port 8080.", "Backups run every night.")
+
+
+@dataclass
+class Backends:
+    """How the scripted services behave, and what they were asked. Reset before each test."""
+
+    error: dict[str, Exception] = field(default_factory=dict)
+    hang: set[str] = field(default_factory=set)
+    pieces: tuple[str, ...] = ("It is ", "8080. [1]")
+    requests: dict[str, Any] = field(default_factory=dict)
+    principals: dict[str, str] = field(default_factory=dict)
+    time_left: dict[str, float] = field(default_factory=dict)
+    entered: dict[str, asyncio.Event] = field(default_factory=dict)
+    left: dict[str, asyncio.Event] = field(default_factory=dict)
+    sent: int = 0
+
+    def __post_init__(self) -> None:
+        for service in ("retriever", "reranker", "generator"):
+            self.entered[service] = asyncio.Event()
+            self.left[service] = asyncio.Event()
+
+    def reset(self) -> None:
+        self.__dict__.update(Backends().__dict__)
+
+    def remember(self, service: str, request: Any, context: Any) -> None:
+        self.requests[service] = request
+        self.principals[service] = dict(context.invocation_metadata()).get("x-groundline-principals", "")
+        self.time_left[service] = context.time_remaining()
+
+    async def behave(self, service: str) -> None:
+        self.entered[service].set()
+        try:
+            if service in self.error:
+                raise self.error[service]
+            if service in self.hang:
+                await asyncio.get_running_loop().create_future()
+        finally:
+            self.left[service].set()
+
+
+class ScriptedRetriever(retriever_service_pb2_grpc.RetrieverServiceServicer):
+    def __init__(self, backends: Backends) -> None:
+        self._backends = backends
+
+    async def Retrieve(self, request: Any, context: Any) -> retriever_service_pb2.RetrieveResponse:  # noqa: N802
+        self._backends.remember("retriever", request, context)
+        await self._backends.behave("retriever")
+        response = retriever_service_pb2.RetrieveResponse(
+            timings=[passage_pb2.StageTiming(stage="keyword", duration_ms=1.5)]
+        )
+        for number, text in enumerate(TEXTS, start=1):
+            candidate = response.candidates.add(
+                semantic=passage_pb2.ArmScore(rank=number, score=1 / number),
+                chunk=passage_pb2.Chunk(
+                    chunk_id=str(number),
+                    document_id="5f0c1d6e-0000-4000-8000-000000000001",
+                    collection_id="docs",
+                    text=text,
+                    title="Operations",
+                    source_type=passage_pb2.SOURCE_TYPE_FILE,
+                    end_offset=len(text),
+                ),
+            )
+            candidate.chunk.metadata.update({"team": "ops", "year": 2026})
+        return response
+
+
+class ScriptedReranker(reranker_service_pb2_grpc.RerankerServiceServicer):
+    def __init__(self, backends: Backends) -> None:
+        self._backends = backends
+
+    async def Rerank(self, request: Any, context: Any) -> reranker_service_pb2.RerankResponse:  # noqa: N802
+        self._backends.remember("reranker", request, context)
+        await self._backends.behave("reranker")
+        return reranker_service_pb2.RerankResponse(
+            passages=[
+                passage_pb2.Passage(
+                    chunk=candidate.chunk,
+                    score=0.5,
+                    explanation=passage_pb2.ScoreExplanation(semantic=candidate.semantic, final_score=0.5),
+                )
+                for candidate in request.candidate_sets[0].candidates
+            ],
+            cut=[passage_pb2.CutPassage(chunk_id="9", rule=passage_pb2.CUT_RULE_TOP_K)],
+        )
+
+
+class ScriptedGenerator(generator_service_pb2_grpc.GeneratorServiceServicer):
+    def __init__(self, backends: Backends) -> None:
+        self._backends = backends
+
+    async def Generate(  # noqa: N802
+        self, request: Any, context: Any
+    ) -> AsyncIterator[generator_service_pb2.GenerateResponse]:
+        self._backends.remember("generator", request, context)
+        for piece in self._backends.pieces:
+            yield generator_service_pb2.GenerateResponse(
+                delta=generator_service_pb2.GenerateDelta(text=piece)
+            )
+            self._backends.sent += 1
+        await self._backends.behave("generator")
+        yield generator_service_pb2.GenerateResponse(
+            completed=generator_service_pb2.GenerateCompleted(
+                finish_reason=chat_pb2.FINISH_REASON_STOP,
+                usage=chat_pb2.Usage(prompt_tokens=20, cached_tokens=4, output_tokens=6),
+                citations=[
+                    chat_pb2.Citation(source_number=1, end_offset=11, supporting_text=TEXTS[0], chunk_id="1")
+                ],
+                validation=chat_pb2.Validation(grounded=True, confidence=0.75),
+                model="scripted",
+            )
+        )
+
+    async def _none(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError
+
+    RewriteQuery = ContextualizeChunks = JudgeRelevance = JudgeFaithfulness = _none
+
+
+@pytest.fixture(scope="module")
+def backend_state() -> Backends:
+    return Backends()
+
+
+@pytest.fixture
+def backends(backend_state: Backends) -> Backends:
+    backend_state.reset()
+    return backend_state
+
+
+@pytest.fixture(scope="module")
+async def settings(database_url: str, backend_state: Backends) -> AsyncIterator[CoordinatorSettings]:
+    """Settings of a coordinator whose three backends are scripted servers on real ports."""
+    registrations: dict[str, Callable[[grpc.aio.Server], None]] = {
+        retriever.SERVICE: lambda server: retriever_service_pb2_grpc.add_RetrieverServiceServicer_to_server(
+            ScriptedRetriever(backend_state), server
+        ),
+        reranker.SERVICE: lambda server: reranker_service_pb2_grpc.add_RerankerServiceServicer_to_server(
+            ScriptedReranker(backend_state), server
+        ),
+        generator.SERVICE: lambda server: generator_service_pb2_grpc.add_GeneratorServiceServicer_to_server(
+            ScriptedGenerator(backend_state), server
+        ),
+    }
+    async with AsyncExitStack() as stack:
+        targets = [
+            await stack.enter_async_context(serve(Application({name: register})))
+            for name, register in registrations.items()
+        ]
+        yield CoordinatorSettings(
+            database_url=SecretStr(database_url),
+            retriever_target=targets[0],
+            reranker_target=targets[1],
+            generator_target=targets[2],
+        )
+
+
+@pytest.fixture(scope="module")
+async def coordinator_target(settings: CoordinatorSettings) -> AsyncIterator[str]:
+    async with wire(settings) as application, serve(application) as target:
+        yield target
+
+
+@pytest.fixture(scope="module")
+async def coordinator(
+    coordinator_target: str,
+) -> AsyncIterator["coordinator_service_pb2_grpc.CoordinatorServiceAsyncStub"]:
+    async with open_channel(coordinator_target, service=SERVICE) as channel:
+        yield coordinator_service_pb2_grpc.CoordinatorServiceStub(channel)
+
+
+@pytest.fixture(scope="module")
+async def database(database_url: str) -> AsyncIterator["asyncpg.Pool[asyncpg.Record]"]:
+    async with asyncpg.create_pool(database_url, min_size=1, max_size=4) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def add_collection(database: "asyncpg.Pool[asyncpg.Record]") -> Callable[..., Any]:
+    """Writes a collection as the ingestor does."""
+
+    async def add(
+        name: str, *, readers: tuple[str, ...] = (), writers: tuple[str, ...] = (), settings: str = "{}"
+    ) -> None:
+        async with database.acquire() as connection, connection.transaction():
+            partition = await connection.fetchval(
+                """
+                INSERT INTO chunk_partitions (collection_id, embedding_model, dimensions, language,
+                                              lexical_backend)
+                VALUES ($1, 'm', 3, 'english', 'pg_search') RETURNING partition_id
+                """,
+                name,
+            )
+            await connection.execute(
+                """
+                INSERT INTO collections (collection_id, name, settings, readers, writers, partition_id)
+                VALUES ($1, $1, $2::jsonb, $3, $4, $5)
+                """,
+                name,
+                settings,
+                list(readers),
+                list(writers),
+                partition,
+            )
+
+    return add

@@ -1,0 +1,214 @@
+"""One contract for the ports' real adapters and for the fakes that unit tests use in their place."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import asyncpg
+import pytest
+from groundline_coordinator.adapters.postgres import PostgresCatalog, PostgresThreads
+from groundline_coordinator.domain import (
+    Citation,
+    Collection,
+    Explanation,
+    FinishReason,
+    Source,
+    StoredMessage,
+    Usage,
+)
+from groundline_coordinator.ports import CollectionCatalog, ThreadStore
+from groundline_coordinator.testing import FakeCatalog, FakeThreads
+from groundline_runtime.errors import InvalidArgumentError, NotFoundError, UnavailableError
+
+type Pool = asyncpg.Pool[asyncpg.Record]
+
+
+def new_id() -> str:
+    return str(uuid.uuid4())
+
+
+def exchange(question: str, answer: str = "Yes.") -> tuple[StoredMessage, StoredMessage]:
+    return StoredMessage(new_id(), "user", question), StoredMessage(
+        new_id(), "assistant", answer, finish_reason=FinishReason.STOP
+    )
+
+
+@pytest.fixture(params=["fake", "postgres"])
+def threads(request: pytest.FixtureRequest, database: Pool) -> ThreadStore:
+    return FakeThreads() if request.param == "fake" else PostgresThreads(database)
+
+
+@pytest.fixture(scope="module")
+async def restricted(add_collection: Callable[..., Awaitable[None]]) -> None:
+    await add_collection(
+        "open", settings='{"rerank": {"topK": 3}, "generation": {"temperature": 0.5}, "x": 1}'
+    )
+    await add_collection("staff", readers=("group:staff",), writers=("user:editor",))
+    await add_collection("notes", writers=("user:editor",))
+
+
+@pytest.fixture(params=["fake", "postgres"])
+async def catalog(
+    request: pytest.FixtureRequest, database: Pool, restricted: None
+) -> AsyncIterator[CollectionCatalog]:
+    if request.param == "postgres":
+        yield PostgresCatalog(database)
+        return
+    fake = FakeCatalog()
+    fake.add(Collection("open", {"topK": 3}, {"temperature": 0.5}))
+    fake.add(Collection("staff"), readers=("group:staff",), writers=("user:editor",))
+    fake.add(Collection("notes"), writers=("user:editor",))
+    yield fake
+
+
+async def readable(catalog: CollectionCatalog, principals: tuple[str, ...], *names: str) -> list[str]:
+    return sorted(each.collection_id for each in await catalog.readable(principals, names))
+
+
+async def test_only_readable_collections_are_seen(catalog: CollectionCatalog) -> None:
+    names = ("open", "staff", "notes", "missing")
+    assert await readable(catalog, (), *names) == ["notes", "open"]
+    assert await readable(catalog, ("user:x",), *names) == ["notes", "open"]
+    assert await readable(catalog, ("user:x", "group:staff"), *names) == ["notes", "open", "staff"]
+    assert await readable(catalog, ("user:editor",), *names) == ["notes", "open", "staff"]
+
+
+async def test_without_names_two_tell_several(catalog: CollectionCatalog) -> None:
+    assert len(await catalog.readable(("group:staff",), ())) == 2
+
+
+async def test_a_collection_brings_its_defaults(catalog: CollectionCatalog) -> None:
+    assert await catalog.readable((), ("open",)) == [Collection("open", {"topK": 3}, {"temperature": 0.5})]
+
+
+async def test_what_is_not_there_is_not_found(threads: ThreadStore) -> None:
+    calls: tuple[Callable[[str], Awaitable[Any]], ...] = (
+        lambda key: threads.history("", key, 10),
+        lambda key: threads.get("", key),
+        lambda key: threads.messages("", key, 10, ""),
+        lambda key: threads.delete("", key),
+        lambda key: threads.append("", key, "t", exchange("q"), create=False),
+    )
+    for call in calls:
+        with pytest.raises(NotFoundError) as failure:
+            await call(new_id())
+        assert failure.value.reason == "THREAD_NOT_FOUND"
+
+
+async def test_another_owners_thread_is_not_found_and_stays(threads: ThreadStore) -> None:
+    key = new_id()
+    await threads.append("user:a", key, "t", exchange("q"), create=True)
+    with pytest.raises(NotFoundError):
+        await threads.get("user:b", key)
+    with pytest.raises(NotFoundError):
+        await threads.delete("user:b", key)
+    with pytest.raises(NotFoundError):
+        await threads.append("user:b", key, "t", exchange("q"), create=False)
+    assert (await threads.get("user:a", key)).message_count == 2
+
+
+@pytest.mark.parametrize("token", ["x", "bm9wZQ==", "é", "WzFd" * 3])
+async def test_a_made_up_page_token_is_refused(threads: ThreadStore, token: str) -> None:
+    key = new_id()
+    await threads.append("", key, "t", exchange("q"), create=True)
+    with pytest.raises(InvalidArgumentError):
+        await threads.threads("", 10, token)
+    with pytest.raises(InvalidArgumentError):
+        await threads.messages("", key, 10, token)
+
+
+async def test_messages_come_back_whole_and_in_pages(threads: ThreadStore) -> None:
+    key = new_id()
+    source = Source(
+        1,
+        "T",
+        "u",
+        "web",
+        "snip",
+        "4",
+        new_id(),
+        "docs",
+        0.5,
+        Explanation(final_score=0.5),
+        {"a": [1.0]},
+        2,
+        9,
+    )
+    answer = StoredMessage(
+        new_id(),
+        "assistant",
+        "Yes 🎉 [1]",
+        (source,),
+        (Citation(1, 0, 5, "s", "4"),),
+        Usage(7, 1, 3),
+        FinishReason.MAX_TOKENS,
+        "m",
+    )
+    await threads.append("", key, "t", (StoredMessage(new_id(), "user", "q"), answer), create=True)
+    await threads.append("", key, "ignored", exchange("r"), create=False)
+    first = await threads.messages("", key, 3, "")
+    assert [message.content for message in first.items] == ["q", "Yes 🎉 [1]", "r"]
+    stored = first.items[1]
+    assert (stored.message_id, stored.citations, stored.usage) == (
+        answer.message_id,
+        [*answer.citations] if isinstance(stored.citations, list) else answer.citations,
+        answer.usage,
+    )
+    assert (stored.finish_reason, stored.model) == (FinishReason.MAX_TOKENS, "m")
+    assert (stored.sources[0].uri, stored.sources[0].source_type) == ("u", "web")
+    assert list(stored.sources[0].metadata["a"]) == [1.0]
+    last = await threads.messages("", key, 3, first.next_page_token)
+    assert [message.content for message in last.items] == ["Yes."]
+    assert last.next_page_token == ""
+
+
+async def test_history_is_the_end_of_the_thread(threads: ThreadStore) -> None:
+    key = new_id()
+    await threads.append("", key, "t", exchange("q", "a"), create=True)
+    await threads.append("", key, "t", exchange("r", "b"), create=False)
+    assert [message.content for message in await threads.history("", key, 3)] == ["a", "r", "b"]
+
+
+async def test_threads_are_listed_last_used_first_in_pages(threads: ThreadStore) -> None:
+    owner, keys = f"user:{new_id()}", [new_id() for _ in range(3)]
+    for key in keys:
+        await threads.append(owner, key, f"title {key}", exchange("q"), create=True)
+    await threads.append(owner, keys[0], "t", exchange("r"), create=False)
+    first = await threads.threads(owner, 2, "")
+    last = await threads.threads(owner, 2, first.next_page_token)
+    assert [thread.thread_id for thread in (*first.items, *last.items)] == [keys[0], keys[2], keys[1]]
+    assert last.next_page_token == ""
+    assert [thread.message_count for thread in first.items] == [4, 2]
+    await threads.delete(owner, keys[2])
+    assert len((await threads.threads(owner, 10, "")).items) == 2
+
+
+async def test_concurrent_writers_of_a_thread_lose_nothing(threads: ThreadStore) -> None:
+    key = new_id()
+    await threads.append("", key, "t", exchange("0", "0"), create=True)
+    await asyncio.gather(
+        *(threads.append("", key, "t", exchange(str(n), str(n)), create=False) for n in range(1, 8))
+    )
+    contents = [message.content for message in (await threads.messages("", key, 100, "")).items]
+    assert contents[::2] == contents[1::2]
+    assert sorted(contents[::2]) == [str(n) for n in range(8)]
+
+
+async def test_a_failed_append_leaves_no_thread(database: Pool) -> None:
+    threads, key = PostgresThreads(database), new_id()
+    user, assistant = exchange("q")
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await threads.append("", key, "t", (user, assistant, user), create=True)
+    with pytest.raises(NotFoundError):
+        await threads.get("", key)
+
+
+async def test_a_database_out_of_reach_is_unavailable(database_url: str) -> None:
+    pool = await asyncpg.create_pool(database_url, min_size=1, max_size=1)
+    await pool.close()
+    with pytest.raises(UnavailableError) as failure:
+        await PostgresThreads(pool).get("", new_id())
+    assert failure.value.reason == "DATABASE_UNAVAILABLE"
+    with pytest.raises(UnavailableError):
+        await PostgresCatalog(pool).readable((), ())

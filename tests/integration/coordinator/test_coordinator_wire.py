@@ -1,0 +1,336 @@
+import asyncio
+import socket
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.json_format import ParseDict
+from groundline.v1 import chat_pb2, coordinator_service_pb2, coordinator_service_pb2_grpc
+from groundline_coordinator.__main__ import wire
+from groundline_coordinator.domain import Collection
+from groundline_coordinator.service import ChatService, Limits, ThreadService
+from groundline_coordinator.servicer import SERVICE, CoordinatorServicer
+from groundline_coordinator.settings import CoordinatorSettings
+from groundline_coordinator.testing import (
+    FakeCatalog,
+    FakeGenerator,
+    FakeReranker,
+    FakeRetriever,
+    FakeThreads,
+)
+from groundline_runtime.channels import open_channel
+from groundline_runtime.context import Caller, acting_as
+from groundline_runtime.errors import UnavailableError, UnimplementedError
+from groundline_runtime.server import Application
+from groundline_runtime.status import from_rpc_error
+from groundline_runtime.testing import serve
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+type Stub = coordinator_service_pb2_grpc.CoordinatorServiceAsyncStub
+type Response = coordinator_service_pb2.ChatResponse
+
+
+@pytest.fixture(scope="module", autouse=True)
+async def docs(add_collection: Callable[..., Awaitable[None]]) -> None:
+    await add_collection("docs", settings='{"rerank": {"topK": 5}}')
+    await add_collection("staff", readers=("group:staff",))
+
+
+async def chat(stub: Stub, **fields: object) -> tuple[list[Response], grpc.aio.AioRpcError | None]:
+    """Every event that arrived, and the status when it was not OK."""
+    fields = {"query": "Which port?", "collectionIds": ["docs"], **fields}
+    request = ParseDict(fields, coordinator_service_pb2.ChatRequest())
+    events: list[Response] = []
+    try:
+        async for event in stub.Chat(request, timeout=20):
+            events.append(event)
+    except grpc.aio.AioRpcError as error:
+        return events, error
+    return events, None
+
+
+def kinds(events: Sequence[Response]) -> list[str | None]:
+    return [event.WhichOneof("event") for event in events]
+
+
+async def test_a_wrong_request_is_a_status_naming_every_field(coordinator: Stub, backends: Any) -> None:
+    events, error = await chat(coordinator, query=" ", chatHistory=[{"role": "robot", "content": "x"}])
+    assert events == []
+    assert error is not None
+    assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert [v.field for v in from_rpc_error(error).violations] == ["query", "chat_history[0].role"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"collectionIds": ["nowhere"]}, "COLLECTION_NOT_FOUND"),
+        ({"collectionIds": ["staff"]}, "COLLECTION_NOT_FOUND"),
+        ({"threadId": str(uuid.uuid4())}, "THREAD_NOT_FOUND"),
+    ],
+)
+async def test_what_is_not_there_is_a_status_before_the_stream(
+    coordinator: Stub, backends: Any, fields: dict[str, object], reason: str
+) -> None:
+    events, error = await chat(coordinator, **fields)
+    assert events == []
+    assert error is not None
+    assert (error.code(), from_rpc_error(error).reason) == (grpc.StatusCode.NOT_FOUND, reason)
+
+
+@pytest.mark.parametrize("service", ["retriever", "generator"])
+async def test_a_failure_after_the_start_is_an_event_and_the_same_status(
+    coordinator: Stub, backends: Any, service: str
+) -> None:
+    backends.error[service] = UnavailableError("SOMETHING_DOWN", "down for now")
+    events, error = await chat(coordinator)
+    assert kinds(events)[0] == "started"
+    assert kinds(events)[-1] == "error"
+    assert [event.sequence for event in events] == list(range(1, len(events) + 1))
+    last = events[-1].error
+    assert (last.code, last.reason, last.message, last.retryable) == (
+        14,
+        "SOMETHING_DOWN",
+        "down for now",
+        True,
+    )
+    assert error is not None
+    assert (error.code(), from_rpc_error(error).reason) == (grpc.StatusCode.UNAVAILABLE, "SOMETHING_DOWN")
+
+
+async def test_an_option_that_a_service_lacks_is_told(coordinator: Stub, backends: Any) -> None:
+    backends.error["reranker"] = UnimplementedError("OPTION_NOT_AVAILABLE", "strategy is not available")
+    events, error = await chat(coordinator)
+    assert (events[-1].error.code, events[-1].error.retryable) == (12, False)
+    assert error is not None
+    assert error.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+async def test_an_unexpected_failure_shows_its_id_only(backends: Any) -> None:
+    catalog, retriever, threads = FakeCatalog(), FakeRetriever(), FakeThreads()
+    catalog.add(Collection("docs"))
+    retriever.error = RuntimeError("secret dsn")
+    chats = ChatService(
+        retriever=retriever,
+        reranker=FakeReranker(),
+        generator=FakeGenerator(),
+        catalog=catalog,
+        threads=threads,
+        limits=Limits(5, 5, 5, 10, 1000),
+    )
+    servicer = CoordinatorServicer(chats, ThreadService(threads), max_pending_characters=1000)
+    application = Application(
+        {
+            SERVICE: lambda server: coordinator_service_pb2_grpc.add_CoordinatorServiceServicer_to_server(
+                servicer, server
+            )
+        }
+    )
+    async with serve(application) as target, open_channel(target, service=SERVICE) as channel:
+        events, error = await chat(coordinator_service_pb2_grpc.CoordinatorServiceStub(channel))
+    assert (events[-1].error.code, events[-1].error.reason) == (13, "INTERNAL")
+    assert events[-1].error.error_id
+    assert "secret" not in str(events[-1])
+    assert error is not None
+    assert from_rpc_error(error).error_id == events[-1].error.error_id
+
+
+async def test_a_services_internal_error_keeps_its_id(coordinator: Stub, backends: Any) -> None:
+    backends.error["generator"] = RuntimeError("secret dsn")
+    events, error = await chat(coordinator)
+    assert error is not None
+    assert events[-1].error.error_id == from_rpc_error(error).error_id != ""
+    assert "secret" not in str(events[-1])
+
+
+async def test_a_backend_that_is_gone_fails_within_the_deadline(
+    settings: CoordinatorSettings, backends: Any
+) -> None:
+    # A port that is taken and not listened on.
+    nowhere = socket.socket()
+    nowhere.bind(("127.0.0.1", 0))
+    gone = settings.model_copy(update={"retriever_target": f"127.0.0.1:{nowhere.getsockname()[1]}"})
+    async with (
+        wire(gone) as application,
+        serve(application) as target,
+        open_channel(target, service=SERVICE) as channel,
+    ):
+        stub: Stub = coordinator_service_pb2_grpc.CoordinatorServiceStub(channel)
+        events, error = await chat(stub)
+        assert kinds(events)[-1] == "error"
+        assert error is not None
+        assert error.code() is grpc.StatusCode.UNAVAILABLE
+        health = health_pb2_grpc.HealthStub(channel)
+        ready = await health.Check(health_pb2.HealthCheckRequest(service=SERVICE))
+        assert ready.status == health_pb2.HealthCheckResponse.SERVING
+    nowhere.close()
+
+
+async def test_without_the_reranker_the_answer_is_degraded(coordinator: Stub, backends: Any) -> None:
+    backends.error["reranker"] = UnavailableError("DOWN", "down")
+    events, error = await chat(coordinator)
+    assert error is None
+    assert [d.reason for d in events[-1].completed.degraded] == ["RERANKER_UNAVAILABLE"]
+
+
+@pytest.mark.parametrize("service", ["retriever", "reranker", "generator"])
+async def test_cancelling_the_call_cancels_the_service_at_work(
+    coordinator: Stub, backends: Any, service: str
+) -> None:
+    backends.hang.add(service)
+    call = coordinator.Chat(coordinator_service_pb2.ChatRequest(query="q", collection_ids=["docs"]))
+    await call.read()
+    await backends.entered[service].wait()
+    call.cancel()
+    await backends.left[service].wait()
+
+
+async def test_a_reader_that_stops_holds_the_generator_back_and_loses_nothing(
+    coordinator: Stub, backends: Any
+) -> None:
+    backends.pieces = tuple(f"word{n:04} " * 1000 for n in range(3000))
+    call = coordinator.Chat(coordinator_service_pb2.ChatRequest(query="q", collection_ids=["docs"]))
+    first = await call.read()
+    assert isinstance(first, coordinator_service_pb2.ChatResponse)
+    assert first.HasField("started")
+    # Nobody reads: flow control and the bounded buffer hold the generator back.
+    before = -1
+    while before != backends.sent or not backends.sent:
+        before = backends.sent
+        for _ in range(2000):
+            await asyncio.sleep(0)
+    assert backends.sent < len(backends.pieces)
+    events = [event async for event in call]
+    deltas = [event.delta.text for event in events if event.WhichOneof("event") == "delta"]
+    assert "".join(deltas) == "".join(backends.pieces)
+
+
+async def test_the_stream_tells_what_happens(coordinator: Stub, backends: Any) -> None:
+    events, error = await chat(coordinator, additionalContext="page 3")
+    assert error is None
+    assert [k for i, k in enumerate(kinds(events)) if k != "delta" or kinds(events)[i - 1] != "delta"] == [
+        "started",
+        "status",
+        "status",
+        "sources",
+        "status",
+        "delta",
+        "completed",
+    ]
+    assert [event.sequence for event in events] == list(range(1, len(events) + 1))
+    assert [event.status.stage for event in events if event.HasField("status")] == [
+        chat_pb2.STAGE_RETRIEVING,
+        chat_pb2.STAGE_RERANKING,
+        chat_pb2.STAGE_GENERATING,
+    ]
+    uuid.UUID(events[0].started.thread_id)
+    uuid.UUID(events[0].started.message_id)
+    (sources,) = [event.sources.sources for event in events if event.HasField("sources")]
+    assert [(s.number, s.chunk_id, s.title) for s in sources] == [
+        (1, "1", "Operations"),
+        (2, "2", "Operations"),
+    ]
+    assert sources[0].metadata["team"] == "ops"
+    completed = events[-1].completed
+    assert completed.finish_reason == chat_pb2.FINISH_REASON_STOP
+    assert completed.usage == chat_pb2.Usage(prompt_tokens=20, cached_tokens=4, output_tokens=6)
+    assert completed.citations[0].chunk_id == "1"
+    assert completed.validation.grounded
+    assert completed.model == "scripted"
+    assert not completed.degraded
+    assert [timing.stage for timing in completed.timings] == [
+        "retrieving",
+        "retrieving.keyword",
+        "reranking",
+        "generating",
+        "generating.first_token",
+    ]
+
+
+async def test_services_are_asked_for_the_caller_within_the_deadline(
+    coordinator: Stub, backends: Any
+) -> None:
+    with acting_as(Caller(("user:alice", "group:staff"))):
+        _, error = await chat(
+            coordinator,
+            collectionIds=["docs", "staff"],
+            options={"retrieval": {"keywordLimit": 7}, "generation": {"temperature": 0}},
+        )
+    assert error is None
+    assert backends.principals["retriever"] == "user:alice,group:staff"
+    assert list(backends.requests["retriever"].collection_ids) == ["docs", "staff"]
+    assert backends.requests["retriever"].options.keyword_limit == 7
+    assert not backends.requests["retriever"].options.HasField("semantic_limit")
+    assert backends.requests["generator"].options.HasField("temperature")
+    assert not backends.requests["reranker"].options.HasField("top_k")
+    # Of 20 seconds: 40 %, the setting of 5 seconds, and all but what storing needs; the wire rounds up.
+    assert backends.time_left["retriever"] < 9
+    assert backends.time_left["reranker"] < 6
+    assert backends.time_left["generator"] < 19
+
+
+async def test_a_single_collections_settings_are_the_defaults(coordinator: Stub, backends: Any) -> None:
+    await chat(coordinator)
+    assert backends.requests["reranker"].options.top_k == 5
+    await chat(coordinator, collectionIds=[], options={"rerank": {"topK": 2}})
+    assert backends.requests["reranker"].options.top_k == 2
+    assert list(backends.requests["retriever"].collection_ids) == []
+
+
+async def test_a_thread_goes_on_and_is_kept(coordinator: Stub, backends: Any) -> None:
+    with acting_as(Caller(("user:carol",))):
+        events, _ = await chat(coordinator)
+        thread_id = events[0].started.thread_id
+        again, error = await chat(coordinator, threadId=thread_id, query="And at night?")
+        assert error is None
+        assert again[0].started.thread_id == thread_id
+        history = backends.requests["generator"].chat_history
+        assert [(m.role, m.content) for m in history] == [
+            ("user", "Which port?"),
+            ("assistant", "It is 8080. [1]"),
+        ]
+        thread = await coordinator.GetThread(
+            coordinator_service_pb2.GetThreadRequest(thread_id=thread_id, page_size=3)
+        )
+        assert [m.role for m in thread.messages] == ["user", "assistant", "user"]
+        assert thread.messages[1].message_id == events[0].started.message_id
+        assert thread.messages[1].sources[0].metadata["year"] == 2026
+        assert thread.thread.title == "Which port?"
+        rest = await coordinator.GetThread(
+            coordinator_service_pb2.GetThreadRequest(thread_id=thread_id, page_token=thread.next_page_token)
+        )
+        assert [m.role for m in rest.messages] == ["assistant"]
+        listed = await coordinator.ListThreads(coordinator_service_pb2.ListThreadsRequest())
+        assert [t.thread_id for t in listed.threads] == [thread_id]
+        await coordinator.DeleteThread(coordinator_service_pb2.DeleteThreadRequest(thread_id=thread_id))
+        with pytest.raises(grpc.aio.AioRpcError) as failure:
+            await coordinator.DeleteThread(coordinator_service_pb2.DeleteThreadRequest(thread_id=thread_id))
+        assert failure.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+async def test_answer_returns_the_same_at_once(coordinator: Stub, backends: Any) -> None:
+    answer = await coordinator.Answer(
+        coordinator_service_pb2.AnswerRequest(query="Which port?", collection_ids=["docs"])
+    )
+    assert answer.answer == "It is 8080. [1]"
+    assert [source.number for source in answer.sources] == [1, 2]
+    assert answer.completed.model == "scripted"
+
+
+async def test_search_returns_passages_and_what_was_cut(coordinator: Stub, backends: Any) -> None:
+    found = await coordinator.Search(
+        coordinator_service_pb2.SearchRequest(query="port", collection_ids=["docs"])
+    )
+    assert [passage.chunk.chunk_id for passage in found.passages] == ["1", "2"]
+    assert found.passages[0].explanation.semantic.rank == 1
+    assert [cut.chunk_id for cut in found.cut] == ["9"]
+    assert found.timings[0].stage == "retrieving"
+
+
+async def test_search_of_a_service_that_is_down_is_a_status(coordinator: Stub, backends: Any) -> None:
+    backends.error["retriever"] = UnavailableError("DOWN", "down")
+    with pytest.raises(grpc.aio.AioRpcError) as failure:
+        await coordinator.Search(coordinator_service_pb2.SearchRequest(query="q", collection_ids=["docs"]))
+    assert failure.value.code() is grpc.StatusCode.UNAVAILABLE

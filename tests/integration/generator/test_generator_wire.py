@@ -1,0 +1,111 @@
+from collections.abc import AsyncIterator
+
+import grpc
+import pytest
+from groundline.v1 import chat_pb2, generator_service_pb2, generator_service_pb2_grpc
+from groundline_generator.__main__ import wire
+from groundline_generator.servicer import SERVICE
+from groundline_generator.settings import GeneratorSettings
+from groundline_runtime.channels import open_channel
+from groundline_runtime.status import from_rpc_error
+from groundline_runtime.testing import serve
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+type Stub = generator_service_pb2_grpc.GeneratorServiceAsyncStub
+
+PASSAGES = [
+    generator_service_pb2.NumberedPassage(
+        number=1, text="Whales sing. They are large.", title="Whales", chunk_id="7"
+    ),
+    generator_service_pb2.NumberedPassage(
+        number=2, text="Paris is the capital of France.", title="Paris", chunk_id="8", similarity=0.7
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+async def target() -> AsyncIterator[str]:
+    async with wire(GeneratorSettings()) as application, serve(application) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+async def stub(target: str) -> AsyncIterator[Stub]:
+    async with open_channel(target, service=SERVICE) as channel:
+        yield generator_service_pb2_grpc.GeneratorServiceStub(channel)
+
+
+async def generate(
+    stub: Stub, request: generator_service_pb2.GenerateRequest
+) -> tuple[str, generator_service_pb2.GenerateCompleted]:
+    events = [event async for event in stub.Generate(request)]
+    assert all(event.WhichOneof("event") == "delta" for event in events[:-1])
+    return "".join(event.delta.text for event in events[:-1]), events[-1].completed
+
+
+async def test_a_wrong_request_names_every_field(stub: Stub) -> None:
+    request = generator_service_pb2.GenerateRequest(
+        passages=[generator_service_pb2.NumberedPassage(number=1)],
+        chat_history=[chat_pb2.ChatMessage(role="robot", content="x")],
+    )
+    with pytest.raises(grpc.aio.AioRpcError) as failure:
+        await generate(stub, request)
+    assert failure.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    violations = from_rpc_error(failure.value).violations
+    assert [v.field for v in violations] == ["query", "passages[0].text", "chat_history[0].role"]
+
+
+async def test_an_unknown_model_is_a_failed_precondition(stub: Stub) -> None:
+    request = generator_service_pb2.GenerateRequest(query="q")
+    request.options.model = "gemini-9"
+    with pytest.raises(grpc.aio.AioRpcError) as failure:
+        await generate(stub, request)
+    assert failure.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert from_rpc_error(failure.value).reason == "MODEL_NOT_AVAILABLE"
+
+
+async def test_what_is_not_built_yet_says_so(stub: Stub) -> None:
+    calls = (
+        stub.RewriteQuery(generator_service_pb2.RewriteQueryRequest(query="q")),
+        stub.ContextualizeChunks(generator_service_pb2.ContextualizeChunksRequest()),
+        stub.JudgeRelevance(generator_service_pb2.JudgeRelevanceRequest(query="q")),
+        stub.JudgeFaithfulness(generator_service_pb2.JudgeFaithfulnessRequest(query="q")),
+    )
+    for call in calls:
+        with pytest.raises(grpc.aio.AioRpcError) as failure:
+            await call
+        assert failure.value.code() is grpc.StatusCode.UNIMPLEMENTED
+        assert from_rpc_error(failure.value).reason == "METHOD_NOT_AVAILABLE"
+
+
+async def test_no_passages_give_a_refusal(stub: Stub) -> None:
+    text, completed = await generate(stub, generator_service_pb2.GenerateRequest(query="Capital of France?"))
+    assert text == "I cannot answer this from the documents."
+    assert completed.finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER
+    assert not completed.citations
+    assert not completed.validation.grounded
+
+
+async def test_an_answer_is_cited_validated_and_free(stub: Stub) -> None:
+    text, completed = await generate(
+        stub,
+        generator_service_pb2.GenerateRequest(query="What is the capital of France?", passages=PASSAGES),
+    )
+    assert text == "Paris is the capital of France. [2]"
+    assert completed.finish_reason == chat_pb2.FINISH_REASON_STOP
+    assert completed.model == "extractive"
+    assert completed.usage == chat_pb2.Usage()
+    (citation,) = completed.citations
+    assert (citation.source_number, citation.chunk_id) == (2, "8")
+    assert text[citation.start_offset : citation.end_offset] == "Paris is the capital of France."
+    assert citation.supporting_text == "Paris is the capital of France."
+    assert completed.validation.grounded
+    assert completed.validation.confidence == 1
+
+
+async def test_it_is_ready(target: str) -> None:
+    async with grpc.aio.insecure_channel(target) as channel:
+        health = health_pb2_grpc.HealthStub(channel)
+        for service in ("", "liveness", SERVICE):
+            response = await health.Check(health_pb2.HealthCheckRequest(service=service))
+            assert response.status == health_pb2.HealthCheckResponse.SERVING

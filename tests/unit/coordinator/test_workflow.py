@@ -1,0 +1,338 @@
+import asyncio
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from groundline_coordinator.domain import (
+    ArmScore,
+    Candidate,
+    Collection,
+    Completed,
+    Degradation,
+    Delta,
+    Event,
+    FinishReason,
+    HistoryMessage,
+    Question,
+    Retrieval,
+    Search,
+    SourcesFound,
+    Stage,
+    StageBegan,
+    Started,
+    Timing,
+)
+from groundline_coordinator.service import ChatService, Limits, ThreadService
+from groundline_coordinator.testing import (
+    FakeCatalog,
+    FakeGenerator,
+    FakeReranker,
+    FakeRetriever,
+    FakeThreads,
+    make_chunk,
+)
+from groundline_runtime.context import Caller, acting_as
+from groundline_runtime.errors import (
+    DeadlineExceededError,
+    FieldViolation,
+    InvalidArgumentError,
+    NotFoundError,
+    UnavailableError,
+)
+
+DOWN = UnavailableError("UNAVAILABLE", "down")
+FOUND = Retrieval(
+    candidates=(
+        Candidate(make_chunk("1", "Alpha."), keyword=ArmScore(1, 9.0)),
+        Candidate(make_chunk("2", "Beta."), semantic=ArmScore(2, 0.5)),
+        Candidate(make_chunk("3", "Gamma."), keyword=ArmScore(2, 8.0), semantic=ArmScore(1, 0.9)),
+    ),
+    timings=(Timing("embedding", 3.0),),
+)
+
+
+@dataclass
+class World:
+    """The workflow among fakes: one collection, three candidates, an answer in two pieces."""
+
+    retriever: FakeRetriever = field(default_factory=lambda: FakeRetriever(FOUND))
+    reranker: FakeReranker = field(default_factory=FakeReranker)
+    generator: FakeGenerator = field(default_factory=lambda: FakeGenerator("Alpha ", "it is. [1]"))
+    catalog: FakeCatalog = field(default_factory=FakeCatalog)
+    threads: FakeThreads = field(default_factory=FakeThreads)
+    events: list[Event] = field(default_factory=list)
+    timeout: float = 10.0
+
+    def __post_init__(self) -> None:
+        self.catalog.add(Collection("docs"))
+
+    @property
+    def service(self) -> ChatService:
+        return ChatService(
+            retriever=self.retriever,
+            reranker=self.reranker,
+            generator=self.generator,
+            catalog=self.catalog,
+            threads=self.threads,
+            limits=Limits(self.timeout, self.timeout, self.timeout, 4, 40),
+        )
+
+    async def chat(self, question: Question) -> Sequence[Event]:
+        self.events.clear()
+
+        async def emit(event: Event) -> None:
+            self.events.append(event)
+
+        service = self.service
+        await service.chat(await service.begin(question), emit)
+        return self.events
+
+    def only[E](self, kind: type[E]) -> E:
+        (event,) = [event for event in self.events if isinstance(event, kind)]
+        return event
+
+
+def question(query: str = "What is alpha?", **fields: object) -> Question:
+    search = {name: fields.pop(name) for name in ("collection_ids", "retrieval", "rerank") if name in fields}
+    return Question(Search(query, **search), **fields)  # type: ignore[arg-type]
+
+
+async def test_an_unknown_collection_is_refused_before_anything_begins() -> None:
+    world = World()
+    with pytest.raises(NotFoundError) as failure:
+        await world.chat(question(collection_ids=("docs", "secret")))
+    assert failure.value.reason == "COLLECTION_NOT_FOUND"
+    assert "secret" in failure.value.message
+    assert world.events == []
+
+
+async def test_a_collection_of_others_does_not_exist() -> None:
+    world = World()
+    world.catalog.add(Collection("staff"), readers=("group:staff",))
+    with pytest.raises(NotFoundError):
+        await world.chat(question(collection_ids=("staff",)))
+    with acting_as(Caller(("user:a", "group:staff"))):
+        await world.chat(question(collection_ids=("staff",)))
+
+
+async def test_a_thread_of_others_does_not_exist() -> None:
+    world = World()
+    with acting_as(Caller(("user:alice",))):
+        await world.chat(question())
+    thread_id = world.only(Started).thread_id
+    with acting_as(Caller(("user:bob",))), pytest.raises(NotFoundError) as failure:
+        await world.chat(question(thread_id=thread_id))
+    assert failure.value.reason == "THREAD_NOT_FOUND"
+    assert world.events == []
+
+
+async def test_a_thread_must_be_the_callers_even_with_a_history_of_its_own() -> None:
+    with pytest.raises(NotFoundError):
+        await World().chat(
+            question(thread_id=str(uuid.uuid4()), chat_history=(HistoryMessage("user", "hi"),))
+        )
+
+
+async def test_without_the_retriever_there_is_no_answer() -> None:
+    world = World()
+    world.retriever.error = DOWN
+    with pytest.raises(UnavailableError):
+        await world.chat(question())
+    assert [type(event) for event in world.events] == [Started, StageBegan]
+
+
+async def test_a_late_retriever_costs_no_more_than_its_share() -> None:
+    world = World(timeout=0.01)
+    world.retriever.hangs = True
+    with pytest.raises(DeadlineExceededError):
+        await world.chat(question())
+    assert world.retriever.cancelled
+
+
+async def test_without_the_reranker_the_semantic_order_stands_and_is_declared() -> None:
+    world = World()
+    world.reranker.error = DOWN
+    await world.chat(question(rerank={"topK": 1}))
+    assert [source.chunk_id for source in world.only(SourcesFound).sources] == ["3"]
+    (degradation,) = world.only(Completed).degraded
+    assert (degradation.component, degradation.reason) == ("reranker", "RERANKER_UNAVAILABLE")
+
+
+async def test_without_reranker_and_semantic_arm_the_keyword_order_stands() -> None:
+    world = World(
+        retriever=FakeRetriever(
+            Retrieval(
+                (
+                    Candidate(make_chunk("10"), keyword=ArmScore(2, 3.0)),
+                    Candidate(make_chunk("9"), keyword=ArmScore(1, 4.0)),
+                ),
+                degraded=(Degradation("semantic_arm", "DEADLINE_EXCEEDED", "late"),),
+            )
+        )
+    )
+    world.reranker.error = DOWN
+    await world.chat(question())
+    assert [source.chunk_id for source in world.only(SourcesFound).sources] == ["9", "10"]
+    assert [d.component for d in world.only(Completed).degraded] == ["semantic_arm", "reranker"]
+
+
+async def test_a_late_reranker_is_left_behind() -> None:
+    world = World(timeout=0.01)
+    world.reranker.hangs = True
+    await world.chat(question())
+    assert world.reranker.cancelled
+    assert [d.reason for d in world.only(Completed).degraded] == ["RERANKER_UNAVAILABLE"]
+
+
+async def test_a_request_that_the_reranker_calls_wrong_is_not_papered_over() -> None:
+    world = World()
+    world.reranker.error = InvalidArgumentError([FieldViolation("options.rrf_k", "must be 1 to 1000")])
+    with pytest.raises(InvalidArgumentError):
+        await world.chat(question())
+
+
+async def test_a_generator_that_fails_midway_ends_the_request_and_stores_nothing() -> None:
+    world = World()
+    world.generator.error = DOWN
+    with pytest.raises(UnavailableError):
+        await world.chat(question())
+    assert isinstance(world.events[-1], Delta)
+    assert (await ThreadService(world.threads).list(10, "")).items == []
+
+
+async def test_cancelling_reaches_the_step_that_runs() -> None:
+    for step in ("retriever", "reranker", "generator"):
+        world = World()
+        fake = getattr(world, step)
+        fake.hangs = True
+        task = asyncio.create_task(world.chat(question()))
+        await fake.reached.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert fake.cancelled, step
+
+
+async def test_an_answer_that_cannot_be_stored_is_degraded_not_lost() -> None:
+    world = World()
+    world.threads.error = UnavailableError("DATABASE_UNAVAILABLE", "down")
+    await world.chat(question())
+    (degradation,) = world.only(Completed).degraded
+    assert (degradation.component, degradation.reason) == ("history", "DATABASE_UNAVAILABLE")
+
+
+async def test_nothing_readable_is_answered_honestly_without_searching() -> None:
+    world = World()
+    world.catalog = FakeCatalog()
+    await world.chat(question())
+    assert world.only(SourcesFound).sources == []
+    assert world.only(Completed).generated.finish_reason is FinishReason.NO_ANSWER
+    assert world.retriever.calls == []
+    searched = await world.service.search(Search("alpha"))
+    assert searched.ranking.passages == ()
+
+
+async def test_events_come_in_order() -> None:
+    world = World()
+    events = await world.chat(question())
+    assert [event.stage if isinstance(event, StageBegan) else type(event) for event in events] == [
+        Started,
+        Stage.RETRIEVING,
+        Stage.RERANKING,
+        SourcesFound,
+        Stage.GENERATING,
+        Delta,
+        Delta,
+        Completed,
+    ]
+    assert [timing.stage for timing in world.only(Completed).timings] == [
+        "retrieving",
+        "retrieving.embedding",
+        "reranking",
+        "generating",
+        "generating.first_token",
+    ]
+
+
+async def test_sources_are_numbered_as_the_generator_sees_them() -> None:
+    world = World()
+    await world.chat(question())
+    sources = world.only(SourcesFound).sources
+    (call,) = world.generator.calls
+    assert [(s.number, s.chunk_id) for s in sources] == [(p.number, p.chunk_id) for p in call.passages]
+    assert [p.similarity for p in call.passages] == [None, 0.5, 0.9]
+
+
+async def test_a_collections_defaults_apply_and_a_request_overrides_them() -> None:
+    world = World()
+    world.catalog.add(
+        Collection(
+            "docs",
+            rerank={"topK": 1, "weights": {"semantic": 1.0, "vector": 0.5}},
+            generation={"model": "m", "temperature": 0.5},
+        )
+    )
+    await world.chat(question(rerank={"weights": {"vector": 0.9}}, generation={"temperature": 0.0}))
+    assert world.reranker.calls[0][2] == {"topK": 1, "weights": {"semantic": 1.0, "vector": 0.9}}
+    assert world.generator.calls[0].options == {"model": "m", "temperature": 0.0}
+
+
+async def test_several_collections_give_no_defaults() -> None:
+    world = World()
+    world.catalog.add(Collection("docs", rerank={"topK": 1}))
+    world.catalog.add(Collection("more", rerank={"topK": 2}))
+    await world.chat(question())
+    assert world.reranker.calls[0][2] == {}
+
+
+async def test_question_and_answer_are_stored_together() -> None:
+    world = World()
+    await world.chat(question("What  is alpha?"))
+    started = world.only(Started)
+    thread, page = await ThreadService(world.threads).get(started.thread_id, 10, "")
+    assert (thread.title, thread.message_count) == ("What  is alpha?", 2)
+    user, assistant = page.items
+    assert (user.role, user.content) == ("user", "What  is alpha?")
+    assert (assistant.message_id, assistant.content) == (started.message_id, "Alpha it is. [1]")
+    assert len(assistant.sources) == 3
+    assert assistant.finish_reason is FinishReason.STOP
+
+
+async def test_a_follow_up_brings_the_threads_messages_within_their_bounds() -> None:
+    world = World()
+    await world.chat(question("first"))
+    thread_id = world.only(Started).thread_id
+    await world.chat(question("second", thread_id=thread_id))
+    assert world.only(Started).thread_id == thread_id
+    assert [m.content for m in world.generator.calls[1].chat_history] == ["first", "Alpha it is. [1]"]
+    await world.chat(question("third", thread_id=thread_id))
+    # The bound of 40 characters leaves the oldest message out.
+    assert [m.content for m in world.generator.calls[2].chat_history] == [
+        "Alpha it is. [1]",
+        "second",
+        "Alpha it is. [1]",
+    ]
+
+
+async def test_a_history_in_the_request_replaces_the_stored_one() -> None:
+    world = World()
+    await world.chat(question("first"))
+    given = (HistoryMessage("user", "from elsewhere"),)
+    await world.chat(question("second", thread_id=world.only(Started).thread_id, chat_history=given))
+    assert world.generator.calls[1].chat_history == given
+
+
+async def test_answer_and_search_do_the_same_work() -> None:
+    world = World()
+    answered = await world.service.answer(question(additional_context="on page 3"))
+    assert answered.answer == "Alpha it is. [1]"
+    assert [source.chunk_id for source in answered.sources] == ["1", "2", "3"]
+    assert world.generator.calls[0].additional_context == "on page 3"
+    searched = await world.service.search(Search("alpha", rerank={"topK": 2}))
+    assert [passage.chunk.chunk_id for passage in searched.ranking.passages] == ["1", "2"]
+    assert [timing.stage for timing in searched.timings] == [
+        "retrieving",
+        "retrieving.embedding",
+        "reranking",
+    ]

@@ -1,0 +1,163 @@
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+
+import pytest
+from groundline_generator.adapters.extractive import REFUSAL, ExtractiveModel
+from groundline_generator.domain import (
+    Completed,
+    Delta,
+    FinishReason,
+    GenerationOptions,
+    ModelFinished,
+    Passage,
+    Question,
+)
+from groundline_generator.ports import LanguageModel
+from groundline_generator.service import AnswerService
+from groundline_runtime.errors import FailedPreconditionError, InternalError, UnavailableError
+
+CAPITAL = Passage(3, "Paris is the capital of France. It lies on the Seine.", chunk_id="30", similarity=0.7)
+QUESTION = Question("What is the capital of France?", (CAPITAL,))
+
+
+class ScriptedModel:
+    """A LanguageModel that says what it was given to say."""
+
+    name = "scripted"
+
+    def __init__(self, *events: Delta | ModelFinished | Exception) -> None:
+        self._events = events
+        self.closed = False
+
+    async def stream(self, question: Question) -> AsyncGenerator[Delta | ModelFinished]:
+        try:
+            for event in self._events:
+                if isinstance(event, Exception):
+                    raise event
+                yield event
+        finally:
+            self.closed = True
+
+
+def scripted() -> LanguageModel:
+    return ScriptedModel(
+        Delta("Paris is the capital"), Delta(" of France. [3]"), ModelFinished(FinishReason.STOP)
+    )
+
+
+def extractive() -> LanguageModel:
+    return ExtractiveModel(min_relevance=0.4, max_sentences=3)
+
+
+async def answered(model: LanguageModel, question: Question) -> tuple[str, Completed]:
+    events = [event async for event in AnswerService(model).answer(question)]
+    completed = events.pop()
+    assert isinstance(completed, Completed)
+    return "".join(event.text for event in events if isinstance(event, Delta)), completed
+
+
+@pytest.mark.parametrize("make", [scripted, extractive])
+async def test_every_model_streams_deltas_and_one_end(make: Callable[[], LanguageModel]) -> None:
+    events = [event async for event in make().stream(QUESTION)]
+    assert all(isinstance(event, Delta) and event.text for event in events[:-1])
+    assert isinstance(events[-1], ModelFinished)
+
+
+@pytest.mark.parametrize("make", [scripted, extractive])
+async def test_every_model_has_its_answers_cited_and_checked(make: Callable[[], LanguageModel]) -> None:
+    model = make()
+    text, completed = await answered(model, QUESTION)
+    assert text.startswith("Paris is the capital of France. [3]")
+    citation = completed.citations[0]
+    assert text[citation.start : citation.end] == "Paris is the capital of France."
+    assert (citation.source_number, citation.chunk_id) == (3, "30")
+    assert completed.validation.grounded
+    assert completed.model == model.name
+
+
+@pytest.mark.parametrize("make", [scripted, extractive])
+async def test_a_model_that_is_not_here_is_refused_by_name(make: Callable[[], LanguageModel]) -> None:
+    question = Question("q", (CAPITAL,), options=GenerationOptions(model="gemini-9"))
+    with pytest.raises(FailedPreconditionError) as failure:
+        await answered(make(), question)
+    assert failure.value.reason == "MODEL_NOT_AVAILABLE"
+    assert "gemini-9" in failure.value.message
+
+
+async def test_the_models_failure_reaches_the_caller() -> None:
+    model = ScriptedModel(Delta("Paris"), UnavailableError("PROVIDER_DOWN", "down"))
+    with pytest.raises(UnavailableError):
+        await answered(model, QUESTION)
+    assert model.closed
+
+
+async def test_a_stream_without_end_is_an_error() -> None:
+    with pytest.raises(InternalError):
+        await answered(ScriptedModel(Delta("Paris")), QUESTION)
+
+
+async def test_leaving_early_closes_the_models_stream() -> None:
+    model = ScriptedModel(Delta("a b"), Delta("c"), ModelFinished(FinishReason.STOP))
+    events = AnswerService(model).answer(QUESTION)
+    await anext(events)
+    await events.aclose()
+    assert model.closed
+
+
+async def test_invented_sources_never_reach_the_stream() -> None:
+    text, completed = await answered(
+        ScriptedModel(Delta("Paris [3]. Rome ["), Delta("8]."), ModelFinished(FinishReason.STOP)), QUESTION
+    )
+    assert text == "Paris [3]. Rome."
+    assert "UNKNOWN_CITATION" in [issue.reason for issue in completed.validation.issues]
+
+
+@pytest.mark.parametrize("passages", [(), (Passage(1, "Whales sing."),)])
+async def test_what_the_passages_do_not_hold_is_refused(passages: tuple[Passage, ...]) -> None:
+    text, completed = await answered(extractive(), Question("What is the capital of France?", passages))
+    assert text == REFUSAL == "I cannot answer this from the documents."
+    assert completed.finish_reason is FinishReason.NO_ANSWER
+    assert completed.citations == ()
+
+
+async def test_a_request_may_set_its_own_threshold() -> None:
+    strict = Question("capital of France today", (CAPITAL,), options=GenerationOptions(min_relevance=1.0))
+    _, completed = await answered(extractive(), strict)
+    assert completed.finish_reason is FinishReason.NO_ANSWER
+
+
+async def test_the_token_limit_ends_the_answer() -> None:
+    question = Question(QUESTION.query, (CAPITAL,), options=GenerationOptions(max_output_tokens=3))
+    text, completed = await answered(extractive(), question)
+    assert text == "Paris is the [3]"
+    assert completed.finish_reason is FinishReason.MAX_TOKENS
+
+
+async def test_instructions_that_only_a_language_model_follows_are_named_as_unused() -> None:
+    question = Question(
+        QUESTION.query,
+        (CAPITAL,),
+        options=GenerationOptions(system_prompt="Be brief."),
+        additional_context="x",
+    )
+    _, completed = await answered(extractive(), question)
+    (issue,) = completed.validation.issues
+    assert issue.reason == "INPUT_NOT_USED"
+    assert "system_prompt, additional_context" in issue.message
+
+
+async def test_code_is_fenced_and_cited() -> None:
+    code = Passage(1, "```\ndef max_retry_count():\n    return limits[5]\n```")
+    text, completed = await answered(extractive(), Question("What does max_retry_count return?", (code,)))
+    assert text == "```\ndef max_retry_count():\n    return limits[5]\n``` [1]"
+    assert [c.source_number for c in completed.citations] == [1]
+    assert completed.validation.grounded
+
+
+async def test_cancelling_does_not_wait_for_the_extraction() -> None:
+    big = Question("word", tuple(Passage(n, "Some words here. " * 3000) for n in range(1, 60)))
+    task = asyncio.create_task(answered(extractive(), big))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

@@ -1,0 +1,93 @@
+import pytest
+from groundline_generator.citations import MarkerFilter, cite, validate
+from groundline_generator.domain import FinishReason, Passage
+from hypothesis import given
+from hypothesis import strategies as st
+
+PASSAGES = {
+    1: Passage(1, "Paris is the capital of France. It lies on the Seine.", chunk_id="10"),
+    2: Passage(2, "Berlin is the capital of Germany.", chunk_id="20"),
+}
+
+
+def filtered(*pieces: str) -> str:
+    markers = MarkerFilter(frozenset(PASSAGES))
+    return "".join(markers.feed(piece) for piece in pieces) + markers.finish()
+
+
+@given(st.lists(st.integers(1, 6)), st.text(alphabet="a [1]29`\n", max_size=80))
+def test_however_a_stream_is_cut_the_same_text_comes_out(cuts: list[int], text: str) -> None:
+    pieces, rest = [], text
+    for cut in cuts:
+        pieces.append(rest[:cut])
+        rest = rest[cut:]
+    assert filtered(*pieces, rest) == filtered(text)
+
+
+def test_unknown_markers_are_removed_and_remembered() -> None:
+    markers = MarkerFilter(frozenset(PASSAGES))
+    assert markers.feed("True [1]. False [9]. ") + markers.finish() == "True [1]. False."
+    assert markers.unknown == {9}
+
+
+def test_no_piece_ends_within_a_marker() -> None:
+    markers = MarkerFilter(frozenset(PASSAGES))
+    assert [markers.feed(piece) for piece in ("Yes [", "1", "] no")] == ["Yes", "", " [1] no"]
+
+
+@pytest.mark.parametrize("text", ["`a[7]` [1]", "```\na[7]\n``` [1]"])
+def test_brackets_in_code_are_not_markers(text: str) -> None:
+    assert filtered(text) == text
+    assert [c.source_number for c in cite(text, PASSAGES)] == [1]
+
+
+def test_a_stray_backtick_ends_with_its_line() -> None:
+    assert filtered("a ` b\nc [9]") == "a ` b\nc"
+
+
+def test_citations_span_their_sentence_without_the_marker() -> None:
+    answer = "Paris is the capital of France. [1] Berlin is that of Germany [2] [1]. Rome [1], not Bonn [2]."
+    found = cite(answer, PASSAGES)
+    assert [(c.source_number, answer[c.start : c.end], c.chunk_id) for c in found] == [
+        (1, "Paris is the capital of France.", "10"),
+        (2, "Berlin is that of Germany", "20"),
+        (1, "Berlin is that of Germany", "10"),
+        (1, "Rome", "10"),
+        (2, ", not Bonn", "20"),
+    ]
+    assert found[0].supporting_text == "Paris is the capital of France."
+
+
+def test_a_refusal_is_not_grounded() -> None:
+    validation = validate("Capital?", "I cannot answer.", PASSAGES, FinishReason.NO_ANSWER)
+    assert not validation.grounded
+    assert [issue.reason for issue in validation.issues] == ["NO_SUPPORTING_PASSAGE"]
+    empty = validate("Capital?", "I cannot answer.", {}, FinishReason.NO_ANSWER)
+    assert [issue.reason for issue in empty.issues] == ["NO_PASSAGES"]
+
+
+def test_an_empty_answer_is_an_issue() -> None:
+    validation = validate("Capital?", " ", PASSAGES, FinishReason.STOP)
+    assert [issue.reason for issue in validation.issues] == ["EMPTY_ANSWER"]
+
+
+def test_sentences_without_source_or_support_are_named() -> None:
+    answer = "Paris is the capital of France. [1] Rome was founded by twins. Whales sing songs. [2]"
+    validation = validate("What is the capital of France?", answer, PASSAGES, FinishReason.STOP)
+    assert not validation.grounded
+    assert validation.cited_share == pytest.approx(2 / 3)
+    assert validation.supported_share == pytest.approx(1 / 3)
+    assert [issue.reason for issue in validation.issues] == ["UNCITED_SENTENCE", "UNSUPPORTED_SENTENCE"]
+
+
+def test_a_quotation_is_grounded() -> None:
+    validation = validate(
+        "What is the capital of France?",
+        "Paris is the capital of France. [1]",
+        PASSAGES,
+        FinishReason.STOP,
+    )
+    assert validation.grounded
+    assert validation.cited_share == validation.supported_share == validation.query_relevance == 1
+    assert validation.confidence == 1
+    assert validation.issues == ()

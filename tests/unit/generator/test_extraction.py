@@ -1,0 +1,104 @@
+from functools import partial
+
+import pytest
+from groundline_generator.domain import Passage
+from groundline_generator.extraction import extract
+
+answers = partial(extract, min_relevance=0.4, max_sentences=3)
+
+PORTS = Passage(
+    1,
+    "# Ports\n\nThe gateway listens on port 8080. It speaks HTTP.\n\nThe retriever listens on port 9001.",
+    title="Operations",
+)
+BACKUP = Passage(2, "Backups run every night. They are kept for 30 days in object storage.", title="Backups")
+
+
+def test_no_passage_answers_nothing() -> None:
+    assert answers("Which port?", []).extracts == ()
+
+
+@pytest.mark.parametrize("query", ["?", "What is it?", "...", "who", "🎉"])
+def test_a_question_without_informative_terms_is_refused(query: str) -> None:
+    assert answers(query, [PORTS, BACKUP]).extracts == ()
+
+
+@pytest.mark.parametrize(
+    "query", ["Who won the Super Bowl in 1998?", "Welche Hauptstadt hat Frankreich?", "salary of the CEO"]
+)
+def test_a_question_that_no_passage_speaks_of_is_refused(query: str) -> None:
+    result = answers(query, [PORTS, BACKUP])
+    assert result.extracts == ()
+    assert result.relevance < 0.4
+
+
+def test_headings_alone_are_not_an_answer() -> None:
+    assert answers("backup retention", [Passage(1, "# Backup retention")]).extracts == ()
+
+
+def test_dissimilar_passages_are_refused_sooner() -> None:
+    def ask(similarity: float) -> float:
+        return answers("nightly backup cost", [Passage(1, BACKUP.text, similarity=similarity)]).relevance
+
+    assert ask(-0.2) < ask(0.8)
+
+
+def test_the_sentence_that_answers_is_quoted_with_its_number() -> None:
+    (best, *_) = answers("On which port does the gateway listen?", [BACKUP, PORTS]).extracts
+    assert (best.number, best.text) == (1, "The gateway listens on port 8080.")
+
+
+def test_german_questions_find_inflected_answers() -> None:
+    passage = Passage(1, "Das Haus ist alt. Die Sicherungen werden dreißig Tage lang aufbewahrt.")
+    (best, *_) = answers("Wie lange wird eine Sicherung aufbewahrt?", [passage]).extracts
+    assert best.text == "Die Sicherungen werden dreißig Tage lang aufbewahrt."
+
+
+def test_what_is_asked_for_decides_between_equal_sentences() -> None:
+    passage = Passage(1, "The tower of Pisa opened to visitors. The tower of Pisa opened in 1372.")
+    (best,) = extract(
+        "When was the tower of Pisa opened?", [passage], min_relevance=0.4, max_sentences=1
+    ).extracts
+    assert best.text.endswith("1372.")
+
+
+def test_repeated_sentences_are_quoted_once() -> None:
+    copy = Passage(3, BACKUP.text)
+    texts = [e.text for e in answers("How long are backups kept?", [BACKUP, copy]).extracts]
+    assert len(texts) == len(set(texts))
+
+
+def test_never_more_sentences_than_allowed() -> None:
+    passage = Passage(1, " ".join(f"The port of service number {n} is {9000 + n}." for n in range(20)))
+    assert len(extract("service port", [passage], min_relevance=0, max_sentences=2).extracts) <= 2
+
+
+def test_sentences_of_one_passage_keep_their_order() -> None:
+    passage = Passage(1, "First mix flour with water. Later mix flour with yeast.")
+    texts = [e.text for e in answers("mix flour", [passage]).extracts]
+    assert texts == ["First mix flour with water.", "Later mix flour with yeast."]
+
+
+def test_the_documents_own_footnote_marks_are_left_out() -> None:
+    passage = Passage(1, "The bridge[3] was built\nin 1890.[12]")
+    assert (
+        answers("When was the bridge built?", [passage]).extracts[0].text == "The bridge was built in 1890."
+    )
+
+
+def test_code_is_quoted_as_it_stands() -> None:
+    passage = Passage(1, "```\ndef max_retry_count():\n    return 5\n```")
+    (code,) = answers("What does max_retry_count return?", [passage]).extracts
+    assert code.is_code
+    assert code.text == "def max_retry_count():\n    return 5"
+
+
+def test_a_checkpoint_stops_the_work() -> None:
+    class StopError(Exception):
+        pass
+
+    def stop() -> None:
+        raise StopError
+
+    with pytest.raises(StopError):
+        answers("port", [PORTS], checkpoint=stop)

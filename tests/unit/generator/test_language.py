@@ -1,0 +1,41 @@
+import pytest
+from groundline_generator.language import content_terms, guess_language
+
+
+@pytest.mark.parametrize("text", ["", "12345", "Kubernetes PostgreSQL", "今日は雨です"])
+def test_a_text_without_function_words_has_no_language(text: str) -> None:
+    assert guess_language(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("How many points did the Panthers defense surrender?", "english"),
+        ("Wie viele Punkte gab die Verteidigung der Panthers ab?", "german"),
+        ("Wer gewann den Super Bowl?", "german"),
+    ],
+)
+def test_function_words_tell_the_language(text: str, language: str) -> None:
+    assert guess_language(text) == language
+
+
+def test_an_unknown_language_is_not_stemmed() -> None:
+    assert content_terms("Les maisons bleues", None) == ["les", "maisons", "bleues"]
+
+
+def test_inflections_share_a_stem() -> None:
+    assert content_terms("running runs", "english") == ["run", "run"]
+    assert content_terms("Häuser Haus", "german") == ["haus", "haus"]
+
+
+def test_identifiers_yield_their_parts() -> None:
+    assert {"max", "retri", "count"} <= set(content_terms("maxRetryCount", "english"))
+    assert {"max", "retri", "count"} <= set(content_terms("max_retry_count", "english"))
+
+
+def test_composed_and_decomposed_letters_are_equal() -> None:
+    assert content_terms("Cafe\u0301", None) == content_terms("Caf\u00e9", None)
+
+
+def test_text_without_spaces_is_read_in_pairs() -> None:
+    assert content_terms("東京都", None) == ["東京", "京都"]

@@ -1,0 +1,107 @@
+import pytest
+from groundline_generator.segments import Kind, Segment, segments
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def texts(text: str, language: str | None = None, kind: Kind | None = None) -> list[str]:
+    return [text[s.start : s.end] for s in segments(text, language) if kind in (None, s.kind)]
+
+
+@given(st.text(alphabet=st.sampled_from("ab1.!? \n#|-`>*[]()。Ü{};="), max_size=200))
+def test_any_text_gives_ordered_segments_inside_it(text: str) -> None:
+    end = 0
+    for segment in segments(text, "english"):
+        assert end <= segment.start < segment.end <= len(text)
+        end = segment.end
+
+
+@pytest.mark.parametrize("text", ["", "   \n\n ", "---", "```\n```", "| --- |", "* * *", "…"])
+def test_text_without_words_has_no_segment(text: str) -> None:
+    assert texts(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Dr. Smith met Mr. J. R. Brown at 3.5 p.m. sharp.",
+        "See e.g. Fig. 3 and cf. Sec. 4 for details.",
+        "He said Wow! and left.",
+    ],
+)
+def test_abbreviations_initials_and_numbers_do_not_end_an_english_sentence(text: str) -> None:
+    assert texts(text, "english") == [text]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Am 3. Oktober wurde gefeiert.", "Im 19. Jahrhundert gab es z. B. keine Bahn bzw. Straße Nr. 5."],
+)
+def test_ordinals_and_abbreviations_do_not_end_a_german_sentence(text: str) -> None:
+    assert texts(text, "german") == [text]
+
+
+def test_a_number_ends_an_english_sentence() -> None:
+    assert texts("They had 24. The rest left.", "english") == ["They had 24.", "The rest left."]
+
+
+def test_quotes_footnotes_and_full_width_stops_stay_with_their_sentence() -> None:
+    assert texts('She said "Go." Then she left.[2] Done.') == ['She said "Go."', "Then she left.[2]", "Done."]
+    assert texts("今日は雨です。明日は晴れ。") == ["今日は雨です。", "明日は晴れ。"]
+
+
+def test_hard_wrapped_lines_are_one_sentence() -> None:
+    assert texts("One sentence over\ntwo lines. Another.") == ["One sentence over\ntwo lines.", "Another."]
+
+
+def test_list_items_come_without_their_markers() -> None:
+    assert texts("Intro:\n\n- first item\n  goes on\n* second\n3. third") == [
+        "Intro:",
+        "first item\n  goes on",
+        "second",
+        "third",
+    ]
+
+
+def test_headings_are_known_to_what_follows_them() -> None:
+    text = "# Guide\n\n## Install\n\nRun it.\n\n## Use\n\nCall it."
+    found = segments(text, "english")
+    assert [(text[s.start : s.end], s.kind, s.heading) for s in found if s.kind is Kind.SENTENCE] == [
+        ("Run it.", Kind.SENTENCE, "Guide Install"),
+        ("Call it.", Kind.SENTENCE, "Guide Use"),
+    ]
+
+
+def test_an_underlined_line_is_a_heading() -> None:
+    assert texts("Title\n=====\nText here.", kind=Kind.HEADING) == ["Title"]
+
+
+def test_table_rows_know_their_header() -> None:
+    text = "| Name | Port |\n| --- | --- |\n| gateway | 8080 |\n| retriever | 9001 |"
+    rows = [s for s in segments(text, None) if s.kind is Kind.ROW]
+    assert [text[s.start : s.end] for s in rows] == ["| gateway | 8080 |", "| retriever | 9001 |"]
+    assert all("Port" in s.heading for s in rows)
+
+
+def test_fenced_code_is_not_cut_into_sentences() -> None:
+    text = "Do this:\n\n```python\nx = f(a). g\n# Heading?\n```\n\nDone."
+    assert texts(text, kind=Kind.CODE) == ["x = f(a). g\n# Heading?"]
+
+
+def test_code_without_a_fence_is_recognised() -> None:
+    text = "pub struct Diff {\n    primary: A,\n}\n\nfn run(&mut self) -> Result {\n    self.go();\n}"
+    assert {s.kind for s in segments(text, None)} == {Kind.CODE}
+
+
+def test_long_code_comes_in_pieces() -> None:
+    code = "\n".join(f"call_{n}(x);" for n in range(40))
+    assert len(texts(f"```\n{code}\n```", kind=Kind.CODE)) == 3
+
+
+def test_an_unclosed_fence_runs_to_the_end() -> None:
+    assert segments("```\na = 1", None) == [Segment(4, 9, Kind.CODE)]
+
+
+def test_offsets_count_code_points() -> None:
+    text = "𝔘nicode 🎉 first. Second one."
+    assert texts(text) == ["𝔘nicode 🎉 first.", "Second one."]
