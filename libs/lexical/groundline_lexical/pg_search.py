@@ -1,0 +1,135 @@
+"""ParadeDB's pg_search: a BM25 index on Tantivy."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Self
+
+import asyncpg
+
+from groundline_lexical.errors import LexicalIndexError
+from groundline_lexical.ports import Connection
+from groundline_lexical.text import searched_text
+
+__all__ = ["PgSearchIndex"]
+
+# The functions used below are there from 0.21 on; later ones than 0.24 have not been read.
+_OLDEST, _BEFORE = (0, 21), (0, 25)
+
+_LANGUAGES = frozenset(
+    {
+        "arabic",
+        "danish",
+        "dutch",
+        "english",
+        "finnish",
+        "french",
+        "german",
+        "greek",
+        "hungarian",
+        "italian",
+        "norwegian",
+        "polish",
+        "portuguese",
+        "romanian",
+        "russian",
+        "spanish",
+        "swedish",
+        "tamil",
+        "turkish",
+    }
+)
+
+_TABLE = re.compile(r"[a-z_][a-z0-9_]{0,50}")
+
+_CREATE_INDEX = """
+    CREATE INDEX {table}_bm25 ON {table} USING bm25 (chunk_id, lexical_text)
+    WITH (key_field = 'chunk_id', text_fields = '{fields}')
+"""
+
+# paradedb.match tokenizes its text and searches for any of the tokens; nothing in it is syntax.
+_SEARCH = """
+    SELECT chunk_id, paradedb.score(chunk_id) AS score{columns}
+    FROM {table}
+    WHERE lexical_text @@@ paradedb.match('lexical_text', $1::text){predicate}
+    ORDER BY paradedb.score(chunk_id) DESC, chunk_id
+    LIMIT $2::int
+"""
+
+_KNOWN = "SELECT min(chunk_id), max(chunk_id) FROM {table}"
+_FOUND = """
+    SELECT count(*) FROM {table}
+    WHERE chunk_id @@@ paradedb.boolean(
+        should => ARRAY[paradedb.term('chunk_id', $1::bigint), paradedb.term('chunk_id', $2::bigint)]
+    )
+"""
+
+
+class PgSearchIndex:
+    """LexicalIndex on pg_search 0.21 to 0.24.
+
+    Before 0.24 the extension writes no WAL: after a crash the index is empty, silently, until it is rebuilt.
+    """
+
+    name = "pg_search"
+
+    @classmethod
+    def of_version(cls, version: str) -> Self:
+        """The index for an extension version; raises LexicalIndexError for one not known to work."""
+        number = re.match(r"(\d+)\.(\d+)", version)
+        if number is None or not _OLDEST <= (int(number[1]), int(number[2])) < _BEFORE:
+            raise LexicalIndexError(
+                f"pg_search {version} is not supported; install a version from "
+                f"{'.'.join(map(str, _OLDEST))} on and before {'.'.join(map(str, _BEFORE))}"
+            )
+        return cls()
+
+    async def create_extension(self, connection: Connection) -> None:
+        try:
+            await connection.execute("CREATE EXTENSION IF NOT EXISTS pg_search")
+        except asyncpg.InsufficientPrivilegeError:
+            raise LexicalIndexError(
+                "this role may not create pg_search: let a superuser run CREATE EXTENSION pg_search"
+            ) from None
+
+    async def create_index(self, connection: Connection, table: str, language: str) -> None:
+        fields = json.dumps({"lexical_text": {"tokenizer": _tokenizer(language)}})
+        await connection.execute(_CREATE_INDEX.format(table=_identifier(table), fields=fields))
+
+    def search_sql(self, table: str, predicate: str = "", columns: str = "") -> str:
+        return _SEARCH.format(
+            table=_identifier(table),
+            predicate=f" AND ({predicate})" if predicate else "",
+            columns=f", {columns}" if columns else "",
+        )
+
+    def prepare_query(self, query: str) -> str:
+        return searched_text(query)
+
+    async def probe(self, connection: Connection, table: str) -> bool:
+        table = _identifier(table)
+        # One snapshot for both statements: a row deleted in between is still there.
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            known = await connection.fetchrow(_KNOWN.format(table=table))
+            if known is None or known[0] is None:
+                return True
+            found = await connection.fetchval(_FOUND.format(table=table), *known)
+        return bool(found == len(set(known)))
+
+
+def _tokenizer(language: str) -> Mapping[str, str]:
+    """Splits at what is no letter or digit and lower-cases; for a known language drops stop words and stems.
+
+    Without its stop words ("how does the ...") a question asked of code finds markedly more, and no query
+    walks the posting lists that nearly every chunk is in.
+    """
+    if language not in _LANGUAGES:
+        return {"type": "default"}
+    name = language.capitalize()
+    return {"type": "default", "stopwords_language": name, "stemmer": name}
+
+
+def _identifier(table: str) -> str:
+    if not _TABLE.fullmatch(table):
+        raise ValueError(f"not the plain name of a table: {table!r}")
+    return table

@@ -1,0 +1,54 @@
+"""What the suite asks of a BM25 index in PostgreSQL."""
+
+from typing import Any, Protocol
+
+import asyncpg
+from asyncpg.pool import PoolConnectionProxy
+
+__all__ = ["Connection", "LexicalIndex"]
+
+type Connection = asyncpg.Connection[Any] | PoolConnectionProxy[Any]
+
+
+class LexicalIndex(Protocol):
+    """A BM25 index on the columns `chunk_id` (bigint, unique in the table) and `lexical_text` of a table.
+
+    `table` is always the name of a table that holds rows (a partition, not its parent), as plain lower-case
+    identifier; anything else raises ValueError.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the backend, as settings and collections spell it."""
+
+    async def create_extension(self, connection: Connection) -> None:
+        """Create the PostgreSQL extension where it is missing.
+
+        Raises LexicalIndexError when the role may not.
+        """
+
+    async def create_index(self, connection: Connection, table: str, language: str) -> None:
+        """Index a table, with stop words and stemming of `language` (its English name in lower case).
+
+        A language that the backend does not know, such as "simple", is indexed without either.
+        """
+
+    def search_sql(self, table: str, predicate: str = "", columns: str = "") -> str:
+        """The search statement: `$1` is what prepare_query made (text), `$2` the limit (int).
+
+        Rows are chunk_id and score (higher is better), then `columns` (SQL expressions over the table), best
+        first, ties by chunk_id. `predicate` is a SQL condition over the table; it may use `$3` and on. It
+        must not name the two indexed columns: pg_search counts conditions on those into the score.
+
+        Run it with `plan_cache_mode = force_custom_plan` and `max_parallel_workers_per_gather = 0`, without
+        which it gives the same rows far more slowly.
+        """
+
+    def prepare_query(self, query: str) -> str:
+        """Make `$1` of any text a user may write. Never raises; nothing in the text is query syntax."""
+
+    async def probe(self, connection: Connection, table: str) -> bool:
+        """Whether the index finds the oldest and the newest row of the table; an empty table is fine.
+
+        Must run outside a transaction. A table without the index is an error of the database.
+        """

@@ -1,0 +1,67 @@
+"""Starts the retriever."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from groundline.v1 import retriever_service_pb2_grpc
+from groundline_embedding import ModelError, create_embedder
+from groundline_lexical import LexicalIndexError, detect_lexical_index
+from groundline_runtime.errors import FailedPreconditionError
+from groundline_runtime.postgres import open_pool
+from groundline_runtime.server import Application, run
+
+from groundline_retriever.adapters.postgres import SERVER_SETTINGS, PostgresChunkStore, prepare_connection
+from groundline_retriever.embeddings import QueryVectors
+from groundline_retriever.service import RetrievalService
+from groundline_retriever.servicer import SERVICE, RetrieverServicer
+from groundline_retriever.settings import RetrieverSettings
+
+__all__ = ["main", "wire"]
+
+
+@asynccontextmanager
+async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
+    """The service on its database and embedding model.
+
+    Raises FailedPreconditionError where the model, the schema or the lexical index cannot be used.
+    """
+    try:
+        async with (
+            create_embedder(settings.embedding) as embedder,
+            open_pool(
+                settings.database_url,
+                min_size=settings.pool_min_size,
+                max_size=settings.pool_max_size,
+                init=prepare_connection,
+                server_settings=SERVER_SETTINGS,
+                application_name=settings.service_name(),
+            ) as pool,
+        ):
+            async with pool.acquire() as connection:
+                lexical = await detect_lexical_index(connection, settings.lexical_backend)
+            store = PostgresChunkStore(pool, lexical)
+            await store.require_schema()
+            service = RetrievalService(
+                store,
+                QueryVectors(embedder, settings.query_cache_size),
+                arm_timeout_share=settings.arm_timeout_share,
+            )
+            servicer = RetrieverServicer(service)
+            yield Application(
+                services={
+                    SERVICE: lambda server: retriever_service_pb2_grpc.add_RetrieverServiceServicer_to_server(
+                        servicer, server
+                    )
+                },
+                readiness={"database": store.require_schema, "lexical_index": store.require_sound_indexes},
+            )
+    except (LexicalIndexError, ModelError) as error:
+        raise FailedPreconditionError("NOT_USABLE", str(error)) from None
+
+
+def main() -> None:
+    run(RetrieverSettings, wire)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""What retrieval is about; no I/O."""
+
+import enum
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any
+
+__all__ = [
+    "Arm",
+    "ArmScore",
+    "Candidate",
+    "Chunk",
+    "Collection",
+    "Degradation",
+    "Found",
+    "Hit",
+    "IterativeScan",
+    "Mode",
+    "Parameters",
+    "Query",
+    "Retrieval",
+    "RetrievalOptions",
+    "ranked",
+    "union",
+]
+
+MAX_EF_SEARCH = 1000
+"""pgvector's own limit."""
+
+
+class Mode(enum.Enum):
+    HYBRID = "hybrid"
+    SEMANTIC = "semantic"
+    KEYWORD = "keyword"
+
+
+class Arm(enum.Enum):
+    KEYWORD = "keyword"
+    SEMANTIC = "semantic"
+
+
+class IterativeScan(enum.Enum):
+    """Values of pgvector's `hnsw.iterative_scan`."""
+
+    OFF = "off"
+    STRICT_ORDER = "strict_order"
+    RELAXED_ORDER = "relaxed_order"
+
+
+_ARMS: Mapping[Mode, frozenset[Arm]] = {
+    Mode.HYBRID: frozenset(Arm),
+    Mode.SEMANTIC: frozenset({Arm.SEMANTIC}),
+    Mode.KEYWORD: frozenset({Arm.KEYWORD}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalOptions:
+    """What a request or a collection sets; None is not set."""
+
+    mode: Mode | None = None
+    keyword_limit: int | None = None
+    semantic_limit: int | None = None
+    ef_search: int | None = None
+    iterative_scan: IterativeScan | None = None
+    min_similarity: float | None = None
+    min_bm25: float | None = None
+    include_vectors: bool | None = None
+
+    def over(self, defaults: "RetrievalOptions") -> "RetrievalOptions":
+        """These options, and where they set nothing, the defaults."""
+        own = {f.name: getattr(self, f.name) for f in fields(self)}
+        return RetrievalOptions(
+            **{name: getattr(defaults, name) if value is None else value for name, value in own.items()}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """How one collection is searched."""
+
+    arms: frozenset[Arm]
+    keyword_limit: int
+    semantic_limit: int
+    ef_search: int
+    iterative_scan: IterativeScan
+    min_similarity: float
+    min_bm25: float
+    include_vectors: bool
+
+    @classmethod
+    def of(cls, options: RetrievalOptions) -> "Parameters":
+        """The options with the suite's defaults; the search list is never shorter than the limit."""
+        semantic_limit = options.semantic_limit or 50
+        return cls(
+            arms=_ARMS[options.mode or Mode.HYBRID],
+            keyword_limit=options.keyword_limit or 50,
+            semantic_limit=semantic_limit,
+            ef_search=min(max(options.ef_search or 100, semantic_limit), MAX_EF_SEARCH),
+            iterative_scan=options.iterative_scan or IterativeScan.STRICT_ORDER,
+            min_similarity=-math.inf if options.min_similarity is None else options.min_similarity,
+            min_bm25=-math.inf if options.min_bm25 is None else options.min_bm25,
+            include_vectors=options.include_vectors or False,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What to search for; no collection ids means every collection that the caller may read."""
+
+    text: str
+    collection_ids: tuple[str, ...] = ()
+    options: RetrievalOptions = field(default_factory=RetrievalOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A collection that the caller may read, with the partition that holds its chunks."""
+
+    collection_id: str
+    partition_id: int
+    embedding_model: str
+    dimensions: int
+    lexical_backend: str
+    defaults: RetrievalOptions = field(default_factory=RetrievalOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A chunk that an arm found: BM25 score or cosine similarity, higher is better."""
+
+    chunk_id: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class ArmScore:
+    """Rank (from 1) and score within the arm's list of the chunk's collection."""
+
+    rank: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A stored chunk with what its document says of it."""
+
+    chunk_id: int
+    document_id: str
+    collection_id: str
+    chunk_index: int
+    text: str
+    context: str
+    title: str
+    uri: str
+    source_type: str
+    mime_type: str
+    start_offset: int
+    end_offset: int
+    metadata: Mapping[str, Any]
+    update_time: datetime
+    embedding: Sequence[float] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the arms said of a chunk."""
+
+    chunk_id: int
+    keyword: ArmScore | None = None
+    semantic: ArmScore | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    chunk: Chunk
+    keyword: ArmScore | None
+    semantic: ArmScore | None
+
+
+@dataclass(frozen=True, slots=True)
+class Degradation:
+    """An arm that failed or was late: component, UPPER_SNAKE reason, text for people."""
+
+    component: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieval:
+    """Outcome: the union of what the arms found, and how long the parts took, in milliseconds."""
+
+    candidates: Sequence[Candidate]
+    degraded: Sequence[Degradation] = ()
+    timings_ms: Mapping[str, float] = field(default_factory=dict)
+
+
+def ranked(hits: Iterable[Hit], minimum: float) -> dict[int, ArmScore]:
+    """Scores by chunk id in order of rank, without those below `minimum`; ties go to the smaller id."""
+    best_first = sorted(hits, key=lambda hit: (-hit.score, hit.chunk_id))
+    kept = (hit for hit in best_first if hit.score >= minimum)
+    return {hit.chunk_id: ArmScore(rank, hit.score) for rank, hit in enumerate(kept, 1)}
+
+
+def union(keyword: Mapping[int, ArmScore], semantic: Mapping[int, ArmScore]) -> list[Found]:
+    """Each chunk once, those of the keyword arm first."""
+    return [
+        Found(chunk_id, keyword.get(chunk_id), semantic.get(chunk_id))
+        for chunk_id in dict.fromkeys((*keyword, *semantic))
+    ]
