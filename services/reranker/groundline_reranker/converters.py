@@ -151,9 +151,7 @@ def _check_options(options: options_pb2.RerankOptions, violations: Violations) -
     if options.strategy not in options_pb2.RerankStrategy.values():
         violations.add("options.strategy", f"unknown value {options.strategy}")
     set_weights = [
-        getattr(options, name)
-        for name in ("keyword_weight", "semantic_weight")
-        if options.HasField(name)
+        getattr(options, name) for name in ("keyword_weight", "semantic_weight") if options.HasField(name)
     ]
     if set_weights == [0, 0]:
         violations.add("options.semantic_weight", "must not be 0 together with keyword_weight")

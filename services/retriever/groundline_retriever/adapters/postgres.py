@@ -10,7 +10,7 @@ import asyncpg
 from google.protobuf import json_format
 from groundline.v1 import options_pb2
 from groundline_embedding.ports import Vectors
-from groundline_lexical import LexicalIndex
+from groundline_lexical import Connection, LexicalIndex
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from groundline_runtime.postgres import require_schema_version
 from pgvector import HalfVector
@@ -194,12 +194,18 @@ class PostgresChunkStore:
             for row in partitions:
                 if row["lexical_backend"] != self._lexical.name:
                     continue
-                if not await self._lexical.probe(connection, f"chunks_p{row['partition_id']}"):
+                if not await self._sound(connection, f"chunks_p{row['partition_id']}"):
                     raise FailedPreconditionError(
                         "LEXICAL_INDEX_UNSOUND",
                         f"the BM25 index of partition {row['partition_id']} lacks chunks: REINDEX it",
                     )
         self._probed_up_to = partitions[-1]["partition_id"] if partitions else 0
+
+    async def _sound(self, connection: Connection, table: str) -> bool:
+        try:
+            return await self._lexical.probe(connection, table)
+        except asyncpg.UndefinedTableError:
+            return True  # its collection was deleted or rebuilt a moment ago
 
     def _require_backend(self, collection: Collection) -> None:
         if collection.lexical_backend != self._lexical.name:

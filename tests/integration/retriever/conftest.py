@@ -1,0 +1,197 @@
+"""A corpus written by SQL, and the retriever on a real port before it."""
+
+import hashlib
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID, uuid4
+
+import asyncpg
+import grpc
+import pytest
+from groundline.v1 import retriever_service_pb2_grpc
+from groundline_embedding.testing import FakeEmbedder
+from groundline_lexical import LexicalIndex, detect_lexical_index, lexical_text
+from groundline_retriever.adapters.postgres import SERVER_SETTINGS, PostgresChunkStore, prepare_connection
+from groundline_retriever.ports import QueryEmbedder
+from groundline_retriever.service import RetrievalService
+from groundline_retriever.servicer import SERVICE, RetrieverServicer
+from groundline_runtime.postgres import open_pool
+from groundline_runtime.server import Application
+from groundline_runtime.settings import ServiceSettings
+from groundline_runtime.testing import serve
+from pydantic import SecretStr
+
+_COLUMNS = (
+    "partition_id", "document_id", "chunk_index", "original_text", "context_annotation", "lexical_text",
+    "embedding", "start_offset", "end_offset", "content_hash", "source_type", "metadata",
+    "allowed_principals", "update_time",
+)  # fmt: skip
+
+
+class Corpus:
+    """Writes collections as the ingestor does: a partition each, with its HNSW and BM25 index."""
+
+    def __init__(self, connection: "asyncpg.Connection[Any]", lexical: LexicalIndex) -> None:
+        self.connection = connection
+        self.lexical = lexical
+        self.embedder = FakeEmbedder()
+        self._next_uri = 0
+
+    async def collection(
+        self,
+        collection_id: str,
+        texts: Sequence[str] = (),
+        *,
+        readers: Sequence[str] = (),
+        writers: Sequence[str] = (),
+        settings: Mapping[str, Any] | None = None,
+        model: str | None = None,
+        language: str = "english",
+        lexical_backend: str | None = None,
+    ) -> list[int]:
+        """Create a collection, one chunk and document per text; returns the chunk ids."""
+        dimensions = self.embedder.dimensions
+        async with self.connection.transaction():
+            partition_id = await self.connection.fetchval(
+                """
+                INSERT INTO chunk_partitions
+                    (collection_id, embedding_model, dimensions, language, lexical_backend)
+                VALUES ($1, $2, $3, $4, $5) RETURNING partition_id
+                """,
+                collection_id,
+                model or self.embedder.model,
+                dimensions,
+                language,
+                lexical_backend or self.lexical.name,
+            )
+            await self.connection.execute(
+                """
+                INSERT INTO collections (collection_id, name, settings, readers, writers, partition_id)
+                VALUES ($1, $1, $2, $3, $4, $5)
+                """,
+                collection_id,
+                json.dumps(settings or {}),
+                readers,
+                writers,
+                partition_id,
+            )
+            table = f"chunks_p{partition_id}"
+            await self.connection.execute(
+                f"""
+                CREATE TABLE {table} PARTITION OF chunks FOR VALUES IN ({partition_id});
+                CREATE INDEX {table}_hnsw ON {table}
+                    USING hnsw ((embedding::halfvec({dimensions})) halfvec_cosine_ops)
+                """
+            )
+            await self.lexical.create_index(self.connection, table, language)
+        return await self.add(collection_id, texts)
+
+    async def add(
+        self,
+        collection_id: str,
+        texts: Sequence[str],
+        *,
+        title: str = "Notes",
+        metadata: Mapping[str, Any] | None = None,
+        allowed_principals: Sequence[str] = (),
+    ) -> list[int]:
+        """Add one document of one chunk for each text."""
+        partition_id = await self.partition(collection_id)
+        vectors = await self.embedder.embed_documents(texts)
+        now = await self.connection.fetchval("SELECT now()")
+        documents, chunks = [], []
+        for text, vector in zip(texts, vectors, strict=True):
+            self._next_uri += 1
+            document_id, uri = uuid4(), f"notes/{self._next_uri}.md"
+            digest = hashlib.sha256(text.encode()).digest()
+            described = json.dumps(metadata or {})
+            principals = list(allowed_principals)
+            documents.append(
+                (document_id, collection_id, uri, "file", title, "text/markdown", digest, digest, len(text),
+                 described, principals, "ready", 1)
+            )  # fmt: skip
+            chunks.append(
+                (partition_id, document_id, 0, text, "", lexical_text(text, context="", title=title, uri=uri),
+                 vector, 0, len(text), digest, "file", described, principals, now)
+            )  # fmt: skip
+        async with self.connection.transaction():
+            await self.connection.copy_records_to_table(
+                "documents",
+                records=documents,
+                columns=(
+                    "document_id", "collection_id", "uri", "source_type", "title", "mime_type",
+                    "content_hash", "ingestion_hash", "size_bytes", "metadata",
+                    "allowed_principals", "state", "chunk_count",
+                ),
+            )  # fmt: skip
+            await self.connection.copy_records_to_table("chunks", records=chunks, columns=_COLUMNS)
+        return await self.ids([document[0] for document in documents])
+
+    async def ids(self, document_ids: Sequence[UUID]) -> list[int]:
+        rows = await self.connection.fetch("SELECT document_id, chunk_id FROM chunks ORDER BY chunk_id")
+        known = {row["document_id"]: row["chunk_id"] for row in rows}
+        return [known[document_id] for document_id in document_ids]
+
+    async def partition(self, collection_id: str) -> int:
+        found = await self.connection.fetchval(
+            "SELECT partition_id FROM collections WHERE collection_id = $1", collection_id
+        )
+        assert isinstance(found, int)
+        return found
+
+
+@pytest.fixture(scope="module")
+async def corpus(database_url: str) -> AsyncIterator[Corpus]:
+    connection = await asyncpg.connect(database_url)
+    await prepare_connection(connection)
+    yield Corpus(connection, await detect_lexical_index(connection))
+    await connection.close()
+
+
+@asynccontextmanager
+async def retriever(
+    database_url: str, embedder: QueryEmbedder, *, arm_timeout_share: float = 0.8, max_size: int = 8
+) -> AsyncIterator[str]:
+    """Serve the retriever; yields its target."""
+    async with open_pool(
+        SecretStr(database_url),
+        min_size=1,
+        max_size=max_size,
+        init=prepare_connection,
+        server_settings=SERVER_SETTINGS,
+        application_name="retriever-test",
+    ) as pool:
+        async with pool.acquire() as connection:
+            lexical = await detect_lexical_index(connection)
+        store = PostgresChunkStore(pool, lexical)
+        servicer = RetrieverServicer(RetrievalService(store, embedder, arm_timeout_share=arm_timeout_share))
+        application = Application(
+            services={
+                SERVICE: lambda server: retriever_service_pb2_grpc.add_RetrieverServiceServicer_to_server(
+                    servicer, server
+                )
+            },
+            readiness={"database": store.require_schema, "lexical_index": store.require_sound_indexes},
+        )
+        settings = ServiceSettings.model_construct(health_interval_seconds=0.1)
+        async with serve(application, settings) as target:
+            yield target
+
+
+@pytest.fixture(scope="session")
+def serve_retriever() -> Any:
+    """The function `retriever` above, for test modules, which cannot import this one."""
+    return retriever
+
+
+@pytest.fixture(scope="module")
+async def stub(
+    database_url: str, corpus: Corpus
+) -> AsyncIterator["retriever_service_pb2_grpc.RetrieverServiceAsyncStub"]:
+    async with (
+        retriever(database_url, corpus.embedder) as target,
+        grpc.aio.insecure_channel(target) as channel,
+    ):
+        yield retriever_service_pb2_grpc.RetrieverServiceStub(channel)

@@ -1,0 +1,379 @@
+"""The retriever over gRPC, on real PostgreSQL."""
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+import asyncpg
+import grpc
+import numpy as np
+import pytest
+from google.protobuf import json_format
+from groundline.v1 import options_pb2, retriever_service_pb2
+from groundline_retriever.adapters import postgres
+from groundline_runtime.context import PRINCIPALS_KEY
+from groundline_runtime.errors import (
+    FailedPreconditionError,
+    GroundlineError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnavailableError,
+    UnimplementedError,
+)
+from groundline_runtime.status import from_rpc_error
+
+LEASES = "A replica that lost its lease stops serving reads."
+LEADER = "The leader renews the lease of every replica."
+BREAD = "Bake the bread until the crust is dark brown."
+SECRET = "The merger lease closes on Friday, says the board."
+
+Options = options_pb2.RetrievalOptions
+Response = retriever_service_pb2.RetrieveResponse
+
+
+class Client:
+    """Calls Retrieve as a caller with given principals; errors arrive as the suite's own."""
+
+    def __init__(self, stub: Any) -> None:
+        self._stub = stub
+
+    async def __call__(
+        self,
+        query: str = "lease of a replica",
+        collections: Iterable[str] = (),
+        options: Options | None = None,
+        *,
+        principals: str = "",
+        seconds: float = 20,
+        **fields: Any,
+    ) -> Response:
+        request = retriever_service_pb2.RetrieveRequest(
+            query=query, collection_ids=collections, options=options, **fields
+        )
+        metadata = ((PRINCIPALS_KEY, principals),) if principals else ()
+        try:
+            response: Response = await self._stub.Retrieve(request, timeout=seconds, metadata=metadata)
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc_error(error) from None
+        return response
+
+
+def texts(response: Response) -> set[str]:
+    return {candidate.chunk.text for candidate in response.candidates}
+
+
+def stages(response: Response) -> set[str]:
+    return {timing.stage for timing in response.timings}
+
+
+@pytest.fixture(scope="module")
+async def library(corpus: Any) -> None:
+    """Collections for all (one with a hidden document), and one for group:board that user:clerk writes."""
+    await corpus.collection("guides", [LEASES, LEADER, BREAD])
+    await corpus.collection("board", [SECRET], readers=["group:board"], writers=["user:clerk"])
+    await corpus.collection("drafts", [LEASES])
+    await corpus.add("drafts", [SECRET], allowed_principals=["group:board"])
+    await corpus.collection("empty")
+
+
+@pytest.fixture
+def retrieve(stub: Any, library: None) -> Client:
+    return Client(stub)
+
+
+# Bad input
+
+
+async def test_every_wrong_field_is_named(retrieve: Client) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        await retrieve(
+            " \n ",
+            ["guides", "Not An Id"],
+            Options(
+                mode=cast("Any", 77), keyword_limit=0, semantic_limit=1001, ef_search=-1,
+                iterative_scan=cast("Any", 9),
+                min_similarity=1.5, min_bm25=float("nan"), neighbour_chunks=11,
+            ),
+        )  # fmt: skip
+    assert {violation.field for violation in caught.value.violations} == {
+        "query", "collection_ids[1]", "options.mode", "options.keyword_limit", "options.semantic_limit",
+        "options.ef_search", "options.iterative_scan", "options.min_similarity", "options.min_bm25",
+        "options.neighbour_chunks",
+    }  # fmt: skip
+
+
+async def test_a_query_has_8000_characters_and_a_request_20_collections_at_most(retrieve: Client) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        await retrieve("x" * 8001, ["guides"] * 21)
+    assert [violation.field for violation in caught.value.violations] == ["query", "collection_ids"]
+    await retrieve("x" * 8000, ["guides"] * 20)
+
+
+async def test_what_this_release_lacks_is_refused_not_ignored(retrieve: Client) -> None:
+    with pytest.raises(UnimplementedError) as caught:
+        await retrieve(options=Options(neighbour_chunks=1))
+    assert caught.value.reason == "OPTION_NOT_AVAILABLE"
+    assert caught.value.metadata["field"] == "options.neighbour_chunks"
+    with pytest.raises(UnimplementedError) as caught:
+        await retrieve(filter={"fields": {"team": {"string_value": "red"}}})
+    assert caught.value.metadata["field"] == "filter"
+    await retrieve(options=Options(neighbour_chunks=0))
+
+
+@pytest.mark.parametrize("query", ["'", "lease AND (", "\0 lease", "🙂", "%s $1", "the of"])
+async def test_any_text_is_a_query(retrieve: Client, query: str) -> None:
+    assert not (await retrieve(query, ["guides"])).degraded
+
+
+async def test_an_unknown_collection_and_one_that_may_not_be_read_look_the_same(retrieve: Client) -> None:
+    seen = []
+    for unseen in ("nowhere", "board"):
+        with pytest.raises(NotFoundError) as caught:
+            await retrieve(collections=["guides", unseen], principals="user:eve")
+        seen.append((caught.value.reason, caught.value.message.replace(unseen, "X")))
+    assert seen[0] == seen[1] == ("COLLECTION_NOT_FOUND", "no such collection: X")
+
+
+async def test_another_embedding_model_is_refused_with_both_names(corpus: Any, retrieve: Client) -> None:
+    await corpus.collection("old", [LEASES], model="acme/old-model", readers=["user:archivist"])
+    for mode in (options_pb2.RETRIEVAL_MODE_HYBRID, options_pb2.RETRIEVAL_MODE_SEMANTIC):
+        with pytest.raises(FailedPreconditionError) as caught:
+            await retrieve(collections=["old"], options=Options(mode=mode), principals="user:archivist")
+        assert caught.value.reason == "EMBEDDING_MODEL_MISMATCH"
+        assert "acme/old-model" in caught.value.message
+        assert corpus.embedder.model in caught.value.message
+    keyword = Options(mode=options_pb2.RETRIEVAL_MODE_KEYWORD)
+    found = await retrieve(collections=["old"], options=keyword, principals="user:archivist")
+    assert texts(found) == {LEASES}
+
+
+# Faults
+
+
+async def test_a_collection_of_another_lexical_backend_is_searched_by_vector_only(
+    corpus: Any, retrieve: Client
+) -> None:
+    await corpus.collection("foreign", [LEASES], lexical_backend="elsewhere", readers=["user:archivist"])
+    found = await retrieve(collections=["foreign"], principals="user:archivist")
+    assert texts(found) == {LEASES}
+    [degradation] = found.degraded
+    assert (degradation.component, degradation.reason) == ("keyword_arm", "LEXICAL_BACKEND_MISMATCH")
+    with pytest.raises(FailedPreconditionError, match="indexed with elsewhere"):
+        await retrieve(
+            collections=["foreign"],
+            options=Options(mode=options_pb2.RETRIEVAL_MODE_KEYWORD),
+            principals="user:archivist",
+        )
+
+
+async def test_a_lost_bm25_index_degrades_and_is_not_shown(corpus: Any, retrieve: Client) -> None:
+    await corpus.collection("torn", [LEASES], readers=["user:archivist"])
+    table = f"chunks_p{await corpus.partition('torn')}"
+    await corpus.connection.execute(f"DROP INDEX {table}_bm25")
+    found = await retrieve(collections=["torn"], principals="user:archivist")
+    assert texts(found) == {LEASES}
+    [degradation] = found.degraded
+    assert (degradation.component, degradation.reason) == ("keyword_arm", "INTERNAL")
+    assert degradation.message == "keyword search failed"
+    with pytest.raises(GroundlineError) as caught:
+        await retrieve(
+            collections=["torn"],
+            options=Options(mode=options_pb2.RETRIEVAL_MODE_KEYWORD),
+            principals="user:archivist",
+        )
+    assert caught.value.error_id
+    assert table not in caught.value.message
+
+
+async def test_a_collection_deleted_during_the_search_may_be_asked_for_again(
+    corpus: Any, retrieve: Client
+) -> None:
+    await corpus.collection("gone", [LEASES], readers=["user:archivist"])
+    await corpus.connection.execute(f"DROP TABLE chunks_p{await corpus.partition('gone')}")
+    with pytest.raises(UnavailableError) as caught:
+        await retrieve(collections=["gone"], principals="user:archivist")
+    assert caught.value.reason == "COLLECTION_CHANGED"
+
+
+# Access
+
+
+async def test_without_principals_only_what_is_unrestricted_is_found(retrieve: Client) -> None:
+    assert texts(await retrieve(collections=["drafts"])) == {LEASES}
+    assert SECRET not in texts(await retrieve("merger board Friday"))
+
+
+@pytest.mark.parametrize(
+    ("principals", "sees"),
+    [
+        ("user:eve", False),
+        ("group:boards", False),
+        ("user:eve,group:board", True),
+        ("user:clerk", True),
+    ],
+)
+async def test_readers_and_writers_read_a_collection(retrieve: Client, principals: str, sees: bool) -> None:
+    found = await retrieve("merger board Friday", principals=principals)
+    assert ("board" in {candidate.chunk.collection_id for candidate in found.candidates}) is sees
+
+
+@pytest.mark.parametrize("mode", ["HYBRID", "SEMANTIC", "KEYWORD"])
+async def test_a_hidden_document_takes_no_place_and_leaves_no_gap(retrieve: Client, mode: str) -> None:
+    options = Options(
+        mode=options_pb2.RetrievalMode.Value(f"RETRIEVAL_MODE_{mode}"), keyword_limit=1, semantic_limit=1
+    )
+    # For this query the hidden document is the best; with a limit of 1 the other one must still be found.
+    query = "merger lease board Friday"
+    hidden = await retrieve(query, ["drafts"], options)
+    assert texts(hidden) == {LEASES}
+    for candidate in hidden.candidates:
+        assert {arm.rank for arm in (candidate.keyword, candidate.semantic) if arm.rank} == {1}
+    shown = await retrieve(query, ["drafts"], options, principals="group:board")
+    assert texts(shown) == {SECRET}
+
+
+async def test_scores_do_not_tell_of_access(retrieve: Client) -> None:
+    scores = []
+    for principals in ("", "group:board"):
+        found = await retrieve(collections=["drafts"], principals=principals)
+        [candidate] = [each for each in found.candidates if each.chunk.text == LEASES]
+        scores.append((candidate.keyword.score, candidate.semantic.score))
+    assert scores[0] == pytest.approx(scores[1])
+
+
+# Searching
+
+
+async def test_hybrid_is_the_union_with_each_arms_rank_and_score(retrieve: Client) -> None:
+    found = await retrieve(collections=["guides"])
+    by_text = {candidate.chunk.text: candidate for candidate in found.candidates}
+    assert set(by_text) == {LEASES, LEADER, BREAD}
+    assert {by_text[LEASES].keyword.rank, by_text[LEADER].keyword.rank} == {1, 2}
+    assert by_text[LEASES].keyword.score > 0
+    assert not by_text[BREAD].HasField("keyword")
+    assert by_text[BREAD].semantic.rank == 3
+    assert not by_text[LEASES].embedding
+    assert stages(found) == {"embedding", "keyword", "semantic", "fetching"}
+    assert not found.degraded
+
+
+async def test_the_semantic_score_is_the_cosine_similarity(corpus: Any, retrieve: Client) -> None:
+    query = "lease of a replica"
+    found = await retrieve(query, ["guides"], Options(mode=options_pb2.RETRIEVAL_MODE_SEMANTIC))
+    vector = await corpus.embedder.embed_query(query)
+    for candidate in found.candidates:
+        [document] = await corpus.embedder.embed_documents([candidate.chunk.text])
+        assert candidate.semantic.score == pytest.approx(float(vector @ document), abs=2e-3)
+        assert not candidate.HasField("keyword")
+
+
+async def test_keyword_mode_does_not_embed(retrieve: Client) -> None:
+    found = await retrieve(collections=["guides"], options=Options(mode=options_pb2.RETRIEVAL_MODE_KEYWORD))
+    assert texts(found) == {LEASES, LEADER}
+    assert stages(found) == {"keyword", "fetching"}
+
+
+async def test_limits_and_thresholds_hold_per_arm(retrieve: Client) -> None:
+    limited = await retrieve(collections=["guides"], options=Options(keyword_limit=1, semantic_limit=2))
+    assert sum(candidate.HasField("keyword") for candidate in limited.candidates) == 1
+    assert sum(candidate.HasField("semantic") for candidate in limited.candidates) == 2
+    strict = await retrieve(collections=["guides"], options=Options(min_similarity=0.99, min_bm25=1000))
+    assert not strict.candidates
+    loose = await retrieve(collections=["guides"], options=Options(min_similarity=-1, min_bm25=0))
+    assert texts(loose) == {LEASES, LEADER, BREAD}
+
+
+async def test_vectors_come_where_they_are_asked_for(corpus: Any, retrieve: Client) -> None:
+    found = await retrieve(collections=["guides"], options=Options(include_vectors=True))
+    for candidate in found.candidates:
+        [expected] = await corpus.embedder.embed_documents([candidate.chunk.text])
+        assert np.allclose(candidate.embedding, expected, atol=1e-3)
+
+
+async def test_search_list_and_scan_can_be_set_for_one_request(retrieve: Client) -> None:
+    for scan in ("OFF", "STRICT_ORDER", "RELAXED_ORDER"):
+        options = Options(
+            ef_search=7,
+            semantic_limit=3,
+            iterative_scan=options_pb2.IterativeScan.Value(f"ITERATIVE_SCAN_{scan}"),
+        )
+        assert texts(await retrieve(collections=["guides"], options=options)) == {LEASES, LEADER, BREAD}
+
+
+async def test_a_collections_defaults_hold_where_the_request_sets_nothing(
+    corpus: Any, retrieve: Client
+) -> None:
+    await corpus.collection(
+        "tuned",
+        [LEASES, LEADER, BREAD],
+        readers=["user:archivist"],
+        settings={"retrieval": {"mode": "RETRIEVAL_MODE_KEYWORD", "keywordLimit": 1, "later": True}},
+    )
+    found = await retrieve(collections=["tuned"], principals="user:archivist")
+    assert len(found.candidates) == 1
+    assert not found.candidates[0].HasField("semantic")
+    found = await retrieve(
+        collections=["tuned"],
+        options=Options(mode=options_pb2.RETRIEVAL_MODE_HYBRID, keyword_limit=2),
+        principals="user:archivist",
+    )
+    assert len(found.candidates) == 3
+
+
+async def test_several_collections_are_searched_and_each_has_its_own_ranks(retrieve: Client) -> None:
+    found = await retrieve(collections=["guides", "drafts", "empty", "guides"])
+    firsts = {candidate.chunk.collection_id for candidate in found.candidates if candidate.keyword.rank == 1}
+    assert firsts == {"guides", "drafts"}
+    assert len({candidate.chunk.chunk_id for candidate in found.candidates}) == len(found.candidates)
+
+
+async def test_an_empty_collection_has_nothing(retrieve: Client) -> None:
+    found = await retrieve(collections=["empty"])
+    assert not found.candidates
+    assert not found.degraded
+
+
+async def test_a_chunk_carries_what_its_document_says(corpus: Any, retrieve: Client) -> None:
+    await corpus.collection("atlas", readers=["user:archivist"])
+    [chunk_id] = await corpus.add(
+        "atlas", [LEASES], title="Leases", metadata={"team": "red", "pages": [1, 2], "draft": False}
+    )
+    [candidate] = (await retrieve(collections=["atlas"], principals="user:archivist")).candidates
+    chunk = candidate.chunk
+    assert chunk.chunk_id == str(chunk_id)
+    assert (chunk.title, chunk.mime_type, chunk.collection_id) == ("Leases", "text/markdown", "atlas")
+    assert chunk.uri.startswith("notes/")
+    assert (chunk.start_offset, chunk.end_offset) == (0, len(LEASES))
+    assert chunk.metadata["team"] == "red"
+    assert json_format.MessageToDict(chunk.metadata)["pages"] == [1, 2]
+    assert chunk.update_time.seconds > 0
+
+
+async def test_both_indexes_are_used(corpus: Any, database_url: str) -> None:
+    """On a few thousand chunks, where PostgreSQL's default costs would choose a full scan."""
+    await corpus.collection("many", [f"{BREAD} Loaf number {n} of {n % 97}." for n in range(3000)])
+    table = f"chunks_p{await corpus.partition('many')}"
+    await corpus.connection.execute(f"ANALYZE {table}")
+    connection = await asyncpg.connect(database_url, server_settings=dict(postgres.SERVER_SETTINGS))
+    try:
+        plans = await _plans(connection, corpus, table)
+    finally:
+        await connection.close()
+    assert f"Index Scan using {table}_hnsw" in plans["semantic"]
+    assert "TopNScanExecState" in plans["keyword"]
+    assert all("Seq Scan" not in plan for plan in plans.values())
+
+
+async def _plans(connection: Any, corpus: Any, table: str) -> dict[str, str]:
+    vector = await corpus.embedder.embed_query("bread")
+    literal = "[" + ",".join(f"{value:.3f}" for value in vector) + "]"
+    dimensions = corpus.embedder.dimensions
+    visible = postgres._VISIBLE.format(3)
+    semantic = postgres._SEMANTIC.format(
+        table=table, column=f"embedding::halfvec({dimensions})", dimensions=dimensions, visible=visible
+    )
+    keyword = corpus.lexical.search_sql(table, columns=f"{visible} AS visible")
+    found = {}
+    for name, statement, argument in (("semantic", semantic, literal), ("keyword", keyword, "loaf 42")):
+        rows = await connection.fetch(f"EXPLAIN (ANALYZE, COSTS OFF) {statement}", argument, 50, ["user:eve"])
+        found[name] = "\n".join(row[0] for row in rows)
+    return found
