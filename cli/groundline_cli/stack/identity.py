@@ -31,7 +31,11 @@ class Identity:
     def setpriv_options(self) -> list[str]:
         """Options of setpriv(1): become this user for good, with no capability but the one."""
         kept = f",+{self.capability}" if self.capability else ""
+        # access(2), with which initdb looks for its programs, honours capabilities of a user other than root
+        # only under this bit.
+        access = ["--securebits=+no_setuid_fixup"] if self.capability else []
         return [
+            *access,
             f"--reuid={self.uid}",
             f"--regid={self.gid}",
             "--clear-groups",

@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,18 @@ def test_no_capability_but_the_one_is_kept() -> None:
     options = Identity(uid=7, gid=8, capability="dac_override").setpriv_options()
     assert "--bounding-set=-all,+dac_override" in options
     assert "--no-new-privs" in options
+
+
+@as_root
+def test_programs_and_data_below_a_closed_directory_of_root_are_reached(tmp_path: Path) -> None:
+    """By open(2) and by access(2), which initdb asks whether its own programs may be run."""
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    program = closed / "program"
+    program.write_text("#!/bin/sh\nexit 0\n")
+    program.chmod(0o755)
+    identity = unprivileged_identity(tmp_path / "none")
+    assert identity is not None
+    script = 'test "$(id -u)" -ne 0 && test -x "$0" && "$0"'
+    command = ["setpriv", *identity.setpriv_options(), "--", "sh", "-c", script, str(program)]
+    assert subprocess.run(command, check=False).returncode == 0
