@@ -42,9 +42,15 @@ _LANGUAGES = frozenset(
 
 _TABLE = re.compile(r"[a-z_][a-z0-9_]{0,50}")
 
+# By default the last thousand rows stay in a mutable segment, which every search tokenizes anew: 12,000
+# chunks written in batches took 600 ms to search, and 7 ms without it. Small segments are merged as they
+# are written (layer_sizes), since a search opens every one of them.
 _CREATE_INDEX = """
     CREATE INDEX {table}_bm25 ON {table} USING bm25 (chunk_id, lexical_text)
-    WITH (key_field = 'chunk_id', text_fields = '{fields}')
+    WITH (
+        key_field = 'chunk_id', text_fields = '{fields}',
+        mutable_segment_rows = 0, layer_sizes = '10kb, 100kb, 1mb, 10mb'
+    )
 """
 
 # paradedb.match tokenizes its text and searches for any of the tokens; nothing in it is syntax.
