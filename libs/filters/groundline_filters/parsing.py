@@ -62,8 +62,11 @@ class _UnusableError(Exception):
 
 
 def plain(struct: Struct) -> dict[str, Json]:
-    """The struct as plain dictionaries, lists and scalars; numbers are floats."""
-    return {name: _plain(value) for name, value in struct.fields.items()}
+    """The struct as plain dictionaries, lists and scalars; numbers are floats.
+
+    Names are in order: a struct has none of its own, and equal filters are to give equal statements.
+    """
+    return {name: _plain(struct.fields[name]) for name in sorted(struct.fields)}
 
 
 def parse(filter: Mapping[str, Json], *, path: str = "filter") -> Filter:  # noqa: A002

@@ -103,6 +103,9 @@ class PgSearchIndex:
             columns=f", {columns}" if columns else "",
         )
 
+    def search_settings(self, limit: int | None) -> Mapping[str, str]:
+        return {}
+
     def prepare_query(self, query: str) -> str:
         return searched_text(query)
 

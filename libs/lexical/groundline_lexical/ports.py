@@ -1,5 +1,6 @@
 """What the suite asks of a BM25 index in PostgreSQL."""
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import asyncpg
@@ -34,15 +35,20 @@ class LexicalIndex(Protocol):
         """
 
     def search_sql(self, table: str, predicate: str = "", columns: str = "") -> str:
-        """The search statement: `$1` is what prepare_query made (text), `$2` the limit (int).
+        """The search statement: `$1` is what prepare_query made (text), `$2` the limit (int; null is none).
 
         Rows are chunk_id and score (higher is better), then `columns` (SQL expressions over the table), best
         first, ties by chunk_id. `predicate` is a SQL condition over the table; it may use `$3` and on. It
-        must not name the two indexed columns: pg_search counts conditions on those into the score.
+        must not name the two indexed columns: pg_search counts conditions on those into the score. Some other
+        conditions pg_search refuses (InternalServerError, "Unsupported query shape"); among `columns` they do
+        no harm.
 
         Run it with `plan_cache_mode = force_custom_plan` and `max_parallel_workers_per_gather = 0`, without
         which it gives the same rows far more slowly.
         """
+
+    def search_settings(self, limit: int | None) -> Mapping[str, str]:
+        """Settings that the statement needs in its transaction (SET LOCAL); mostly there are none."""
 
     def prepare_query(self, query: str) -> str:
         """Make `$1` of any text a user may write. Never raises; nothing in the text is query syntax."""

@@ -199,7 +199,9 @@ class RetrievalOptions(_message.Message):
     Not set: none is dropped.
     """
     neighbour_chunks: _builtins.int
-    """Chunks to add before and after each hit from the same document, 0 to 10. Default: 0."""
+    """Chunks to add before and after each hit from the same document, 0 to 10. What overlaps is cut from their texts
+    and offsets; a chunk that is a passage itself, or a better passage's neighbour, is not repeated. Default: 0.
+    """
     include_vectors: _builtins.bool
     """Whether candidates carry their embeddings. Default: false."""
     def __init__(
