@@ -303,7 +303,8 @@ def test_every_option_of_a_search_reaches_the_gateway(groundline: Run, gateway: 
     options = (
         "--filter", '{"team": {"$in": ["ops"]}}', "--keyword-limit", "20", "--semantic-limit", "30",
         "--min-bm25", "0", "--min-similarity", "-0.5", "--ef-search", "200", "--iterative-scan",
-        "relaxed_order", "--neighbours", "2", "--include-vectors", "--fusion", "rrf", "--rrf-k", "10", "--keyword-weight", "0",
+        "relaxed_order", "--neighbours", "2", "--include-vectors", "--fusion", "rrf", "--rrf-k", "10",
+        "--keyword-weight", "0",
         "--semantic-weight", "2", "--strategy", "weighted", "--weight", "recency=0.5", "--weight", "vector=1",
         "--type-priority", "web=0.2", "--model", "m", "--fold-similarity", "0", "--mmr-lambda", "0.7",
         "--min-score", "-1", "--explain",
