@@ -44,7 +44,7 @@ BUCKETS = 100
 _TEXTS = "SELECT chunk_id, original_text FROM {table} WHERE chunk_id = ANY ($1::bigint[])"
 _SEMANTIC = """
     SELECT chunk_id, 1 - (embedding::halfvec(384) <=> $1) FROM {table} {where}
-    ORDER BY embedding::halfvec(384) <=> $1 LIMIT $2::int
+    ORDER BY embedding::halfvec(384) <=> $1 LIMIT {limit}
 """
 
 _BATCH = 1000
@@ -286,7 +286,7 @@ class _Floor:
         async with pool.acquire() as connection:
             lexical = await detect_lexical_index(connection)
             table = f"chunks_p{await _partition(connection, collection)}"
-        return cls(pool, table, lexical.search_sql(table), lexical.prepare_query, vectors)
+        return cls(pool, table, lexical.search_sql(table, limit=LIMIT), lexical.prepare_query, vectors)
 
     async def search(self, case: Case, query: str) -> int:
         return len(await self._ranked(case, query))
@@ -309,12 +309,12 @@ class _Floor:
         return sorted(scores, key=lambda chunk_id: -scores[chunk_id])
 
     async def _keyword_arm(self, case: Case, query: str) -> Sequence[Any]:
-        return await self._pool.fetch(self._keyword, self._prepare(query), LIMIT)
+        return await self._pool.fetch(self._keyword, self._prepare(query))
 
     async def _semantic_arm(self, case: Case, query: str) -> Sequence[Any]:
         where = "WHERE (metadata -> 'bucket') = '7'" if case.filtered else ""
-        statement = _SEMANTIC.format(table=self._table, where=where)
-        return await self._pool.fetch(statement, self._vectors[query], LIMIT)
+        statement = _SEMANTIC.format(table=self._table, where=where, limit=LIMIT)
+        return await self._pool.fetch(statement, self._vectors[query])
 
 
 async def measure(

@@ -230,12 +230,14 @@ def union(keyword: Mapping[int, ArmScore], semantic: Mapping[int, ArmScore]) -> 
     ]
 
 
-def around(hit: Chunk, nearby: Iterable[Chunk]) -> list[Chunk]:
+def around(hit: Chunk, nearby: Sequence[Chunk]) -> list[Chunk]:
     """The chunks next to a hit, in document order, cut so that no text is there twice.
 
     Chunks overlap; what a neighbour shares with the hit, or with a neighbour nearer to it, is taken from its
     text and offsets, and one that has nothing of its own is left out.
     """
+    if not nearby:
+        return []
     ordered = sorted(nearby, key=lambda chunk: chunk.chunk_index)
     start, end = hit.start_offset, hit.end_offset
     before: list[Chunk] = []

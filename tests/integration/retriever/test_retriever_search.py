@@ -471,12 +471,14 @@ async def _plans(connection: Any, corpus: Any, table: str) -> dict[str, str]:
     vector = await corpus.embedder.embed_query("bread")
     literal = "[" + ",".join(f"{value:.3f}" for value in vector) + "]"
     dimensions = corpus.embedder.dimensions
-    visible = postgres._VISIBLE.format("", 3)
+    visible = postgres._VISIBLE.format("", 2)
     distance = f"(embedding::halfvec({dimensions})) <=> $1::halfvec({dimensions})"
-    semantic = postgres._SEMANTIC.format(table=table, distance=distance, selected=visible, order=distance)
-    keyword = corpus.lexical.search_sql(table, columns=f"{visible} AS visible")
+    semantic = postgres._SEMANTIC.format(
+        table=table, distance=distance, selected=visible, order=distance, limit=50
+    )
+    keyword = corpus.lexical.search_sql(table, limit=50, columns=f"{visible} AS visible")
     found = {}
     for name, statement, argument in (("semantic", semantic, literal), ("keyword", keyword, "loaf 42")):
-        rows = await connection.fetch(f"EXPLAIN (ANALYZE, COSTS OFF) {statement}", argument, 50, ["user:eve"])
+        rows = await connection.fetch(f"EXPLAIN (ANALYZE, COSTS OFF) {statement}", argument, ["user:eve"])
         found[name] = "\n".join(row[0] for row in rows)
     return found

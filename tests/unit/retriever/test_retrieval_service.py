@@ -379,7 +379,7 @@ def test_neighbours_are_cut_where_they_overlap_and_stand_in_order() -> None:
     chunks = [piece(index, start, text[start : start + 5]) for index, start in enumerate((0, 3, 6, 9, 11))]
     for index, expected in ((2, ["abc", "def", "lmn", "op"]), (0, ["fgh", "ijk", "lmn", "op"])):
         others = [chunk for chunk in chunks if chunk.chunk_index != index]
-        pieces = around(chunks[index], reversed(others))
+        pieces = around(chunks[index], others[::-1])
         assert [chunk.text for chunk in pieces] == expected
         assert all(text[chunk.start_offset : chunk.end_offset] == chunk.text for chunk in pieces)
 

@@ -36,8 +36,9 @@ SERVER_SETTINGS: Mapping[str, str] = {
     # Starting workers and compiling take longer than these searches.
     "max_parallel_workers_per_gather": "0",
     "jit": "off",
-    # In a generic plan the limit is unknown, and pg_search then ranks every match.
-    "plan_cache_mode": "force_custom_plan",
+    # Planning takes as long as searching. Limits are literals in the statements: a parameter is unknown in a
+    # generic plan, and pg_search would then rank every match.
+    "plan_cache_mode": "force_generic_plan",
 }
 
 PROBED_PARTITIONS = 4
@@ -67,7 +68,7 @@ _SEMANTIC = """
     FROM {table}
     WHERE {selected}
     ORDER BY {order}
-    LIMIT $2::int
+    LIMIT {limit:d}
 """
 
 _CHUNKS = """
@@ -144,15 +145,17 @@ class PostgresChunkStore:
         table = _table(collection)
         prepared = self._lexical.prepare_query(query)
         selected, arguments = _selected(selection)
-        ranked = self._lexical.search_sql(table, columns=f"{selected} AS selected")
-        # The index alone ranks about ten times faster than with a condition on rows, and pg_search refuses
-        # some. So the condition is only looked at for what was found, of which more is taken as needed.
+        # The condition is looked at for what the index ranked, of which more is taken as needed. Why it is no
+        # condition of the statement: see LexicalIndex.search_sql.
+        columns = f"{selected} AS selected"
         async with self._connection() as connection:
-            rows = await self._lexical_rows(connection, ranked, prepared, limit, arguments)
+            ranked = self._lexical.search_sql(table, limit=limit, columns=columns)
+            rows = await self._lexical_rows(connection, ranked, limit, prepared, *arguments)
             found = [row for row in rows if row["selected"]]
             for taken in (limit * OVERFETCH, None) if len(found) < len(rows) == limit else ():
+                ranked = self._lexical.search_sql(table, limit=taken, columns=columns)
                 statement = _SELECTED.format(ranked=ranked, limit=limit)
-                found = await self._lexical_rows(connection, statement, prepared, taken, arguments)
+                found = await self._lexical_rows(connection, statement, taken, prepared, *arguments)
                 if len(found) == limit:
                     break
         return [Hit(row["chunk_id"], row["score"]) for row in found]
@@ -161,17 +164,16 @@ class PostgresChunkStore:
         self,
         connection: Connection,
         statement: str,
-        prepared: str,
         limit: int | None,
-        arguments: Sequence[object],
+        *arguments: object,
     ) -> list["asyncpg.Record"]:
         settings = self._lexical.search_settings(limit)
         if not settings:
-            return await connection.fetch(statement, prepared, limit, *arguments)
+            return await connection.fetch(statement, *arguments)
         async with connection.transaction(readonly=True):
             for name, value in settings.items():
                 await connection.execute("SELECT set_config($1, $2, true)", name, value)
-            return await connection.fetch(statement, prepared, limit, *arguments)
+            return await connection.fetch(statement, *arguments)
 
     def encode(self, vector: Vectors) -> EncodedVector:
         return HalfVector(vector)
@@ -189,11 +191,11 @@ class PostgresChunkStore:
         selected, arguments = _selected(selection)
         distance = f"{_column(collection)} <=> $1::halfvec({collection.dimensions})"
         statement = _SEMANTIC.format(
-            distance=distance, table=_table(collection), selected=selected, order=distance
+            distance=distance, table=_table(collection), selected=selected, order=distance, limit=limit
         )
         async with self._connection() as connection:
             if (ef_search, iterative_scan) == (EF_SEARCH, ITERATIVE_SCAN):
-                rows = await connection.fetch(statement, vector, limit, *arguments)
+                rows = await connection.fetch(statement, vector, *arguments)
             else:
                 async with connection.transaction(readonly=True):
                     # Both are our own values.
@@ -201,13 +203,17 @@ class PostgresChunkStore:
                         f"SET LOCAL hnsw.ef_search = {ef_search:d}; "
                         f"SET LOCAL hnsw.iterative_scan = {iterative_scan.value}"
                     )
-                    rows = await connection.fetch(statement, vector, limit, *arguments)
+                    rows = await connection.fetch(statement, vector, *arguments)
             if len(rows) < limit and iterative_scan is not IterativeScan.OFF:
                 # The scan of the index ends at hnsw.max_scan_tuples. Few are selected, or few there are.
                 exact = _SEMANTIC.format(
-                    distance=distance, table=_table(collection), selected=selected, order=f"({distance}) + 0"
+                    distance=distance,
+                    table=_table(collection),
+                    selected=selected,
+                    order=f"({distance}) + 0",
+                    limit=limit,
                 )
-                rows = await connection.fetch(exact, vector, limit, *arguments)
+                rows = await connection.fetch(exact, vector, *arguments)
         return [Hit(row["chunk_id"], row["score"]) for row in rows]
 
     async def chunks(
@@ -340,11 +346,11 @@ def _column(collection: Collection) -> str:
 
 
 def _selected(selection: Selection) -> tuple[str, Sequence[object]]:
-    """The condition on rows and its arguments, from `$3` on."""
-    visible = _VISIBLE.format("", 3)
+    """The condition on rows and its arguments, from `$2` on."""
+    visible = _VISIBLE.format("", 2)
     if selection.filter is None:
         return visible, (selection.principals,)
-    condition = compile_sql(selection.filter, Columns(), first_parameter=4)
+    condition = compile_sql(selection.filter, Columns(), first_parameter=3)
     return f"({visible} AND {condition.text})", (selection.principals, *condition.arguments)
 
 
