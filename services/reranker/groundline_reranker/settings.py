@@ -44,7 +44,7 @@ class RerankerSettings(ServiceSettings):
     api_base_url: str | None = None
     """Address before /rerank of another server of that format; https, or http on the loopback interface."""
 
-    api_key: SecretStr | None = Field(default=None, exclude=True)
+    api_key: SecretStr | None = None
     """Key of the rerank API."""
 
     api_model: str | None = None
