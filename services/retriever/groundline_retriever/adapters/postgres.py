@@ -55,8 +55,8 @@ _READABLE_ALL = f"{_READABLE} ORDER BY c.collection_id"
 
 _VISIBLE = "({0}allowed_principals = '{{}}' OR {0}allowed_principals && ${1}::text[])"
 
-OVERFETCH = 250
-"""How many times its limit a keyword search takes from the index where some of the best are not selected."""
+MOST_OVERFETCH = 250
+"""How many times its limit a keyword search takes from the index at most before it takes all that match."""
 
 _SELECTED = """
     SELECT chunk_id, score FROM ({ranked}) AS ranked
@@ -152,7 +152,7 @@ class PostgresChunkStore:
             ranked = self._lexical.search_sql(table, limit=limit, columns=columns)
             rows = await self._lexical_rows(connection, ranked, limit, prepared, *arguments)
             found = [row for row in rows if row["selected"]]
-            for taken in (limit * OVERFETCH, None) if len(found) < len(rows) == limit else ():
+            for taken in _more(limit, len(found)) if len(found) < len(rows) == limit else ():
                 ranked = self._lexical.search_sql(table, limit=taken, columns=columns)
                 statement = _SELECTED.format(ranked=ranked, limit=limit)
                 found = await self._lexical_rows(connection, statement, taken, prepared, *arguments)
@@ -343,6 +343,14 @@ def _table(collection: Collection) -> str:
 def _column(collection: Collection) -> str:
     """The embedding, spelled as the HNSW index spells it."""
     return f"(embedding::halfvec({collection.dimensions}))"
+
+
+def _more(limit: int, found: int) -> tuple[int, None]:
+    """How many ranked rows to take, one after the other, when of the first `limit` `found` were selected.
+
+    Twice as many as should do at that rate, then all.
+    """
+    return (limit * min(MOST_OVERFETCH, 2 * limit // found if found else MOST_OVERFETCH), None)
 
 
 def _selected(selection: Selection) -> tuple[str, Sequence[object]]:
