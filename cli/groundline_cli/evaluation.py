@@ -81,10 +81,14 @@ class EvaluationSet:
         return cls(directory, queries, contents)
 
     def documents(self) -> Iterator[tuple[str, str, str]]:
-        """Id, title and text of every document, read from the file as they are asked for."""
+        """Id, title and text of every document, read from the file as they are asked for.
+
+        A row that is a piece of a document of documents.jsonl has that one's title if none of its own.
+        """
         path = self.directory / "corpus.jsonl"
+        titles = _titles(self.directory / "documents.jsonl")
         for number, row in _rows(path):
-            title = row.get("title")
+            title = row.get("title") or titles.get(str(row.get("document_id")), "")
             document_id = _text(path, number, row, "id")
             yield document_id, title if isinstance(title, str) else "", _text(path, number, row, "text")
 
@@ -162,6 +166,17 @@ def _judgements(path: Path, known: Collection[str]) -> dict[str, dict[str, int]]
         if relevance > 0:
             judgements.setdefault(query_id, {})[document_id] = relevance
     return judgements
+
+
+def _titles(path: Path) -> dict[str, str]:
+    """Titles by document, where there is such a file."""
+    if not path.exists():
+        return {}
+    return {
+        _text(path, number, row, "id"): title
+        for number, row in _rows(path)
+        if isinstance(title := row.get("title"), str)
+    }
 
 
 def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -30,6 +30,18 @@ async def test_search_prints_ranked_passages(stack: Stack) -> None:
     assert json.loads(done.out)["passages"]
 
 
+async def test_search_explains_a_weighted_and_diversified_order(stack: Stack) -> None:
+    done = await stack.command(
+        "search", QUESTION["question"], "--collection", "examples", "--top-k", "3", "--strategy", "weighted",
+        "--weight", "keyword=0.3", "--include-vectors", "--mmr-lambda", "0.8", "--explain",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    heading = done.out.splitlines()[0]
+    for column in ("BM25", "COSINE", "FUSED ×0.4", "VECTOR ×0.4", "KEYWORD ×0.3", "RELEVANCE ×0.8"):
+        assert column in heading
+    assert "cut" in done.out.splitlines()
+
+
 async def test_ingesting_again_changes_nothing(stack: Stack, tmp_path: Path) -> None:
     (tmp_path / "note.md").write_text("# Zorblax\n\nThe zorblax valve opens at 41 degrees.\n")
     first = await stack.command("ingest", str(tmp_path), "--collection", "notes", "--json")

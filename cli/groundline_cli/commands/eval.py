@@ -30,6 +30,8 @@ from groundline_cli.terminal import print_columns, print_json
 __all__ = ["evaluate"]
 
 _MODES = ("keyword", "semantic", "hybrid")
+_STRATEGIES = ("none", "weighted", "cross_encoder", "api", "llm")
+_DEFAULT_MODES = "keyword,semantic,hybrid,hybrid+weighted"
 # More than the deepest rank that is measured, for rows that make several chunks: a document counts once.
 _TOP_K = 50
 # The largest there is: a row is one chunk unless it is longer.
@@ -50,10 +52,10 @@ class _Result:
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option(
     "--modes",
-    default=",".join(_MODES),
+    default=_DEFAULT_MODES,
     show_default=True,
     callback=lambda _context, _option, value: _modes(value),
-    help="Retrieval modes to measure, with commas between.",
+    help="Retrieval modes to measure, with commas between; a strategy that reranks follows a plus.",
 )
 @click.option("--collection", metavar="NAME", help="Collection to load the set into. Default: eval-<folder>.")
 @click.option("--language", default="english", show_default=True, help="Lexical language of the collection.")
@@ -74,8 +76,9 @@ def evaluate(
     """Measure retrieval on an evaluation set.
 
     DIRECTORY holds corpus.jsonl (id, title, text), queries.jsonl (id, text) and qrels.tsv (a heading, then
-    query_id, doc_id, relevance). Each row of the corpus becomes one document of a collection of its own, by
-    the ordinary ingestion, and each query is searched for in each mode.
+    query_id, doc_id, relevance). Where there is a documents.jsonl (id, title), a row without a title that
+    names its document_id has the title of that document. Each row of the corpus becomes one document of a
+    collection of its own, by the ordinary ingestion, and each query is searched for in each mode.
 
     R@k is the share of relevant documents among the first k; C@k the share of relevant texts, for which a
     duplicate is as good as the document judged.
@@ -154,9 +157,10 @@ async def _measure(
     queries: Sequence[Query],
     advance: Callable[[], None],
 ) -> _Result:
+    searched, _, strategy = mode.partition("+")
     options: JsonObject = {
-        "retrieval": {"mode": f"RETRIEVAL_MODE_{mode.upper()}"},
-        "rerank": {"topK": _TOP_K},
+        "retrieval": {"mode": f"RETRIEVAL_MODE_{searched.upper()}"},
+        "rerank": {"topK": _TOP_K, "strategy": f"RERANK_STRATEGY_{(strategy or 'none').upper()}"},
     }
     rankings = []
     degraded = 0
@@ -222,9 +226,12 @@ def _print_table(results: list[_Result]) -> None:
 
 def _modes(value: str) -> tuple[str, ...]:
     modes = tuple(dict.fromkeys(mode.strip() for mode in value.split(",")))
-    unknown = [mode for mode in modes if mode not in _MODES]
-    if unknown:
-        raise click.BadParameter(f"{', '.join(map(repr, unknown))}: known are {', '.join(_MODES)}")
+    for mode in modes:
+        searched, plus, strategy = mode.partition("+")
+        if searched not in _MODES or (plus and strategy not in _STRATEGIES):
+            raise click.BadParameter(
+                f"{mode!r}: known are {', '.join(_MODES)}, each with + and one of {', '.join(_STRATEGIES)}"
+            )
     return modes
 
 

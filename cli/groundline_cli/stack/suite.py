@@ -57,7 +57,7 @@ def _module(service: str) -> tuple[str, ...]:
 SERVICES = (
     Service("ingestor"),
     Service("retriever"),
-    Service("reranker"),
+    Service("reranker", calls=("generator",)),
     Service("generator"),
     Service("coordinator", calls=("retriever", "reranker", "generator")),
 )

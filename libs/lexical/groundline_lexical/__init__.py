@@ -2,7 +2,15 @@
 
 from groundline_lexical.detection import detect_lexical_index
 from groundline_lexical.errors import LexicalIndexError
+from groundline_lexical.languages import languages
 from groundline_lexical.ports import Connection, LexicalIndex
 from groundline_lexical.text import lexical_text
 
-__all__ = ["Connection", "LexicalIndex", "LexicalIndexError", "detect_lexical_index", "lexical_text"]
+__all__ = [
+    "Connection",
+    "LexicalIndex",
+    "LexicalIndexError",
+    "detect_lexical_index",
+    "languages",
+    "lexical_text",
+]

@@ -5,10 +5,14 @@ from collections.abc import Mapping
 from groundline_lexical.errors import LexicalIndexError
 from groundline_lexical.pg_search import PgSearchIndex
 from groundline_lexical.ports import Connection, LexicalIndex
+from groundline_lexical.vchord_bm25 import VchordBm25Index
 
 __all__ = ["BACKENDS", "detect_lexical_index"]
 
-BACKENDS: Mapping[str, type[PgSearchIndex]] = {"pg_search": PgSearchIndex}
+BACKENDS: Mapping[str, type[PgSearchIndex | VchordBm25Index]] = {
+    "pg_search": PgSearchIndex,
+    "vchord_bm25": VchordBm25Index,
+}
 
 # In the order in which a server that offers several is used.
 _EXTENSIONS = """

@@ -1,5 +1,6 @@
 """What the suite asks of a BM25 index in PostgreSQL."""
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import asyncpg
@@ -33,16 +34,21 @@ class LexicalIndex(Protocol):
         A language that the backend does not know, such as "simple", is indexed without either.
         """
 
-    def search_sql(self, table: str, predicate: str = "", columns: str = "") -> str:
-        """The search statement: `$1` is what prepare_query made (text), `$2` the limit (int).
+    def search_sql(self, table: str, *, limit: int | None, columns: str = "") -> str:
+        """The search statement; `$1` is what prepare_query made (text).
 
-        Rows are chunk_id and score (higher is better), then `columns` (SQL expressions over the table), best
-        first, ties by chunk_id. `predicate` is a SQL condition over the table; it may use `$3` and on. It
-        must not name the two indexed columns: pg_search counts conditions on those into the score.
+        Rows are chunk_id and score (higher is better), then `columns` (SQL expressions over the table, with
+        parameters from `$2` on), best first, ties by chunk_id; `limit` of them, or all that match.
 
-        Run it with `plan_cache_mode = force_custom_plan` and `max_parallel_workers_per_gather = 0`, without
-        which it gives the same rows far more slowly.
+        Conditions on rows have no place in it, only among `columns`: pg_search counts some into the score,
+        refuses others ("Unsupported query shape"), and is ten times slower with the rest.
+
+        Run it with `plan_cache_mode = force_generic_plan` and `max_parallel_workers_per_gather = 0`: the same
+        rows take far longer otherwise.
         """
+
+    def search_settings(self, limit: int | None) -> Mapping[str, str]:
+        """Settings that the statement needs in its transaction (SET LOCAL); mostly there are none."""
 
     def prepare_query(self, query: str) -> str:
         """Make `$1` of any text a user may write. Never raises; nothing in the text is query syntax."""

@@ -25,12 +25,14 @@ async def open_pool(
     min_size: int = 1,
     max_size: int = 10,
     init: Callable[[asyncpg.Connection], Coroutine[Any, Any, None]] | None = None,
+    reset: Callable[[asyncpg.Connection], Coroutine[Any, Any, None]] | None = None,
     server_settings: Mapping[str, str] | None = None,
     application_name: str,
     command_timeout_seconds: float = 60.0,
     close_timeout_seconds: float = 5.0,
 ) -> AsyncIterator[asyncpg.Pool]:
-    """A pool of connections, closed on exit; `init` prepares each new connection (codecs).
+    """A pool of connections, closed on exit; `init` prepares each new connection (codecs);
+    `reset` replaces asyncpg's resetting of session state, a round trip each time a connection goes back.
 
     TLS and socket directories are part of the DSN. Raises UnavailableError when the server cannot be reached
     and FailedPreconditionError when it refuses the DSN's user, password or database; neither repeats the DSN.
@@ -41,6 +43,7 @@ async def open_pool(
             min_size=min_size,
             max_size=max_size,
             init=init,
+            reset=reset,
             timeout=CONNECT_TIMEOUT_SECONDS,
             command_timeout=command_timeout_seconds,
             server_settings={"application_name": application_name, **(server_settings or {})},

@@ -12,6 +12,7 @@ from google.protobuf.message import Message as ProtoMessage
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 from groundline.v1 import chat_pb2, coordinator_service_pb2, options_pb2, thread_pb2
+from groundline_filters import FilterError, parse, plain
 from groundline_runtime.errors import (
     Code,
     FieldViolation,
@@ -134,14 +135,16 @@ def question_from_request(
     if len(request.additional_context) > MAX_CONTEXT_CHARACTERS:
         wrong.add("additional_context", f"must have at most {MAX_CONTEXT_CHARACTERS} characters")
     _check_options(options, "options", wrong)
+    conditions = _conditions(request.filter, wrong)
     wrong.raise_if_any()
     _refuse_missing(
-        filter=_conditions(request.filter),
         request_id=bool(request.request_id),
         **{"options.rewriting": options.rewriting == options_pb2.REWRITING_MODE_ALWAYS},
     )
     return Question(
-        search=Search(query, collection_ids, _as_options(options.retrieval), _as_options(options.rerank)),
+        search=Search(
+            query, collection_ids, _as_options(options.retrieval), _as_options(options.rerank), conditions
+        ),
         thread_id=thread_id,
         chat_history=history,
         generation=_as_options(options.generation),
@@ -150,14 +153,18 @@ def question_from_request(
 
 
 def search_from_request(request: coordinator_service_pb2.SearchRequest) -> Search:
-    """Raises as question_from_request."""
+    """Raises InvalidArgumentError with every violation."""
     wrong = Violations()
     query, collection_ids = _query(request.query, wrong), _collections(request.collection_ids, wrong)
     _check_options(request.options, "options", wrong)
+    conditions = _conditions(request.filter, wrong)
     wrong.raise_if_any()
-    _refuse_missing(filter=_conditions(request.filter))
     return Search(
-        query, collection_ids, _as_options(request.options.retrieval), _as_options(request.options.rerank)
+        query,
+        collection_ids,
+        _as_options(request.options.retrieval),
+        _as_options(request.options.rerank),
+        conditions,
     )
 
 
@@ -353,8 +360,15 @@ def _refuse_missing(**asked: bool) -> None:
         )
 
 
-def _conditions(filter: Struct) -> bool:  # noqa: A002
-    return bool(filter.fields)
+def _conditions(filter: Struct, wrong: Violations) -> Mapping[str, Any]:  # noqa: A002
+    """The filter as JSON; it is checked here too, so that a wrong one is refused before a chat has begun."""
+    try:
+        conditions = plain(filter)
+        parse(conditions)
+    except FilterError as error:
+        for problem in error.problems:
+            wrong.add(problem.path, problem.description)
+    return conditions
 
 
 def _as_options(message: ProtoMessage) -> Options:

@@ -2,7 +2,7 @@
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -92,6 +92,8 @@ class Search:
     collection_ids: Sequence[str] = ()
     retrieval: Options = field(default_factory=dict)
     rerank: Options = field(default_factory=dict)
+    filter: Mapping[str, Any] = field(default_factory=dict)
+    """Condition on documents, checked, as JSON; empty is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,6 +446,26 @@ def _as_passage(candidate: Candidate, deciding: ArmScore) -> Passage:
         ),
         neighbours=candidate.neighbours,
     )
+
+
+def without_repeats(passages: Sequence[Passage]) -> list[Passage]:
+    """The passages with each chunk once: a neighbour is no passage and no better passage's neighbour."""
+    shown = {passage.chunk.chunk_id for passage in passages}
+    kept = []
+    for passage in passages:
+        neighbours = [chunk for chunk in passage.neighbours if chunk.chunk_id not in shown]
+        shown.update(chunk.chunk_id for chunk in neighbours)
+        kept.append(replace(passage, neighbours=neighbours) if passage.neighbours else passage)
+    return kept
+
+
+def extended_text(passage: Passage) -> str:
+    """A passage's text with its neighbours', in document order; a line break where something is between."""
+    text, end = "", 0
+    for chunk in sorted((passage.chunk, *passage.neighbours), key=lambda chunk: chunk.chunk_index):
+        text += chunk.text if not text or chunk.start_offset == end else f"\n{chunk.text}"
+        end = chunk.end_offset
+    return text
 
 
 def number_sources(passages: Sequence[Passage]) -> list[Source]:

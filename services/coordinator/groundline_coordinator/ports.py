@@ -1,7 +1,7 @@
 """What the workflow needs of the outside. Every method raises GroundlineError when it fails."""
 
-from collections.abc import AsyncGenerator, Sequence
-from typing import Protocol
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, Protocol
 
 from groundline_coordinator.domain import (
     Candidate,
@@ -24,8 +24,13 @@ __all__ = ["CollectionCatalog", "Generator", "Reranker", "Retriever", "ThreadSto
 class Retriever(Protocol):
     """Searches collections."""
 
-    async def retrieve(self, query: str, collection_ids: Sequence[str], options: Options) -> Retrieval:
-        """What each search arm found; no ids means every collection that the caller may read."""
+    async def retrieve(
+        self, query: str, collection_ids: Sequence[str], options: Options, conditions: Mapping[str, Any]
+    ) -> Retrieval:
+        """What each search arm found; no ids means every collection that the caller may read.
+
+        `conditions` is a filter as JSON, empty for none.
+        """
         ...
 
 

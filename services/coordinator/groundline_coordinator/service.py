@@ -53,10 +53,12 @@ from groundline_coordinator.domain import (
     Thread,
     Timing,
     by_one_arm,
+    extended_text,
     merged,
     number_sources,
     recent_history,
     shortened,
+    without_repeats,
 )
 from groundline_coordinator.ports import CollectionCatalog, Generator, Reranker, Retriever, ThreadStore
 
@@ -255,13 +257,15 @@ class ChatService:
         with progress.stage(Stage.RERANKING):
             ranking = await self._rerank(search, scope, retrieval)
         progress.degraded.extend(ranking.degraded)
-        return ranking
+        return replace(ranking, passages=without_repeats(ranking.passages))
 
     async def _retrieve(self, search: Search, scope: Scope) -> Retrieval:
         if scope.empty:
             return Retrieval()
         async with deadline_within(_share(_RETRIEVING_SHARE, self._limits.retrieve_timeout_seconds)):
-            return await self._retriever.retrieve(search.query, scope.collection_ids, search.retrieval)
+            return await self._retriever.retrieve(
+                search.query, scope.collection_ids, search.retrieval, search.filter
+            )
 
     async def _rerank(self, search: Search, scope: Scope, retrieval: Retrieval) -> Ranking:
         options = merged(scope.rerank, search.rerank)
@@ -384,7 +388,7 @@ def _numbered(passages: Sequence[Passage]) -> list[NumberedPassage]:
     return [
         NumberedPassage(
             number=number,
-            text=passage.chunk.text,
+            text=extended_text(passage),
             context=passage.chunk.context,
             title=passage.chunk.title,
             uri=passage.chunk.uri,

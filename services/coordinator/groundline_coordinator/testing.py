@@ -1,9 +1,10 @@
 """Fakes of the ports, for tests: they keep to the ports' contracts and hold everything in memory."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from groundline_runtime.errors import FieldViolation, InvalidArgumentError, NotFoundError
 
@@ -87,9 +88,13 @@ class FakeRetriever(_Step):
         super().__init__()
         self.retrieval = retrieval or Retrieval()
         self.calls: list[tuple[str, Sequence[str], Options]] = []
+        self.conditions: list[Mapping[str, Any]] = []
 
-    async def retrieve(self, query: str, collection_ids: Sequence[str], options: Options) -> Retrieval:
+    async def retrieve(
+        self, query: str, collection_ids: Sequence[str], options: Options, conditions: Mapping[str, Any]
+    ) -> Retrieval:
         self.calls.append((query, collection_ids, options))
+        self.conditions.append(conditions)
         await self._pass()
         return self.retrieval
 

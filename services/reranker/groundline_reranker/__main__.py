@@ -1,11 +1,17 @@
 """Starts the reranker."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from groundline.v1 import reranker_service_pb2_grpc
+from groundline_runtime.channels import open_channel
 from groundline_runtime.server import Application, run
 
+from groundline_reranker.adapters.cross_encoder import CrossEncoderScorer
+from groundline_reranker.adapters.generator import SERVICE as GENERATOR
+from groundline_reranker.adapters.generator import JudgeScorer
+from groundline_reranker.domain import Strategy
+from groundline_reranker.ports import Scorer
 from groundline_reranker.service import RankingService
 from groundline_reranker.servicer import SERVICE, RerankerServicer
 from groundline_reranker.settings import RerankerSettings
@@ -15,15 +21,58 @@ __all__ = ["main", "wire"]
 
 @asynccontextmanager
 async def wire(settings: RerankerSettings) -> AsyncIterator[Application]:
-    """The service; it depends on nothing that could be down."""
-    servicer = RerankerServicer(RankingService())
-    yield Application(
-        services={
-            SERVICE: lambda server: reranker_service_pb2_grpc.add_RerankerServiceServicer_to_server(
-                servicer, server
+    """The service. A model that cannot be had degrades requests, not readiness."""
+    async with AsyncExitStack() as stack:
+        servicer = RerankerServicer(
+            RankingService(
+                await _scorers(settings, stack),
+                scored_candidates=settings.scored_candidates,
+                timeout_seconds=settings.strategy_timeout_seconds,
             )
-        }
+        )
+        yield Application(
+            services={
+                SERVICE: lambda server: reranker_service_pb2_grpc.add_RerankerServiceServicer_to_server(
+                    servicer, server
+                )
+            }
+        )
+
+
+async def _scorers(settings: RerankerSettings, stack: AsyncExitStack) -> dict[Strategy, Scorer]:
+    encoder = CrossEncoderScorer(
+        settings.cross_encoder_model,
+        settings.cross_encoder_dir,
+        cache_dir=settings.cross_encoder_cache_dir,
+        threads=settings.cross_encoder_threads,
+        batch_size=settings.cross_encoder_batch_size,
     )
+    stack.push_async_callback(encoder.close)
+    scorers: dict[Strategy, Scorer] = {Strategy.CROSS_ENCODER: encoder}
+    if settings.api_format is not None:
+        # Loaded where it is used only: an HTTP client takes some 15 MiB.
+        from groundline_reranker.adapters.api import FORMATS, ApiScorer
+
+        api = ApiScorer(
+            FORMATS[settings.api_format],
+            settings.api_key,
+            base_url=settings.api_base_url,
+            model=settings.api_model,
+            batch_size=settings.api_batch_size,
+        )
+        stack.push_async_callback(api.close)
+        scorers[Strategy.API] = api
+    if settings.generator_target is not None:
+        channel = await stack.enter_async_context(
+            open_channel(
+                settings.generator_target,
+                service=GENERATOR,
+                default_timeout_seconds=settings.default_timeout_seconds,
+                max_message_bytes=settings.max_message_bytes,
+            )
+        )
+        scorers[Strategy.LLM] = JudgeScorer(channel, batch_size=settings.llm_batch_size)
+    return scorers
 
 
 def main() -> None:

@@ -3,12 +3,23 @@
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from datetime import UTC
 
 from groundline.v1 import options_pb2, passage_pb2, reranker_service_pb2
-from groundline_runtime.errors import UnimplementedError, Violations
+from groundline_runtime.errors import Violations
 
-from groundline_reranker.domain import ArmScore, Candidate, CutRule, Fusion, Options, Passage, Ranking
+from groundline_reranker.domain import (
+    ArmScore,
+    Candidate,
+    CutRule,
+    Fusion,
+    Options,
+    Passage,
+    Ranking,
+    Strategy,
+    Weights,
+)
 
 __all__ = ["Work", "to_response", "to_work"]
 
@@ -20,7 +31,7 @@ MAX_CHUNK_ID = 2**63 - 1
 _CHUNK_ID = re.compile(r"0|[1-9][0-9]{0,18}")
 
 _FUSIONS: Mapping[int, Fusion] = {
-    options_pb2.FUSION_METHOD_UNSPECIFIED: Fusion.RRF,
+    options_pb2.FUSION_METHOD_UNSPECIFIED: Fusion.WEIGHTED,
     options_pb2.FUSION_METHOD_RRF: Fusion.RRF,
     options_pb2.FUSION_METHOD_WEIGHTED: Fusion.WEIGHTED,
 }
@@ -28,9 +39,21 @@ _CUT_RULES: Mapping[CutRule, passage_pb2.CutRule.ValueType] = {
     CutRule.TOP_K: passage_pb2.CUT_RULE_TOP_K,
     CutRule.DUPLICATE: passage_pb2.CUT_RULE_DUPLICATE,
     CutRule.MIN_SCORE: passage_pb2.CUT_RULE_MIN_SCORE,
+    CutRule.DIVERSITY: passage_pb2.CUT_RULE_DIVERSITY,
 }
-_IN_PLACE = (options_pb2.RERANK_STRATEGY_UNSPECIFIED, options_pb2.RERANK_STRATEGY_NONE)
-_SOURCE_TYPES = ("file", "object", "web")
+_STRATEGIES: Mapping[int, Strategy] = {
+    options_pb2.RERANK_STRATEGY_UNSPECIFIED: Strategy.NONE,
+    options_pb2.RERANK_STRATEGY_NONE: Strategy.NONE,
+    options_pb2.RERANK_STRATEGY_WEIGHTED: Strategy.WEIGHTED,
+    options_pb2.RERANK_STRATEGY_CROSS_ENCODER: Strategy.CROSS_ENCODER,
+    options_pb2.RERANK_STRATEGY_API: Strategy.API,
+    options_pb2.RERANK_STRATEGY_LLM: Strategy.LLM,
+}
+_SOURCE_TYPES: Mapping[int, str] = {
+    passage_pb2.SOURCE_TYPE_FILE: "file",
+    passage_pb2.SOURCE_TYPE_OBJECT: "object",
+    passage_pb2.SOURCE_TYPE_WEB: "web",
+}
 
 _RANGES: Mapping[str, tuple[str, Callable[[float], bool]]] = {
     "top_k": ("must be from 1 to 100", lambda value: 1 <= value <= 100),
@@ -41,13 +64,14 @@ _RANGES: Mapping[str, tuple[str, Callable[[float], bool]]] = {
     "mmr_lambda": ("must be from 0 to 1", lambda value: 0 <= value <= 1),
     "min_score": ("must be a number", math.isfinite),
 }
-_WEIGHTS = ("semantic", "vector", "position", "recency", "type", "keyword")
+_WEIGHTS = tuple(each.name for each in fields(Weights))
 
 
 @dataclass(frozen=True)
 class Work:
-    """A validated request; the query itself decides nothing as long as no strategy reads it."""
+    """A validated request."""
 
+    query: str
     candidate_sets: Sequence[Sequence[Candidate]]
     options: Options
 
@@ -55,7 +79,7 @@ class Work:
 def to_work(request: reranker_service_pb2.RerankRequest) -> Work:
     """The request, validated.
 
-    Raises InvalidArgumentError with every wrong field, UnimplementedError for what this release lacks.
+    Raises InvalidArgumentError with every wrong field.
     """
     violations = Violations()
     _check_query("query", request.query, violations)
@@ -65,11 +89,8 @@ def to_work(request: reranker_service_pb2.RerankRequest) -> Work:
         _check_set(f"candidate_sets[{position}]", candidate_set, violations)
     _check_options(request.options, violations)
     violations.raise_if_any()
-    if request.options.strategy not in _IN_PLACE:
-        raise _not_available("options.strategy")
-    if request.options.HasField("mmr_lambda"):
-        raise _not_available("options.mmr_lambda")
     return Work(
+        request.query.strip(),
         [[_candidate(each) for each in found.candidates] for found in request.candidate_sets],
         _options(request.options),
     )
@@ -88,7 +109,7 @@ def to_response(
         passages=[
             passage_pb2.Passage(
                 chunk=found[passage.chunk_id].chunk,
-                score=passage.fused_score,
+                score=passage.final_score,
                 explanation=_explanation(passage),
                 alternatives=[
                     passage_pb2.Alternative(chunk=found[each.chunk_id].chunk, similarity=each.similarity)
@@ -105,6 +126,10 @@ def to_response(
                 explanation=_explanation(each.passage),
             )
             for each in ranking.cut
+        ],
+        degraded=[
+            passage_pb2.Degradation(component=each.component, reason=each.reason, message=each.message)
+            for each in ranking.degraded
         ],
     )
 
@@ -148,7 +173,7 @@ def _check_options(options: options_pb2.RerankOptions, violations: Violations) -
             violations.add(f"options.{name}", f"{rule}, is {getattr(options, name):g}")
     if options.fusion not in _FUSIONS:
         violations.add("options.fusion", f"unknown value {options.fusion}")
-    if options.strategy not in options_pb2.RerankStrategy.values():
+    if options.strategy not in _STRATEGIES:
         violations.add("options.strategy", f"unknown value {options.strategy}")
     set_weights = [
         getattr(options, name) for name in ("keyword_weight", "semantic_weight") if options.HasField(name)
@@ -160,8 +185,9 @@ def _check_options(options: options_pb2.RerankOptions, violations: Violations) -
         if not 0 <= value < math.inf:
             violations.add(f"options.weights.{name}", f"must be 0 or more, is {value:g}")
     for name, value in options.type_priorities.items():
-        if name not in _SOURCE_TYPES:
-            violations.add(f"options.type_priorities[{name}]", f"must be one of {', '.join(_SOURCE_TYPES)}")
+        if name not in _SOURCE_TYPES.values():
+            known = ", ".join(_SOURCE_TYPES.values())
+            violations.add(f"options.type_priorities[{name}]", f"must be one of {known}")
         elif not 0 <= value <= 1:
             violations.add(f"options.type_priorities[{name}]", f"must be from 0 to 1, is {value:g}")
 
@@ -172,28 +198,41 @@ def _options(message: options_pb2.RerankOptions) -> Options:
         top_k=message.top_k or default.top_k,
         fusion=_FUSIONS[message.fusion],
         rrf_k=message.rrf_k or default.rrf_k,
-        keyword_weight=message.keyword_weight
-        if message.HasField("keyword_weight")
-        else default.keyword_weight,
-        semantic_weight=message.semantic_weight
-        if message.HasField("semantic_weight")
-        else default.semantic_weight,
+        keyword_weight=message.keyword_weight if message.HasField("keyword_weight") else None,
+        semantic_weight=message.semantic_weight if message.HasField("semantic_weight") else None,
         fold_similarity=message.fold_similarity
         if message.HasField("fold_similarity")
         else default.fold_similarity,
+        strategy=_STRATEGIES[message.strategy],
+        weights=Weights(
+            **{
+                name: getattr(message.weights, name)
+                for name in _WEIGHTS
+                if message.weights.HasField(name)  # type: ignore[arg-type]
+            }
+        ),
+        type_priorities=dict(message.type_priorities),
+        model=message.model or None,
+        mmr_lambda=message.mmr_lambda if message.HasField("mmr_lambda") else None,
         min_score=message.min_score if message.HasField("min_score") else None,
         include_cut=message.include_cut,
     )
 
 
 def _candidate(message: passage_pb2.Candidate) -> Candidate:
+    chunk = message.chunk
     return Candidate(
-        chunk_id=int(message.chunk.chunk_id),
-        collection_id=message.chunk.collection_id,
-        text=message.chunk.text,
+        chunk_id=int(chunk.chunk_id),
+        collection_id=chunk.collection_id,
+        text=chunk.text,
         keyword=_arm_score(message.keyword) if message.HasField("keyword") else None,
         semantic=_arm_score(message.semantic) if message.HasField("semantic") else None,
         embedding=tuple(message.embedding),
+        context=chunk.context,
+        title=chunk.title,
+        source_type=_SOURCE_TYPES.get(chunk.source_type, ""),
+        chunk_index=max(chunk.chunk_index, 0),
+        update_time=chunk.update_time.ToDatetime(UTC) if chunk.HasField("update_time") else None,
     )
 
 
@@ -207,15 +246,13 @@ def _explanation(passage: Passage) -> passage_pb2.ScoreExplanation:
         semantic=_arm_score_message(passage.semantic),
         fused_score=passage.fused_score,
         fused_rank=passage.fused_rank,
-        final_score=passage.fused_score,
+        components=[
+            passage_pb2.ScoreComponent(name=each.name, value=each.value, weight=each.weight)
+            for each in passage.components
+        ],
+        final_score=passage.final_score,
     )
 
 
 def _arm_score_message(score: ArmScore | None) -> passage_pb2.ArmScore | None:
     return None if score is None else passage_pb2.ArmScore(rank=score.rank, score=score.score)
-
-
-def _not_available(field: str) -> UnimplementedError:
-    return UnimplementedError(
-        "OPTION_NOT_AVAILABLE", f"{field} is not available in this release", metadata={"field": field}
-    )

@@ -1,33 +1,25 @@
-"""Fusion, folding and cutting of candidates: pure functions over what the search arms said."""
+"""What ranking works with: candidates, options, passages and why they stand where they do."""
 
 import enum
-import math
-import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
-from numpy.typing import NDArray
+from datetime import datetime
 
 __all__ = [
     "Alternative",
     "ArmScore",
     "Candidate",
+    "Component",
     "Cut",
     "CutRule",
+    "Degradation",
     "Fusion",
     "Options",
     "Passage",
     "Ranking",
-    "fuse",
-    "rank",
+    "Strategy",
+    "Weights",
 ]
-
-SHINGLE_WORDS = 3
-
-FOLD_WINDOW = 400
-"""How many of the best fused candidates folding looks at; those after them are far beyond any top_k."""
 
 
 class Fusion(enum.Enum):
@@ -35,20 +27,50 @@ class Fusion(enum.Enum):
     WEIGHTED = "weighted"
 
 
+class Strategy(enum.Enum):
+    """Values name the component that a model's score becomes in explanations."""
+
+    NONE = "none"
+    WEIGHTED = "weighted"
+    CROSS_ENCODER = "cross_encoder"
+    API = "api"
+    LLM = "llm"
+
+
 class CutRule(enum.Enum):
     TOP_K = "top_k"
     DUPLICATE = "duplicate"
     MIN_SCORE = "min_score"
+    DIVERSITY = "diversity"
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Of the weighted strategy's components, each 0 or more; 0 leaves a component out."""
+
+    semantic: float = 0.4
+    vector: float = 0.4
+    position: float = 0.2
+    recency: float = 0.0
+    type: float = 0.0
+    keyword: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
+    """`keyword_weight` and `semantic_weight` None: those of the fusion method, see fusion.DEFAULT_WEIGHTS."""
+
     top_k: int = 8
-    fusion: Fusion = Fusion.RRF
+    fusion: Fusion = Fusion.WEIGHTED
     rrf_k: int = 60
-    keyword_weight: float = 1.0
-    semantic_weight: float = 1.0
+    keyword_weight: float | None = None
+    semantic_weight: float | None = None
     fold_similarity: float = 0.9
+    strategy: Strategy = Strategy.NONE
+    weights: Weights = field(default_factory=Weights)
+    type_priorities: Mapping[str, float] = field(default_factory=dict)
+    model: str | None = None
+    mmr_lambda: float | None = None
     min_score: float | None = None
     include_cut: bool = False
 
@@ -71,6 +93,11 @@ class Candidate:
     keyword: ArmScore | None = None
     semantic: ArmScore | None = None
     embedding: Sequence[float] = ()
+    context: str = ""
+    title: str = ""
+    source_type: str = ""
+    chunk_index: int = 0
+    update_time: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +106,15 @@ class Alternative:
 
     chunk_id: int
     similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A part of a final score: its value and the weight it was multiplied with."""
+
+    name: str
+    value: float
+    weight: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +127,8 @@ class Passage:
     fused_score: float
     fused_rank: int
     alternatives: tuple[Alternative, ...] = ()
+    components: tuple[Component, ...] = ()
+    final_score: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,176 +138,18 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
+class Degradation:
+    """A strategy that failed or was late: component, UPPER_SNAKE reason, text for people."""
+
+    component: str
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ranking:
     """Best first; what was cut in the order of fusion, where it was asked for."""
 
     passages: Sequence[Passage]
-    cut: Sequence[Cut] = field(default=())
-
-
-def rank(candidate_sets: Sequence[Sequence[Candidate]], options: Options) -> Ranking:
-    """Fuse, fold near-duplicates, drop what scores too low, keep the first top_k."""
-    fused = fuse(candidate_sets, options)
-    candidates = {candidate.chunk_id: candidate for found in candidate_sets for candidate in found}
-    folded = _fold(fused, candidates, options.fold_similarity)
-    alternatives: dict[int, list[Alternative]] = defaultdict(list)
-    for chunk_id, (into, similarity) in folded.items():
-        alternatives[into].append(Alternative(chunk_id, similarity))
-    passages: list[Passage] = []
-    cut: list[Cut] = []
-    for passage in fused:
-        if passage.chunk_id in folded:
-            cut.append(Cut(passage, CutRule.DUPLICATE))
-        elif options.min_score is not None and passage.fused_score < options.min_score:
-            cut.append(Cut(passage, CutRule.MIN_SCORE))
-        elif len(passages) >= options.top_k:
-            cut.append(Cut(passage, CutRule.TOP_K))
-        else:
-            passages.append(_with_alternatives(passage, alternatives[passage.chunk_id]))
-    return Ranking(passages, cut if options.include_cut else ())
-
-
-def fuse(candidate_sets: Sequence[Sequence[Candidate]], options: Options) -> list[Passage]:
-    """All candidates by falling fused score; ties go to the smaller chunk id.
-
-    Each arm's list of each collection in each set counts by itself. An arm of weight 0 is left out, with the
-    candidates that it alone found.
-    """
-    contributions: dict[int, list[float]] = defaultdict(list)
-    keyword: dict[int, ArmScore] = {}
-    semantic: dict[int, ArmScore] = {}
-    for candidates in candidate_sets:
-        for weight, best, entries in (
-            (options.keyword_weight, keyword, [(each, each.keyword) for each in candidates]),
-            (options.semantic_weight, semantic, [(each, each.semantic) for each in candidates]),
-        ):
-            lists: dict[str, dict[int, ArmScore]] = defaultdict(dict)
-            for candidate, arm_score in entries:
-                if arm_score is not None:
-                    lists[candidate.collection_id][candidate.chunk_id] = arm_score
-                    best[candidate.chunk_id] = _better(best.get(candidate.chunk_id), arm_score)
-            if not weight:
-                continue
-            for members in lists.values():
-                for chunk_id, contribution in _contributions(members, options):
-                    contributions[chunk_id].append(weight * contribution)
-    # Summed exactly: the order of the sets must not decide between near-ties.
-    scores = {chunk_id: math.fsum(parts) for chunk_id, parts in contributions.items()}
-    order = sorted(scores, key=lambda chunk_id: (-scores[chunk_id], chunk_id))
-    return [
-        Passage(chunk_id, keyword.get(chunk_id), semantic.get(chunk_id), scores[chunk_id], position)
-        for position, chunk_id in enumerate(order, 1)
-    ]
-
-
-def _contributions(members: Mapping[int, ArmScore], options: Options) -> Iterable[tuple[int, float]]:
-    if options.fusion is Fusion.RRF:
-        for chunk_id, arm_score in members.items():
-            yield chunk_id, 1 / (options.rrf_k + arm_score.rank)
-        return
-    values = [arm_score.score for arm_score in members.values()]
-    least, span = min(values), max(values) - min(values)
-    for chunk_id, arm_score in members.items():
-        # A list of equals says of each that it was found.
-        yield chunk_id, (arm_score.score - least) / span if span else 1.0
-
-
-def _better(known: ArmScore | None, other: ArmScore) -> ArmScore:
-    if known is None:
-        return other
-    return min(known, other, key=lambda arm_score: (arm_score.rank, -arm_score.score))
-
-
-def _with_alternatives(passage: Passage, alternatives: Sequence[Alternative]) -> Passage:
-    return Passage(
-        passage.chunk_id,
-        passage.keyword,
-        passage.semantic,
-        passage.fused_score,
-        passage.fused_rank,
-        tuple(alternatives),
-    )
-
-
-def _fold(
-    fused: Sequence[Passage], candidates: Mapping[int, Candidate], threshold: float
-) -> Mapping[int, tuple[int, float]]:
-    """Chunk id → the better passage that it is a near-duplicate of, and how similar they are."""
-    if not threshold:
-        return {}
-    kept = _Kept(threshold)
-    folded: dict[int, tuple[int, float]] = {}
-    for passage in fused[:FOLD_WINDOW]:
-        candidate = candidates[passage.chunk_id]
-        found = kept.near_duplicate_or_keep(candidate)
-        if found is not None:
-            folded[candidate.chunk_id] = found
-    return folded
-
-
-class _Kept:
-    """Passages that near-duplicates fold into, in order.
-
-    Similar are: equal texts (1), else vectors by their cosine where both have one, else texts by the
-    Jaccard index of their sets of three-word shingles; only texts that share a shingle are compared.
-    """
-
-    def __init__(self, threshold: float) -> None:
-        self._threshold = threshold
-        self._ids: list[int] = []
-        self._texts: dict[str, int] = {}
-        self._shingle_counts: list[int] = []
-        self._holders: dict[int, list[int]] = defaultdict(list)
-        self._vectors: dict[int, NDArray[np.float32]] = {}
-
-    def near_duplicate_or_keep(self, candidate: Candidate) -> tuple[int, float] | None:
-        """The id of the most similar one (of equals the best) and the similarity; None when it was kept."""
-        casefolded = candidate.text.casefold()
-        text = " ".join(casefolded.split())
-        equal = self._texts.get(text)
-        if equal is not None:
-            return self._ids[equal], 1.0
-        shingles = _shingles(casefolded)
-        vector = _unit(candidate.embedding)
-        if self._threshold < 1:
-            place, similarity = self._nearest(shingles, vector)
-            if place is not None and similarity >= self._threshold:
-                return self._ids[place], min(similarity, 1.0)
-        self._keep(candidate.chunk_id, text, shingles, vector)
-        return None
-
-    def _nearest(self, shingles: set[int], vector: NDArray[np.float32] | None) -> tuple[int | None, float]:
-        similarities: dict[int, float] = {}
-        shared = Counter(place for shingle in shingles for place in self._holders.get(shingle, ()))
-        for place, count in shared.items():
-            similarities[place] = count / (len(shingles) + self._shingle_counts[place] - count)
-        if vector is not None:
-            for place, other in self._vectors.items():
-                if other.shape == vector.shape:
-                    similarities[place] = float(other @ vector)
-        if not similarities:
-            return None, 0.0
-        place = min(similarities, key=lambda place: (-similarities[place], place))
-        return place, similarities[place]
-
-    def _keep(self, chunk_id: int, text: str, shingles: set[int], vector: NDArray[np.float32] | None) -> None:
-        place = len(self._ids)
-        self._ids.append(chunk_id)
-        self._texts[text] = place
-        self._shingle_counts.append(len(shingles))
-        for shingle in shingles:
-            self._holders[shingle].append(place)
-        if vector is not None:
-            self._vectors[place] = vector
-
-
-def _unit(embedding: Sequence[float]) -> NDArray[np.float32] | None:
-    vector = np.asarray(embedding, np.float32)
-    length = float(np.linalg.norm(vector))
-    return vector / length if length else None
-
-
-def _shingles(text: str) -> set[int]:
-    words = re.findall(r"\w+", text)
-    count = max(1, len(words) - SHINGLE_WORDS + 1)
-    return {hash(tuple(words[start : start + SHINGLE_WORDS])) for start in range(count)}
+    cut: Sequence[Cut] = ()
+    degraded: Sequence[Degradation] = ()

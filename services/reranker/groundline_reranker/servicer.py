@@ -21,4 +21,5 @@ class RerankerServicer(reranker_service_pb2_grpc.RerankerServiceServicer):
         self, request: reranker_service_pb2.RerankRequest, context: "grpc.aio.ServicerContext[Any, Any]"
     ) -> reranker_service_pb2.RerankResponse:
         work = to_work(request)
-        return to_response(await self._service.rank(work.candidate_sets, work.options), request)
+        ranking = await self._service.rank(work.query, work.candidate_sets, work.options)
+        return to_response(ranking, request)

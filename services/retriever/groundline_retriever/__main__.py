@@ -10,7 +10,12 @@ from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.postgres import open_pool
 from groundline_runtime.server import Application, run
 
-from groundline_retriever.adapters.postgres import SERVER_SETTINGS, PostgresChunkStore, prepare_connection
+from groundline_retriever.adapters.postgres import (
+    SERVER_SETTINGS,
+    PostgresChunkStore,
+    keep_settings,
+    prepare_connection,
+)
 from groundline_retriever.embeddings import QueryVectors
 from groundline_retriever.service import RetrievalService
 from groundline_retriever.servicer import SERVICE, RetrieverServicer
@@ -33,6 +38,7 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
                 min_size=settings.pool_min_size,
                 max_size=settings.pool_max_size,
                 init=prepare_connection,
+                reset=keep_settings,
                 server_settings=SERVER_SETTINGS,
                 application_name=settings.service_name(),
             ) as pool,
@@ -43,7 +49,9 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
             await store.require_schema()
             service = RetrievalService(
                 store,
-                QueryVectors(embedder, settings.query_cache_size),
+                QueryVectors(
+                    embedder, settings.query_cache_size, ttl_seconds=settings.query_cache_ttl_seconds
+                ),
                 arm_timeout_share=settings.arm_timeout_share,
             )
             servicer = RetrieverServicer(service)

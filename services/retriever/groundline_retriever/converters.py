@@ -5,9 +5,11 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
+from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 from groundline.v1 import options_pb2, passage_pb2, retriever_service_pb2
-from groundline_runtime.errors import UnimplementedError, Violations
+from groundline_filters import Filter, FilterError, parse, plain
+from groundline_runtime.errors import Violations
 
 from groundline_retriever.domain import (
     ArmScore,
@@ -57,10 +59,7 @@ _SCORES: Mapping[str, tuple[str, Callable[[float], bool]]] = {
 
 
 def to_query(request: retriever_service_pb2.RetrieveRequest) -> Query:
-    """The request, validated.
-
-    Raises InvalidArgumentError with every wrong field, UnimplementedError for what this release lacks.
-    """
+    """The request, validated. Raises InvalidArgumentError with every wrong field."""
     violations = Violations()
     text = request.query.strip()
     if not 1 <= len(text) <= MAX_QUERY_CHARACTERS:
@@ -76,12 +75,9 @@ def to_query(request: retriever_service_pb2.RetrieveRequest) -> Query:
                 'must have 1 to 63 lower-case letters, digits, "_" and "-", beginning with a letter or digit',
             )
     _check_options(request.options, violations)
+    condition = _filter(request.filter, violations)
     violations.raise_if_any()
-    if request.HasField("filter"):
-        raise _not_available("filter")
-    if request.options.neighbour_chunks:
-        raise _not_available("options.neighbour_chunks")
-    return Query(text, tuple(dict.fromkeys(request.collection_ids)), to_options(request.options))
+    return Query(text, tuple(dict.fromkeys(request.collection_ids)), to_options(request.options), condition)
 
 
 def to_options(message: options_pb2.RetrievalOptions) -> RetrievalOptions:
@@ -95,6 +91,7 @@ def to_options(message: options_pb2.RetrievalOptions) -> RetrievalOptions:
         min_similarity=message.min_similarity if message.HasField("min_similarity") else None,
         min_bm25=message.min_bm25 if message.HasField("min_bm25") else None,
         include_vectors=message.include_vectors if message.HasField("include_vectors") else None,
+        neighbour_chunks=message.neighbour_chunks if message.HasField("neighbour_chunks") else None,
     )
 
 
@@ -125,10 +122,16 @@ def _check_options(options: options_pb2.RetrievalOptions, violations: Violations
             violations.add(f"options.{name}", f"{rule}, is {getattr(options, name):g}")
 
 
-def _not_available(field: str) -> UnimplementedError:
-    return UnimplementedError(
-        "OPTION_NOT_AVAILABLE", f"{field} is not available in this release", metadata={"field": field}
-    )
+def _filter(struct: Struct, violations: Violations) -> Filter | None:
+    """An empty filter is none."""
+    if not struct.fields:
+        return None
+    try:
+        return parse(plain(struct))
+    except FilterError as error:
+        for problem in error.problems:
+            violations.add(problem.path, problem.description)
+        return None
 
 
 def _candidate(candidate: Candidate) -> passage_pb2.Candidate:
@@ -137,6 +140,7 @@ def _candidate(candidate: Candidate) -> passage_pb2.Candidate:
         keyword=_arm_score(candidate.keyword),
         semantic=_arm_score(candidate.semantic),
         embedding=candidate.chunk.embedding,
+        neighbours=[_chunk(chunk) for chunk in candidate.neighbours],
     )
 
 

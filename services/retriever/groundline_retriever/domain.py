@@ -3,9 +3,11 @@
 import enum
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any
+
+from groundline_filters import Filter
 
 __all__ = [
     "Arm",
@@ -22,6 +24,8 @@ __all__ = [
     "Query",
     "Retrieval",
     "RetrievalOptions",
+    "Selection",
+    "around",
     "ranked",
     "union",
 ]
@@ -68,6 +72,7 @@ class RetrievalOptions:
     min_similarity: float | None = None
     min_bm25: float | None = None
     include_vectors: bool | None = None
+    neighbour_chunks: int | None = None
 
     def over(self, defaults: "RetrievalOptions") -> "RetrievalOptions":
         """These options, and where they set nothing, the defaults."""
@@ -89,6 +94,7 @@ class Parameters:
     min_similarity: float
     min_bm25: float
     include_vectors: bool
+    neighbour_chunks: int
 
     @classmethod
     def of(cls, options: RetrievalOptions) -> "Parameters":
@@ -103,6 +109,7 @@ class Parameters:
             min_similarity=-math.inf if options.min_similarity is None else options.min_similarity,
             min_bm25=-math.inf if options.min_bm25 is None else options.min_bm25,
             include_vectors=options.include_vectors or False,
+            neighbour_chunks=options.neighbour_chunks or 0,
         )
 
 
@@ -113,6 +120,15 @@ class Query:
     text: str
     collection_ids: tuple[str, ...] = ()
     options: RetrievalOptions = field(default_factory=RetrievalOptions)
+    filter: Filter | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which chunks take part: those that the principals may read and, if there is one, the filter selects."""
+
+    principals: Sequence[str]
+    filter: Filter | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +194,7 @@ class Candidate:
     chunk: Chunk
     keyword: ArmScore | None
     semantic: ArmScore | None
+    neighbours: Sequence[Chunk] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,3 +228,33 @@ def union(keyword: Mapping[int, ArmScore], semantic: Mapping[int, ArmScore]) -> 
         Found(chunk_id, keyword.get(chunk_id), semantic.get(chunk_id))
         for chunk_id in dict.fromkeys((*keyword, *semantic))
     ]
+
+
+def around(hit: Chunk, nearby: Sequence[Chunk]) -> list[Chunk]:
+    """The chunks next to a hit, in document order, cut so that no text is there twice.
+
+    Chunks overlap; what a neighbour shares with the hit, or with a neighbour nearer to it, is taken from its
+    text and offsets, and one that has nothing of its own is left out.
+    """
+    if not nearby:
+        return []
+    ordered = sorted(nearby, key=lambda chunk: chunk.chunk_index)
+    start, end = hit.start_offset, hit.end_offset
+    before: list[Chunk] = []
+    for chunk in reversed([chunk for chunk in ordered if chunk.chunk_index < hit.chunk_index]):
+        if chunk.start_offset < start:
+            before.append(_cut(chunk, chunk.start_offset, min(chunk.end_offset, start)))
+            start = chunk.start_offset
+    after: list[Chunk] = []
+    for chunk in (chunk for chunk in ordered if chunk.chunk_index > hit.chunk_index):
+        if chunk.end_offset > end:
+            after.append(_cut(chunk, max(chunk.start_offset, end), chunk.end_offset))
+            end = chunk.end_offset
+    return [*reversed(before), *after]
+
+
+def _cut(chunk: Chunk, start: int, end: int) -> Chunk:
+    if (start, end) == (chunk.start_offset, chunk.end_offset):
+        return chunk
+    text = chunk.text[start - chunk.start_offset : end - chunk.start_offset]
+    return replace(chunk, text=text, start_offset=start, end_offset=end)

@@ -1,6 +1,9 @@
-"""Query vectors, remembered."""
+"""Query vectors, computed once."""
 
+import asyncio
+import time
 from collections import OrderedDict
+from collections.abc import Callable
 
 from groundline_embedding.ports import Vectors
 
@@ -10,12 +13,26 @@ __all__ = ["QueryVectors"]
 
 
 class QueryVectors:
-    """An embedder of queries that keeps the vectors of the last `size` of them; 0 keeps none."""
+    """An embedder of queries that keeps the vectors of the last `size` queries (0 keeps none) for a while.
 
-    def __init__(self, embedder: QueryEmbedder, size: int) -> None:
+    Whoever asks for a query that is being embedded waits for that. It is finished even if nobody waits any
+    more, so that one impatient caller does not take the vector from the others.
+    """
+
+    def __init__(
+        self,
+        embedder: QueryEmbedder,
+        size: int,
+        *,
+        ttl_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._embedder = embedder
         self._size = size
-        self._kept: OrderedDict[str, Vectors] = OrderedDict()
+        self._ttl_seconds = ttl_seconds
+        self._clock = clock
+        self._kept: OrderedDict[str, tuple[float, Vectors]] = OrderedDict()
+        self._running: dict[str, asyncio.Task[Vectors]] = {}
 
     @property
     def model(self) -> str:
@@ -27,11 +44,20 @@ class QueryVectors:
 
     async def embed_query(self, text: str) -> Vectors:
         known = self._kept.get(text)
-        if known is not None:
+        if known is not None and self._clock() < known[0]:
             self._kept.move_to_end(text)
-            return known
-        vector = await self._embedder.embed_query(text)
-        self._kept[text] = vector
+            return known[1]
+        running = self._running.get(text)
+        if running is None:
+            running = self._running[text] = asyncio.create_task(self._embedder.embed_query(text))
+            running.add_done_callback(lambda task: self._finished(text, task))
+        return await asyncio.shield(running)
+
+    def _finished(self, text: str, task: asyncio.Task[Vectors]) -> None:
+        del self._running[text]
+        if task.cancelled() or task.exception() is not None:
+            return
+        self._kept[text] = (self._clock() + self._ttl_seconds, task.result())
+        self._kept.move_to_end(text)
         while len(self._kept) > self._size:
             self._kept.popitem(last=False)
-        return vector

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from groundline_embedding.ports import Vectors
 
-from groundline_retriever.domain import Chunk, Collection, Hit, IterativeScan
+from groundline_retriever.domain import Chunk, Collection, Hit, IterativeScan, Selection
 
 __all__ = ["ChunkStore", "EncodedVector", "QueryEmbedder"]
 
@@ -37,7 +37,7 @@ class ChunkStore(Protocol):
         """Those of the collections named that exist and may be read, or all such where none is named."""
 
     async def keyword(
-        self, collection: Collection, query: str, *, limit: int, principals: Sequence[str]
+        self, collection: Collection, query: str, *, limit: int, selection: Selection
     ) -> Sequence[Hit]:
         """The best by BM25, at most `limit`; a query without a known word finds nothing.
 
@@ -54,9 +54,12 @@ class ChunkStore(Protocol):
         limit: int,
         ef_search: int,
         iterative_scan: IterativeScan,
-        principals: Sequence[str],
+        selection: Selection,
     ) -> Sequence[Hit]:
-        """The nearest by cosine similarity, at most `limit`."""
+        """The nearest by cosine similarity: `limit` of them if the selection has as many.
+
+        With IterativeScan.OFF it may be fewer.
+        """
 
     async def chunks(
         self,
@@ -67,3 +70,8 @@ class ChunkStore(Protocol):
         principals: Sequence[str],
     ) -> Mapping[int, Chunk]:
         """The chunks by id; one that is gone by now is missing."""
+
+    async def neighbours(
+        self, collection: Collection, hits: Sequence[Chunk], *, distance: int, principals: Sequence[str]
+    ) -> Mapping[int, Sequence[Chunk]]:
+        """By chunk id of the hit: the chunks of its document at most `distance` before or after it."""

@@ -20,12 +20,15 @@ from groundline_retriever.domain import (
     Arm,
     ArmScore,
     Candidate,
+    Chunk,
     Collection,
     Degradation,
     Found,
     Parameters,
     Query,
     Retrieval,
+    Selection,
+    around,
     ranked,
     union,
 )
@@ -85,7 +88,9 @@ class RetrievalService:
         ]
         for search in searches:
             self._require_model(search)
-        scores, degraded = await self._search(query.text, searches, principals, watch)
+        scores, degraded = await self._search(
+            query.text, searches, Selection(principals, query.filter), watch
+        )
         with watch.stage("fetching"):
             fetched = await asyncio.gather(
                 *(
@@ -137,7 +142,7 @@ class RetrievalService:
             )
 
     async def _search(
-        self, text: str, searches: Sequence[_Search], principals: Sequence[str], watch: _Stopwatch
+        self, text: str, searches: Sequence[_Search], selection: Selection, watch: _Stopwatch
     ) -> tuple[Mapping[tuple[Arm, _Search], Scores], Sequence[Degradation]]:
         """Scores of each arm in each collection, as far as they succeeded in time."""
         # Keyword searches come first, so that they are under way before the query is embedded.
@@ -145,12 +150,12 @@ class RetrievalService:
         tasks: dict[tuple[Arm, _Search], asyncio.Task[Scores]] = {}
         for search in searches:
             if Arm.KEYWORD in search.parameters.arms:
-                work = self._keyword(text, search, principals, watch)
+                work = self._keyword(text, search, selection, watch)
                 tasks[Arm.KEYWORD, search] = asyncio.create_task(work)
         for search in searches:
             if Arm.SEMANTIC in search.parameters.arms:
                 embedding = embedding or asyncio.create_task(self._embed(text, watch))
-                work = self._semantic(embedding, search, principals, watch)
+                work = self._semantic(embedding, search, selection, watch)
                 tasks[Arm.SEMANTIC, search] = asyncio.create_task(work)
         if not tasks:
             return {}, ()
@@ -160,12 +165,10 @@ class RetrievalService:
         finally:
             self._abandon(task for task in (*tasks.values(), embedding) if task and not task.done())
 
-    async def _keyword(
-        self, text: str, search: _Search, principals: Sequence[str], watch: _Stopwatch
-    ) -> Scores:
+    async def _keyword(self, text: str, search: _Search, selection: Selection, watch: _Stopwatch) -> Scores:
         with watch.stage("keyword"):
             hits = await self._store.keyword(
-                search.collection, text, limit=search.parameters.keyword_limit, principals=principals
+                search.collection, text, limit=search.parameters.keyword_limit, selection=selection
             )
         return ranked(hits, search.parameters.min_bm25)
 
@@ -177,7 +180,7 @@ class RetrievalService:
         self,
         embedding: asyncio.Task[EncodedVector],
         search: _Search,
-        principals: Sequence[str],
+        selection: Selection,
         watch: _Stopwatch,
     ) -> Scores:
         # Shielded: the other collections need the vector too.
@@ -190,7 +193,7 @@ class RetrievalService:
                 limit=parameters.semantic_limit,
                 ef_search=parameters.ef_search,
                 iterative_scan=parameters.iterative_scan,
-                principals=principals,
+                selection=selection,
             )
         return ranked(hits, parameters.min_similarity)
 
@@ -205,11 +208,20 @@ class RetrievalService:
             include_vectors=search.parameters.include_vectors,
             principals=principals,
         )
+        nearby = await self._nearby(search, tuple(chunks.values()), principals)
         return [
-            Candidate(chunks[each.chunk_id], each.keyword, each.semantic)
+            Candidate(hit, each.keyword, each.semantic, around(hit, nearby.get(each.chunk_id, ())))
             for each in found
-            if each.chunk_id in chunks
+            if (hit := chunks.get(each.chunk_id))
         ]
+
+    async def _nearby(
+        self, search: _Search, hits: Sequence[Chunk], principals: Sequence[str]
+    ) -> Mapping[int, Sequence[Chunk]]:
+        distance = search.parameters.neighbour_chunks
+        if not distance:
+            return {}
+        return await self._store.neighbours(search.collection, hits, distance=distance, principals=principals)
 
     def _arm_seconds(self) -> float | None:
         left = remaining_seconds()

@@ -25,11 +25,14 @@ class RetrieverSettings(ServiceSettings):
     embedding: EmbeddingSettings = Field(default_factory=EmbeddingSettings)
     """Embedding model; the same as the ingestor's."""
 
-    lexical_backend: Literal["pg_search"] | None = None
+    lexical_backend: Literal["pg_search", "vchord_bm25"] | None = None
     """BM25 backend; unset, the one whose extension the database has."""
 
     query_cache_size: Annotated[int, Field(ge=0, le=1_000_000)] = 1000
     """Queries whose vectors are kept in memory (1.5 KiB each for 384 dimensions); 0 keeps none."""
+
+    query_cache_ttl_seconds: Annotated[float, Field(gt=0)] = 3600.0
+    """How long a query's vector is kept."""
 
     arm_timeout_share: Annotated[float, Field(gt=0, lt=1)] = 0.8
     """Share of a request's time after which a search arm counts as late; what the other found is returned."""

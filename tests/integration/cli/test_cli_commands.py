@@ -57,9 +57,16 @@ def test_without_a_gateway_the_error_says_what_to_set(
     [
         ("search", "x", "--mode", "magic"),
         ("search", "x", "--top-k", "0"),
+        ("search", "x", "--filter", "{team}"),
+        ("search", "x", "--filter", "[1]"),
+        ("search", "x", "--weight", "luck=1"),
+        ("search", "x", "--weight", "recency=much"),
+        ("search", "x", "--mmr-lambda", "2"),
         ("ingest", "nowhere", "--collection", "docs"),
         ("ingest", ".", "--no-create"),
         ("eval", ".", "--modes", "keyword,magic"),
+        ("eval", ".", "--modes", "hybrid+magic"),
+        ("eval", ".", "--modes", "hybrid+"),
         ("nonsense",),
     ],
 )
@@ -292,6 +299,84 @@ def test_passages_are_ranked_with_score_title_uri_and_snippet(groundline: Run, g
     assert body["options"] == {"rerank": {"topK": 3}, "retrieval": {"mode": "RETRIEVAL_MODE_KEYWORD"}}
 
 
+def test_every_option_of_a_search_reaches_the_gateway(groundline: Run, gateway: FakeGateway) -> None:
+    options = (
+        "--filter", '{"team": {"$in": ["ops"]}}', "--keyword-limit", "20", "--semantic-limit", "30",
+        "--min-bm25", "0", "--min-similarity", "-0.5", "--ef-search", "200", "--iterative-scan",
+        "relaxed_order", "--neighbours", "2", "--include-vectors", "--fusion", "rrf", "--rrf-k", "10",
+        "--keyword-weight", "0",
+        "--semantic-weight", "2", "--strategy", "weighted", "--weight", "recency=0.5", "--weight", "vector=1",
+        "--type-priority", "web=0.2", "--model", "m", "--fold-similarity", "0", "--mmr-lambda", "0.7",
+        "--min-score", "-1", "--explain",
+    )  # fmt: skip
+    assert groundline("search", "x", *options).exit_code == 0
+    ((_, _, body),) = gateway.requests
+    assert body["filter"] == {"team": {"$in": ["ops"]}}
+    assert body["options"] == {
+        "retrieval": {
+            "keywordLimit": 20, "semanticLimit": 30, "minBm25": 0, "minSimilarity": -0.5, "efSearch": 200,
+            "iterativeScan": "ITERATIVE_SCAN_RELAXED_ORDER", "neighbourChunks": 2, "includeVectors": True,
+        },
+        "rerank": {
+            "fusion": "FUSION_METHOD_RRF", "rrfK": 10, "keywordWeight": 0, "semanticWeight": 2,
+            "strategy": "RERANK_STRATEGY_WEIGHTED", "weights": {"recency": 0.5, "vector": 1},
+            "typePriorities": {"web": 0.2}, "model": "m", "foldSimilarity": 0, "mmrLambda": 0.7,
+            "minScore": -1, "includeCut": True,
+        },
+    }  # fmt: skip
+
+
+def test_an_explained_search_is_a_table_of_all_scores(groundline: Run, gateway: FakeGateway) -> None:
+    explanation = {
+        "keyword": {"rank": 2, "score": 7.25},
+        "fusedScore": 0.9,
+        "fusedRank": 3,
+        "components": [{"name": "vector", "value": 0.25, "weight": 0.4}],
+    }
+    found = {
+        "passages": [
+            {
+                "score": 0.5,
+                "chunk": {"title": "Leave\x1b[2J", "uri": "leave.md", "chunkIndex": 4},
+                "explanation": explanation,
+                "alternatives": [{"chunk": {"uri": "copy.md"}, "similarity": 0.95}],
+            },
+            {"score": 0.4, "chunk": {"uri": "b.md"}, "explanation": {"semantic": {"rank": 1, "score": 0.75}}},
+        ],
+        "cut": [{"chunkId": "77", "rule": "CUT_RULE_MIN_SCORE", "explanation": {"finalScore": 0.1}}],
+        "timings": [{"stage": "retrieving", "durationMs": 4.25}],
+        "degraded": [{"component": "reranker", "reason": "RERANKER_LATE", "message": "late"}],
+    }
+    gateway.next_replies = [Reply(200, found)]
+    result = groundline("search", "leave", "--explain")
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert lines[0] == ["#", "SCORE", "FUSED", "BM25", "COSINE", "VECTOR", "×0.4", "PASSAGE"]
+    assert lines[1][:8] == ["1", "0.5000", "0.9000", "#3", "7.250", "#2", "–", "0.250"]
+    assert lines[1][-2:] == ["leave.md", "[4]"]
+    assert lines[2][:8] == ["2", "0.4000", "0.0000", "#0", "–", "0.750", "#1", "–"]
+    assert lines[4:7] == [
+        ["folded"],
+        ["INTO", "SIMILARITY", "PASSAGE"],
+        ["1", "0.950", "—", "copy.md", "[0]"],
+    ]
+    assert lines[8] == ["cut"]
+    assert lines[10] == ["min_score", "0.1000", "0.0000", "#0", "–", "–", "77"]
+    assert lines[12] == ["retrieving", "4.2", "ms"]
+    assert "\x1b" not in result.stdout
+    assert "late" in result.stderr
+
+
+def test_neighbours_stand_around_the_passage(groundline: Run, gateway: FakeGateway) -> None:
+    gateway.passages = [
+        {
+            "chunk": {"uri": "a.md", "text": "two", "chunkIndex": 2},
+            "neighbours": [{"text": "one", "chunkIndex": 1}, {"text": "three", "chunkIndex": 3}],
+        }
+    ]
+    lines = groundline("search", "x", "--neighbours", "1").stdout.splitlines()
+    assert [line.strip() for line in lines[1:]] == ["one", "two", "three"]
+
+
 def test_a_search_as_json_is_the_response(groundline: Run, gateway: FakeGateway) -> None:
     gateway.passages = [{"score": 0.5, "chunk": {"uri": "a"}}]
     gateway.degraded = [{"component": "semantic_arm", "reason": "LATE"}]
@@ -406,6 +491,32 @@ def test_measures_are_printed_for_each_mode(
     assert gateway.documents["eval-small-set"]["d3"]["title"] == "Pears"
 
 
+def test_a_strategy_is_measured_beside_its_mode(
+    groundline: Run, gateway: FakeGateway, evaluation_set: Path
+) -> None:
+    result = groundline("eval", str(evaluation_set), "--modes", "hybrid,hybrid+weighted", "--json")
+    assert set(json.loads(result.stdout)["modes"]) == {"hybrid", "hybrid+weighted"}
+    strategies = [
+        body["options"]["rerank"]["strategy"] for _, path, body in gateway.requests if path == "/api/search"
+    ]
+    assert strategies == ["RERANK_STRATEGY_NONE"] * 2 + ["RERANK_STRATEGY_WEIGHTED"] * 2
+
+
+def test_a_piece_without_title_has_that_of_its_document(
+    groundline: Run, gateway: FakeGateway, evaluation_set: Path
+) -> None:
+    rows = [
+        {"id": "d1", "title": "", "text": "apples", "document_id": "f1"},
+        {"id": "d2", "title": "Own", "text": "plums", "document_id": "f1"},
+        {"id": "d3", "text": "pears", "document_id": "f2"},
+    ]
+    (evaluation_set / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (evaluation_set / "documents.jsonl").write_text('{"id": "f1", "title": "src/fruit.py"}\n{"id": "f2"}\n')
+    assert groundline("eval", str(evaluation_set)).exit_code == 0
+    titles = {uri: document["title"] for uri, document in gateway.documents["eval-small-set"].items()}
+    assert titles == {"d1": "src/fruit.py", "d2": "Own", "d3": ""}
+
+
 def test_a_kept_collection_serves_the_next_run(
     groundline: Run, gateway: FakeGateway, evaluation_set: Path
 ) -> None:
@@ -413,7 +524,7 @@ def test_a_kept_collection_serves_the_next_run(
     for _ in range(2):
         result = groundline("eval", str(evaluation_set), "--keep", "--limit", "1", "--language", "german")
         assert result.exit_code == 0
-    assert len(gateway.paths("POST")) == 1 + 2 * (1 + 3)
+    assert len(gateway.paths("POST")) == 1 + 2 * (1 + 4)
     assert set(gateway.collections) == {"eval-small-set"}
     lines = result.stdout.splitlines()
     assert lines[0] == "Small Set: 3 documents, 1 queries"

@@ -6,7 +6,7 @@ from typing import Any
 
 import grpc
 import pytest
-from google.protobuf.json_format import ParseDict
+from google.protobuf.json_format import MessageToDict, ParseDict
 from groundline.v1 import chat_pb2, coordinator_service_pb2, coordinator_service_pb2_grpc
 from groundline_coordinator.__main__ import wire
 from groundline_coordinator.domain import Collection
@@ -269,6 +269,18 @@ async def test_services_are_asked_for_the_caller_within_the_deadline(
     assert backends.time_left["retriever"] < 9
     assert backends.time_left["reranker"] < 6
     assert backends.time_left["generator"] < 19
+
+
+async def test_a_filter_reaches_the_retriever_and_a_wrong_one_begins_nothing(
+    coordinator: Stub, backends: Any
+) -> None:
+    conditions = {"year": {"$gte": 2024}, "$not": {"tags": {"$contains": "draft"}}}
+    await chat(coordinator, filter=conditions)
+    assert MessageToDict(backends.requests["retriever"].filter) == conditions
+    events, error = await chat(coordinator, filter={"year": {"$above": 1}})
+    assert not events
+    assert error is not None
+    assert [violation.field for violation in from_rpc_error(error).violations] == ["filter.year.$above"]
 
 
 async def test_a_single_collections_settings_are_the_defaults(coordinator: Stub, backends: Any) -> None:

@@ -101,7 +101,7 @@ async def search(
         )
         table = f"chunks_p{partition}"
         by_words = await connection.fetch(
-            lexical.search_sql(table, columns="original_text"), lexical.prepare_query(query), 10
+            lexical.search_sql(table, limit=10, columns="original_text"), lexical.prepare_query(query)
         )
         vector = HalfVector(await EMBEDDER.embed_query(query))
         by_vector = await connection.fetch(

@@ -8,7 +8,7 @@ import pytest
 from groundline.v1 import options_pb2, passage_pb2, reranker_service_pb2, reranker_service_pb2_grpc
 from groundline_reranker.__main__ import wire
 from groundline_reranker.settings import RerankerSettings
-from groundline_runtime.errors import InvalidArgumentError, UnimplementedError
+from groundline_runtime.errors import InvalidArgumentError
 from groundline_runtime.status import from_rpc_error
 from groundline_runtime.testing import serve
 
@@ -96,22 +96,35 @@ async def test_sets_are_counted(stub: Any) -> None:
     assert [violation.field for violation in caught.value.violations] == ["candidate_sets"]
 
 
-@pytest.mark.parametrize(
-    ("field", "options"),
-    [
-        ("options.strategy", Options(strategy=options_pb2.RERANK_STRATEGY_WEIGHTED)),
-        ("options.strategy", Options(strategy=options_pb2.RERANK_STRATEGY_CROSS_ENCODER)),
-        ("options.strategy", Options(strategy=options_pb2.RERANK_STRATEGY_API)),
-        ("options.strategy", Options(strategy=options_pb2.RERANK_STRATEGY_LLM)),
-        ("options.mmr_lambda", Options(mmr_lambda=1)),
-    ],
-)
-async def test_what_this_release_lacks_is_refused_not_ignored(
-    stub: Any, field: str, options: Options
-) -> None:
-    with pytest.raises(UnimplementedError) as caught:
-        await call(stub, request(candidate("1", 1), options=options))
-    assert (caught.value.reason, caught.value.metadata["field"]) == ("OPTION_NOT_AVAILABLE", field)
+async def test_a_strategy_that_is_not_set_up_is_named_in_degraded(stub: Any) -> None:
+    options = Options(strategy=options_pb2.RERANK_STRATEGY_API)
+    response = await call(stub, request(candidate("1", 1), options=options))
+    assert [passage.chunk.chunk_id for passage in response.passages] == ["1"]
+    assert [(each.component, each.reason) for each in response.degraded] == [
+        ("reranker", "STRATEGY_NOT_CONFIGURED")
+    ]
+
+
+async def test_components_weights_and_priorities_arrive(stub: Any) -> None:
+    found = [candidate("1", 1), candidate("2", 2)]
+    found[1].chunk.source_type = passage_pb2.SOURCE_TYPE_WEB
+    options = Options(
+        strategy=options_pb2.RERANK_STRATEGY_WEIGHTED,
+        weights=options_pb2.RerankWeights(semantic=0.1, vector=0, position=0, type=2),
+        type_priorities={"web": 0.5},
+        mmr_lambda=1,
+    )
+    response = await call(stub, request(*found, options=options))
+    best = response.passages[0]
+    assert best.chunk.chunk_id == "2"
+    components = [(each.name, each.value, each.weight) for each in best.explanation.components]
+    assert components == [
+        ("fused", 0.5, pytest.approx(0.1)),
+        ("type", 0.5, 2.0),
+        ("relevance", 1.0, 1.0),
+        ("redundancy", 0.0, 0.0),
+    ]
+    assert best.score == best.explanation.final_score == 1.0
 
 
 async def test_nothing_in_gives_nothing_out(stub: Any) -> None:
@@ -127,7 +140,7 @@ async def test_passages_come_best_first_with_chunk_neighbours_and_explanation(st
     assert (best.explanation.keyword.rank, best.explanation.semantic.rank) == (1, 2)
     assert best.explanation.fused_rank == 1
     assert best.score == best.explanation.fused_score == best.explanation.final_score
-    assert best.score == pytest.approx(1 / 61 + 1 / 62)
+    assert best.score == pytest.approx(1 + 0.5 * 0.5)
     assert not response.passages[1].explanation.HasField("keyword")
     assert not response.cut
 

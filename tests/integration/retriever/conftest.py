@@ -13,7 +13,12 @@ import pytest
 from groundline.v1 import retriever_service_pb2_grpc
 from groundline_embedding.testing import FakeEmbedder
 from groundline_lexical import LexicalIndex, detect_lexical_index, lexical_text
-from groundline_retriever.adapters.postgres import SERVER_SETTINGS, PostgresChunkStore, prepare_connection
+from groundline_retriever.adapters.postgres import (
+    SERVER_SETTINGS,
+    PostgresChunkStore,
+    keep_settings,
+    prepare_connection,
+)
 from groundline_retriever.ports import QueryEmbedder
 from groundline_retriever.service import RetrievalService
 from groundline_retriever.servicer import SERVICE, RetrieverServicer
@@ -129,6 +134,21 @@ class Corpus:
             await self.connection.copy_records_to_table("chunks", records=chunks, columns=_COLUMNS)
         return await self.ids([document[0] for document in documents])
 
+    async def document(self, collection_id: str, pieces: Sequence[tuple[str, int]]) -> None:
+        """Add one document of several chunks: their texts and where they start."""
+        [first, *others] = await self.add(collection_id, [text for text, _ in pieces])
+        document_id = await self.connection.fetchval(
+            "SELECT document_id FROM chunks WHERE chunk_id = $1", first
+        )
+        for index, (chunk_id, (text, start)) in enumerate(zip([first, *others], pieces, strict=True)):
+            await self.connection.execute(
+                """
+                UPDATE chunks SET document_id = $2, chunk_index = $3, start_offset = $4, end_offset = $5
+                WHERE chunk_id = $1
+                """,
+                chunk_id, document_id, index, start, start + len(text),
+            )  # fmt: skip
+
     async def ids(self, document_ids: Sequence[UUID]) -> list[int]:
         rows = await self.connection.fetch("SELECT document_id, chunk_id FROM chunks ORDER BY chunk_id")
         known = {row["document_id"]: row["chunk_id"] for row in rows}
@@ -160,6 +180,7 @@ async def retriever(
         min_size=1,
         max_size=max_size,
         init=prepare_connection,
+        reset=keep_settings,
         server_settings=SERVER_SETTINGS,
         application_name="retriever-test",
     ) as pool:

@@ -8,6 +8,7 @@ import grpc
 import numpy as np
 import pytest
 from google.protobuf import json_format
+from google.protobuf.struct_pb2 import Struct
 from groundline.v1 import options_pb2, retriever_service_pb2
 from groundline_retriever.adapters import postgres
 from groundline_runtime.context import PRINCIPALS_KEY
@@ -17,7 +18,6 @@ from groundline_runtime.errors import (
     InvalidArgumentError,
     NotFoundError,
     UnavailableError,
-    UnimplementedError,
 )
 from groundline_runtime.status import from_rpc_error
 
@@ -59,6 +59,21 @@ class Client:
 
 def texts(response: Response) -> set[str]:
     return {candidate.chunk.text for candidate in response.candidates}
+
+
+def struct(filter: dict[str, Any]) -> Struct:  # noqa: A002
+    message = Struct()
+    message.update(filter)
+    return message
+
+
+def scores(response: Response, arm: str) -> dict[str, float]:
+    """The arm's scores by chunk id."""
+    return {
+        candidate.chunk.chunk_id: getattr(candidate, arm).score
+        for candidate in response.candidates
+        if candidate.HasField(cast("Any", arm))
+    }
 
 
 def stages(response: Response) -> set[str]:
@@ -108,15 +123,12 @@ async def test_a_query_has_8000_characters_and_a_request_20_collections_at_most(
     await retrieve("x" * 8000, ["guides"] * 20)
 
 
-async def test_what_this_release_lacks_is_refused_not_ignored(retrieve: Client) -> None:
-    with pytest.raises(UnimplementedError) as caught:
-        await retrieve(options=Options(neighbour_chunks=1))
-    assert caught.value.reason == "OPTION_NOT_AVAILABLE"
-    assert caught.value.metadata["field"] == "options.neighbour_chunks"
-    with pytest.raises(UnimplementedError) as caught:
-        await retrieve(filter={"fields": {"team": {"string_value": "red"}}})
-    assert caught.value.metadata["field"] == "filter"
-    await retrieve(options=Options(neighbour_chunks=0))
+async def test_a_wrong_filter_is_refused_with_the_paths_of_its_mistakes(retrieve: Client) -> None:
+    with pytest.raises(InvalidArgumentError) as caught:
+        await retrieve("", filter=struct({"year": {"$above": 1}, "$or": [{"a": {"$in": 2}}]}))
+    assert [violation.field for violation in caught.value.violations] == [
+        "query", "filter.$or[0].a.$in", "filter.year.$above"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("query", ["'", "lease AND (", "\0 lease", "🙂", "%s $1", "the of"])
@@ -348,6 +360,98 @@ async def test_a_chunk_carries_what_its_document_says(corpus: Any, retrieve: Cli
     assert chunk.update_time.seconds > 0
 
 
+@pytest.fixture(scope="module")
+async def shelf(corpus: Any) -> list[int]:
+    """3000 chunks, of which every hundredth is rare; ids in order."""
+    chunk_ids: list[int] = await corpus.collection(
+        "shelf", [f"{BREAD} Loaf number {n} of {n % 97}." for n in range(3000)], readers=["user:baker"]
+    )
+    table = f"chunks_p{await corpus.partition('shelf')}"
+    await corpus.connection.execute(
+        f"""UPDATE {table} SET metadata = jsonb_build_object('rare', chunk_id % 100 = 0, 'n', chunk_id,
+            'tags', jsonb_build_array('bread', chunk_id % 7))"""
+    )
+    await corpus.connection.execute(f"VACUUM ANALYZE {table}")
+    return chunk_ids
+
+
+@pytest.mark.parametrize("arm", ["keyword", "semantic"])
+async def test_a_filter_that_keeps_one_in_a_hundred_still_finds_as_many_as_there_are(
+    retrieve: Client, shelf: list[int], arm: str
+) -> None:
+    rare = {str(chunk_id) for chunk_id in shelf if chunk_id % 100 == 0}
+    options = Options(mode=options_pb2.RetrievalMode.Value(f"RETRIEVAL_MODE_{arm.upper()}"))
+    for limit, expected in ((20, 20), (50, len(rare))):
+        options.keyword_limit = options.semantic_limit = limit
+        found = await retrieve(
+            "loaf of bread", ["shelf"], options, filter=struct({"rare": True}), principals="user:baker"
+        )
+        assert len(scores(found, arm)) == expected
+        assert scores(found, arm).keys() <= rare
+
+
+async def test_few_of_many_are_found_by_a_search_of_the_vectors_that_ends_early(
+    retrieve: Client, shelf: list[int], corpus: Any
+) -> None:
+    """The scan of the HNSW index gives up after a number of rows; what it missed is searched exactly."""
+    name = await corpus.connection.fetchval("SELECT current_database()")
+    await corpus.connection.execute(f"ALTER DATABASE {name} SET hnsw.max_scan_tuples = 100")
+    last = struct({"n": {"$in": shelf[-3:]}})
+    found = await retrieve("bread", ["shelf"], filter=last, principals="user:baker")
+    assert scores(found, "semantic").keys() == {str(chunk_id) for chunk_id in shelf[-3:]}
+
+
+async def test_a_filter_changes_no_score(retrieve: Client, shelf: list[int]) -> None:
+    options = Options(keyword_limit=1000, semantic_limit=1000, ef_search=1000)
+    everything = await retrieve("loaf number 42", ["shelf"], options, principals="user:baker")
+    conditions: list[dict[str, Any]] = [
+        {"rare": True},
+        {"tags": {"$contains": 3}},
+        {"n": {"$lte": shelf[1500]}, "$not": {"tags": {"$contains": "cake"}}},
+        {"$source_type": "file", "$update_time": {"$gt": "2020-01-01"}},
+    ]
+    for condition in conditions:
+        found = await retrieve(
+            "loaf number 42", ["shelf"], options, filter=struct(condition), principals="user:baker"
+        )
+        for arm in ("keyword", "semantic"):
+            known, kept = scores(everything, arm), scores(found, arm)
+            assert kept
+            assert all(score == pytest.approx(known[key]) for key, score in kept.items() if key in known)
+
+
+async def test_filters_reach_documents_by_id_and_see_no_more_than_the_caller(
+    corpus: Any, retrieve: Client
+) -> None:
+    everything = await retrieve(collections=["drafts"], principals="group:board")
+    assert texts(everything) == {LEASES, SECRET}
+    for candidate in everything.candidates:
+        only = struct({"$document_id": candidate.chunk.document_id})
+        found = await retrieve(collections=["drafts"], filter=only, principals="group:board")
+        assert texts(found) == {candidate.chunk.text}
+        hidden = await retrieve(collections=["drafts"], filter=only)
+        assert texts(hidden) == {candidate.chunk.text} - {SECRET}
+
+
+async def test_neighbours_stand_in_document_order_without_repeating_text(
+    corpus: Any, retrieve: Client
+) -> None:
+    text = "One is the first. Two is the second. Leases come third. Four is the fourth. Five ends it."
+    spans = [(0, 20), (17, 40), (36, 58), (55, 78), (75, len(text))]
+    await corpus.collection("novel", readers=["user:reader"])
+    await corpus.document("novel", [(text[start:end], start) for start, end in spans])
+    options = Options(mode=options_pb2.RETRIEVAL_MODE_KEYWORD, neighbour_chunks=1)
+    [hit] = (await retrieve("leases", ["novel"], options, principals="user:reader")).candidates
+    assert [chunk.chunk_index for chunk in hit.neighbours] == [1, 3]
+    before, after = hit.neighbours
+    assert before.text + hit.chunk.text + after.text == text[17:78]
+    assert (before.start_offset, after.end_offset) == (17, 78)
+    options.neighbour_chunks = 10
+    [hit] = (await retrieve("leases", ["novel"], options, principals="user:reader")).candidates
+    whole = sorted([hit.chunk, *hit.neighbours], key=lambda chunk: chunk.chunk_index)
+    assert "".join(chunk.text for chunk in whole) == text
+
+
 async def test_both_indexes_are_used(corpus: Any, database_url: str) -> None:
     """On a few thousand chunks, where PostgreSQL's default costs would choose a full scan."""
     await corpus.collection("many", [f"{BREAD} Loaf number {n} of {n % 97}." for n in range(3000)])
@@ -367,13 +471,14 @@ async def _plans(connection: Any, corpus: Any, table: str) -> dict[str, str]:
     vector = await corpus.embedder.embed_query("bread")
     literal = "[" + ",".join(f"{value:.3f}" for value in vector) + "]"
     dimensions = corpus.embedder.dimensions
-    visible = postgres._VISIBLE.format(3)
+    visible = postgres._VISIBLE.format("", 2)
+    distance = f"(embedding::halfvec({dimensions})) <=> $1::halfvec({dimensions})"
     semantic = postgres._SEMANTIC.format(
-        table=table, column=f"embedding::halfvec({dimensions})", dimensions=dimensions, visible=visible
+        table=table, distance=distance, selected=visible, order=distance, limit=50
     )
-    keyword = corpus.lexical.search_sql(table, columns=f"{visible} AS visible")
+    keyword = corpus.lexical.search_sql(table, limit=50, columns=f"{visible} AS visible")
     found = {}
     for name, statement, argument in (("semantic", semantic, literal), ("keyword", keyword, "loaf 42")):
-        rows = await connection.fetch(f"EXPLAIN (ANALYZE, COSTS OFF) {statement}", argument, 50, ["user:eve"])
+        rows = await connection.fetch(f"EXPLAIN (ANALYZE, COSTS OFF) {statement}", argument, ["user:eve"])
         found[name] = "\n".join(row[0] for row in rows)
     return found

@@ -117,7 +117,6 @@ def test_every_option_of_the_contract_has_its_check() -> None:
 @pytest.mark.parametrize(
     ("fields", "field"),
     [
-        ({"filter": {"year": 2024}}, "filter"),
         ({"requestId": "r1"}, "request_id"),
         ({"options": {"rewriting": "REWRITING_MODE_ALWAYS"}}, "options.rewriting"),
     ],
@@ -127,6 +126,17 @@ def test_what_this_release_lacks_is_refused_by_name(fields: Mapping[str, object]
         question_from_request(chat(fields))
     assert failure.value.reason == "OPTION_NOT_AVAILABLE"
     assert [violation.field for violation in failure.value.violations] == [field]
+
+
+def test_a_wrong_filter_is_refused_with_the_paths_of_its_mistakes() -> None:
+    conditions = {"year": {"$above": 1}, "$or": [{"a": {"$in": 2}}]}
+    assert wrong_fields(chat({"filter": conditions})) == ["filter.$or[0].a.$in", "filter.year.$above"]
+
+
+def test_a_filter_is_carried_as_it_is() -> None:
+    conditions = {"year": {"$gte": 2024}, "$not": {"tags": {"$contains": "draft"}}}
+    assert question_from_request(chat({"filter": conditions})).search.filter == conditions
+    assert question_from_request(chat({"filter": {}})).search.filter == {}
 
 
 @pytest.mark.parametrize("mode", ["REWRITING_MODE_AUTO", "REWRITING_MODE_OFF"])

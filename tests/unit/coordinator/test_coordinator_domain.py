@@ -1,5 +1,15 @@
 import pytest
-from groundline_coordinator.domain import HistoryMessage, merged, recent_history, shortened
+from groundline_coordinator.domain import (
+    Chunk,
+    Explanation,
+    HistoryMessage,
+    Passage,
+    extended_text,
+    merged,
+    recent_history,
+    shortened,
+    without_repeats,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,3 +46,25 @@ def test_history_is_bounded_by_count_and_characters() -> None:
     assert recent_history(messages, max_messages=3, max_characters=100) == messages[1:]
     assert recent_history(messages, max_messages=9, max_characters=7) == messages[2:]
     assert recent_history(messages, max_messages=9, max_characters=3) == []
+
+
+def chunk(index: int, text: str = "", start: int = 0) -> Chunk:
+    return Chunk(
+        str(index), "d", "c", index, text, "", "", "", "file", "", start, start + len(text), {}, None
+    )
+
+
+def passage(index: int, *neighbours: int) -> Passage:
+    return Passage(chunk(index), 1.0, Explanation(), neighbours=[chunk(other) for other in neighbours])
+
+
+def test_a_chunk_stands_in_one_passage_only() -> None:
+    shown = without_repeats([passage(5, 4, 6), passage(7, 6, 8), passage(8, 7, 9), passage(20)])
+    assert [[other.chunk_index for other in each.neighbours] for each in shown] == [[4, 6], [], [9], []]
+
+
+def test_a_passage_is_read_with_its_neighbours_as_in_the_document() -> None:
+    neighbours = [chunk(3, "After a gap.", 40), chunk(1, "Before. ", 2)]
+    whole = Passage(chunk(2, "The passage.", 10), 1.0, Explanation(), neighbours=neighbours)
+    assert extended_text(whole) == "Before. The passage.\nAfter a gap."
+    assert extended_text(passage(1)) == ""

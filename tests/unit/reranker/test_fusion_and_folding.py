@@ -6,16 +6,18 @@ from collections.abc import Sequence
 
 import pytest
 from groundline_reranker.domain import (
-    FOLD_WINDOW,
     Alternative,
     ArmScore,
     Candidate,
     CutRule,
     Fusion,
     Options,
-    fuse,
-    rank,
+    Ranking,
+    Strategy,
 )
+from groundline_reranker.fusion import fuse
+from groundline_reranker.ranking import finish, fuse_and_fold
+from groundline_reranker.similarity import FOLD_WINDOW
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,6 +54,11 @@ def candidate(
         None if semantic is None else ArmScore(semantic, 1.0 / semantic),
         tuple(embedding),
     )
+
+
+def rank(sets: Sequence[Sequence[Candidate]], options: Options) -> Ranking:
+    fused = fuse_and_fold(sets, options)
+    return finish("lease quorum", fused, fused.kept, (), options)
 
 
 def prose(seed: int, count: int = 120) -> list[str]:
@@ -93,9 +100,11 @@ options = st.builds(
     top_k=st.integers(1, 100),
     fusion=st.sampled_from(Fusion),
     rrf_k=st.integers(1, 1000),
-    keyword_weight=st.sampled_from([0.0, 0.5, 1.0, 2.0]),
+    keyword_weight=st.sampled_from([None, 0.0, 0.5, 1.0, 2.0]),
     semantic_weight=st.sampled_from([0.25, 1.0]),
     fold_similarity=st.sampled_from([0.0, 0.5, 0.9, 1.0]),
+    strategy=st.sampled_from([Strategy.NONE, Strategy.WEIGHTED]),
+    mmr_lambda=st.sampled_from([None, 0.0, 0.5, 1.0]),
     min_score=st.none() | st.floats(0, 0.05),
     include_cut=st.just(True),
 )
@@ -111,7 +120,11 @@ def test_nothing_in_gives_nothing_out() -> None:
 
 def test_ties_go_to_the_smaller_id() -> None:
     found = [candidate(12, keyword=1), candidate(9, semantic=1), candidate(100, keyword=1, collection="b")]
-    assert [passage.chunk_id for passage in fuse([found], Options())] == [9, 12, 100]
+    assert [passage.chunk_id for passage in fuse([found], Options(fusion=Fusion.RRF))] == [
+        9,
+        12,
+        100,
+    ]
 
 
 # Properties
@@ -147,11 +160,20 @@ def test_scores_fall_and_are_finite(sets: list[list[Candidate]], options: Option
     assert [passage.fused_rank for passage in passages] == list(range(1, len(passages) + 1))
 
 
+@given(candidate_sets(), options)
+def test_final_scores_never_rise(sets: list[list[Candidate]], options: Options) -> None:
+    scores = [passage.final_score for passage in rank(sets, options).passages]
+    assert scores == sorted(scores, reverse=True)
+
+
 @given(st.integers(1, 50), st.integers(1, 50), st.integers(1, 1000))
 def test_a_better_rank_in_one_arm_never_scores_lower(better: int, other: int, rrf_k: int) -> None:
     better, worse = sorted((better, other))
     found = [candidate(1, keyword=worse, semantic=3), candidate(2, keyword=better, semantic=3)]
-    scores = {passage.chunk_id: passage.fused_score for passage in fuse([found], Options(rrf_k=rrf_k))}
+    scores = {
+        passage.chunk_id: passage.fused_score
+        for passage in fuse([found], Options(fusion=Fusion.RRF, rrf_k=rrf_k))
+    }
     assert scores[2] >= scores[1]
 
 
@@ -191,12 +213,17 @@ def test_folding_at_zero_is_off(sets: list[list[Candidate]]) -> None:
 
 def test_rrf_sums_weight_over_k_plus_rank_of_every_list() -> None:
     sets = [[candidate(1, keyword=2, semantic=1)], [candidate(1, keyword=5)]]
-    [passage] = fuse(sets, Options(rrf_k=10, keyword_weight=2, semantic_weight=0.5))
+    [passage] = fuse(sets, Options(fusion=Fusion.RRF, rrf_k=10, keyword_weight=2, semantic_weight=0.5))
     assert passage.fused_score == pytest.approx(2 / 12 + 0.5 / 11 + 2 / 15)
     assert passage.keyword == ArmScore(2, 5.0)
 
 
-def test_weighted_fusion_normalises_each_list_by_itself() -> None:
+def test_rrf_weighs_both_arms_alike_unless_asked_otherwise() -> None:
+    [passage] = fuse([[candidate(1, keyword=1, semantic=1)]], Options(fusion=Fusion.RRF))
+    assert passage.fused_score == pytest.approx(2 / 61)
+
+
+def test_weighted_fusion_takes_bm25_as_share_of_the_best_in_its_list_and_cosine_as_it_is() -> None:
     found = [
         candidate(1, keyword=1, semantic=2),  # scores 10 and 0.5
         candidate(2, keyword=2),  # 5
@@ -204,8 +231,22 @@ def test_weighted_fusion_normalises_each_list_by_itself() -> None:
         candidate(4, semantic=1),  # 1
         candidate(5, keyword=3, collection="other"),  # alone in its list
     ]
-    scores = {p.chunk_id: p.fused_score for p in fuse([found], Options(fusion=Fusion.WEIGHTED))}
-    assert scores == pytest.approx({1: 1.0, 2: 2.5 / 7.5, 3: 0.0, 4: 1.0, 5: 1.0})
+    scores = {p.chunk_id: p.fused_score for p in fuse([found], Options())}
+    assert scores == pytest.approx({1: 1.25, 2: 0.5, 3: 0.25, 4: 0.5, 5: 1.0})
+
+
+def test_an_arm_that_tells_nothing_apart_leaves_the_order_to_the_other() -> None:
+    flat = [0.31, 0.30, 0.305, 0.308]
+    found = [
+        Candidate(n, "guides", f"chunk {n}", ArmScore(n, 12 - 2 * n), ArmScore(1, flat[n - 1]))
+        for n in range(1, 5)
+    ]
+    assert [passage.chunk_id for passage in fuse([found], Options())] == [1, 2, 3, 4]
+
+
+def test_keyword_scores_of_nothing_add_nothing() -> None:
+    found = [Candidate(n, "guides", f"chunk {n}", ArmScore(n, 0.0)) for n in (1, 2)]
+    assert [passage.fused_score for passage in fuse([found], Options())] == [0.0, 0.0]
 
 
 def test_first_places_of_two_collections_stand_side_by_side() -> None:
@@ -271,7 +312,7 @@ def test_folding_looks_at_the_best_only() -> None:
 
 def test_what_is_cut_names_the_rule_and_keeps_its_explanation() -> None:
     found = [candidate(n, keyword=n) for n in range(1, 5)]
-    ranking = rank([found], Options(top_k=2, min_score=1 / 63.5, include_cut=True))
+    ranking = rank([found], Options(top_k=2, min_score=0.3, include_cut=True))
     assert [passage.chunk_id for passage in ranking.passages] == [1, 2]
     assert [(cut.passage.chunk_id, cut.rule, cut.passage.fused_rank) for cut in ranking.cut] == [
         (3, CutRule.TOP_K, 3),

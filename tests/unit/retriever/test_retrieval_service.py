@@ -19,6 +19,8 @@ from groundline_retriever.domain import (
     Parameters,
     Query,
     RetrievalOptions,
+    Selection,
+    around,
 )
 from groundline_retriever.embeddings import QueryVectors
 from groundline_retriever.ports import EncodedVector
@@ -67,7 +69,7 @@ class FakeStore:
         ]
 
     async def keyword(
-        self, collection: Collection, query: str, *, limit: int, principals: Sequence[str]
+        self, collection: Collection, query: str, *, limit: int, selection: Selection
     ) -> Sequence[Hit]:
         return await self._search(Arm.KEYWORD, collection, limit)
 
@@ -82,7 +84,7 @@ class FakeStore:
         limit: int,
         ef_search: int,
         iterative_scan: IterativeScan,
-        principals: Sequence[str],
+        selection: Selection,
     ) -> Sequence[Hit]:
         return await self._search(Arm.SEMANTIC, collection, limit)
 
@@ -102,6 +104,11 @@ class FakeStore:
             for chunk_id in chunk_ids
             if chunk_id not in self.gone
         }
+
+    async def neighbours(
+        self, collection: Collection, hits: Sequence[Chunk], *, distance: int, principals: Sequence[str]
+    ) -> Mapping[int, Sequence[Chunk]]:
+        raise AssertionError("not asked for")
 
     async def _search(self, arm: Arm, collection: Collection, limit: int) -> Sequence[Hit]:
         self.searched.append((arm, collection.collection_id))
@@ -297,19 +304,88 @@ def test_options_go_over_defaults_and_zero_is_not_unset() -> None:
 # Query vectors
 
 
+def cache(embedder: FakeEmbedder, size: int = 2, now: Callable[[], float] = lambda: 0.0) -> QueryVectors:
+    return QueryVectors(embedder, size, ttl_seconds=60, clock=now)
+
+
 async def test_the_vectors_of_the_last_queries_are_kept() -> None:
     embedder = SlowEmbedder()
     embedder.go.set()
-    vectors = QueryVectors(embedder, size=2)
+    vectors = cache(embedder)
     for text in ("a", "b", "a", "c", "a", "b"):
         assert (await vectors.embed_query(text) == await EMBEDDER.embed_query(text)).all()
     assert embedder.asked == 4, "a, b, c, and b again: it was used longest ago when c came"
 
 
+async def test_a_vector_is_kept_for_its_time_only() -> None:
+    embedder = SlowEmbedder()
+    embedder.go.set()
+    now = [0.0]
+    vectors = cache(embedder, now=lambda: now[0])
+    for seconds, asked in ((0.0, 1), (59.9, 1), (60.0, 2), (119.9, 2)):
+        now[0] = seconds
+        await vectors.embed_query("a")
+        assert embedder.asked == asked
+
+
+async def test_a_query_asked_by_several_at_once_is_embedded_once() -> None:
+    embedder = SlowEmbedder()
+    vectors = cache(embedder)
+    callers = [asyncio.create_task(vectors.embed_query(text)) for text in ("a", "a", "b", "a")]
+    await asyncio.sleep(0)
+    callers[0].cancel()
+    embedder.go.set()
+    outcomes = await asyncio.gather(*callers, return_exceptions=True)
+    assert isinstance(outcomes[0], asyncio.CancelledError)
+    assert not any(isinstance(outcome, BaseException) for outcome in outcomes[1:])
+    assert embedder.asked == 2
+
+
+async def test_a_failed_embedding_is_not_kept() -> None:
+    class Failing(SlowEmbedder):
+        async def embed_query(self, text: str) -> Vectors:
+            await super().embed_query(text)
+            raise LOST
+
+    embedder = Failing()
+    embedder.go.set()
+    vectors = cache(embedder)
+    for asked in (1, 2):
+        with pytest.raises(UnavailableError):
+            await vectors.embed_query("a")
+        assert embedder.asked == asked
+
+
 async def test_a_cache_of_size_zero_keeps_nothing() -> None:
     embedder = SlowEmbedder()
     embedder.go.set()
-    vectors = QueryVectors(embedder, size=0)
+    vectors = cache(embedder, size=0)
     await vectors.embed_query("a")
     await vectors.embed_query("a")
     assert embedder.asked == 2
+
+
+# Neighbours
+
+
+def piece(index: int, start: int, text: str) -> Chunk:
+    return Chunk(
+        index, "d", "c", index, text, "", "", "", "file", "", start, start + len(text), {}, datetime.now(UTC)
+    )
+
+
+def test_neighbours_are_cut_where_they_overlap_and_stand_in_order() -> None:
+    text = "abcdefghijklmnop"
+    chunks = [piece(index, start, text[start : start + 5]) for index, start in enumerate((0, 3, 6, 9, 11))]
+    for index, expected in ((2, ["abc", "def", "lmn", "op"]), (0, ["fgh", "ijk", "lmn", "op"])):
+        others = [chunk for chunk in chunks if chunk.chunk_index != index]
+        pieces = around(chunks[index], others[::-1])
+        assert [chunk.text for chunk in pieces] == expected
+        assert all(text[chunk.start_offset : chunk.end_offset] == chunk.text for chunk in pieces)
+
+
+def test_a_neighbour_without_text_of_its_own_is_left_out() -> None:
+    hit = piece(1, 2, "cdefgh")
+    assert around(hit, [piece(0, 2, "cd"), piece(2, 4, "efgh")]) == []
+    apart = [piece(0, 0, "a"), piece(2, 20, "z")]
+    assert around(hit, apart) == apart

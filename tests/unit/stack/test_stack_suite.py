@@ -46,6 +46,11 @@ def test_the_coordinator_knows_the_services_that_it_calls() -> None:
     }
 
 
+def test_the_reranker_knows_the_generator_which_judges_for_it() -> None:
+    targets = {name: value for name, value in _service("reranker").items() if name.endswith("_TARGET")}
+    assert targets == {"GROUNDLINE_RERANKER_GENERATOR_TARGET": ADDRESSES["generator"]}
+
+
 def test_the_health_name_of_a_service_is_its_full_grpc_name() -> None:
     assert [service.grpc_name for service in SERVICES] == [
         "groundline.v1.IngestorService",

@@ -59,8 +59,16 @@ class ChatRequest(_message.Message):
 
     @_builtins.property
     def filter(self) -> _struct_pb2.Struct:
-        """Condition on documents, as a JSON object. Operators: $eq $ne $gt $gte $lt $lte $in $nin $exists $contains $and
-        $or $not over metadata paths, as {"year": {"$gte": 2024}}.
+        """Condition on documents, as a JSON object whose members must all hold. Empty: no condition. A member is
+        - a metadata path with its conditions, as "year": {"$gte": 2024, "$lt": 2026} or "owner.team": "red", which is
+          short for {"$eq": "red"}; "a.b" is the member b of the object a. Operators: $eq $ne $in $nin (a string, number,
+          boolean or null, equal in type too), $gt $gte $lt $lte (numbers by size, strings by code points), $exists (true
+          or false), $contains (a list with an element equal to the operand).
+        - "$document_id" ($eq $ne $in $nin with UUIDs), "$source_type" (the same with file, object, web) or
+          "$update_time" ($gt $gte $lt $lte with an RFC 3339 time, or a date: its first moment in UTC).
+        - "$and" or "$or" with a list of such objects, "$not" with one.
+        A value that is missing, or of another type, satisfies only $ne, $nin, {"$exists": false} and $not.
+        At most 100 conditions, 8 levels, 1000 values in a list.
         """
 
     @_builtins.property

@@ -82,21 +82,25 @@ class _FusionMethod:
 class _FusionMethodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FusionMethod.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     FUSION_METHOD_UNSPECIFIED: _FusionMethod.ValueType  # 0
-    """The collection's default, or reciprocal rank fusion."""
+    """The collection's default, or weighted."""
     FUSION_METHOD_RRF: _FusionMethod.ValueType  # 1
     """Reciprocal rank fusion: the sum over the lists of weight / (rrf_k + rank)."""
     FUSION_METHOD_WEIGHTED: _FusionMethod.ValueType  # 2
-    """The weighted sum of the arms' scores, each normalised to 0..1 within its list."""
+    """The weighted sum over the lists of the arms' scores: BM25 as a share of the best in its list, cosine similarity
+    as it is. A list that tells its passages little apart so decides little.
+    """
 
 class FusionMethod(_FusionMethod, metaclass=_FusionMethodEnumTypeWrapper):
     """How the ranked lists of one question become one list."""
 
 FUSION_METHOD_UNSPECIFIED: FusionMethod.ValueType  # 0
-"""The collection's default, or reciprocal rank fusion."""
+"""The collection's default, or weighted."""
 FUSION_METHOD_RRF: FusionMethod.ValueType  # 1
 """Reciprocal rank fusion: the sum over the lists of weight / (rrf_k + rank)."""
 FUSION_METHOD_WEIGHTED: FusionMethod.ValueType  # 2
-"""The weighted sum of the arms' scores, each normalised to 0..1 within its list."""
+"""The weighted sum over the lists of the arms' scores: BM25 as a share of the best in its list, cosine similarity
+as it is. A list that tells its passages little apart so decides little.
+"""
 Global___FusionMethod: _TypeAlias = FusionMethod  # noqa: Y015
 
 class _RerankStrategy:
@@ -199,7 +203,9 @@ class RetrievalOptions(_message.Message):
     Not set: none is dropped.
     """
     neighbour_chunks: _builtins.int
-    """Chunks to add before and after each hit from the same document, 0 to 10. Default: 0."""
+    """Chunks to add before and after each hit from the same document, 0 to 10. What overlaps is cut from their texts
+    and offsets; a chunk that is a passage itself, or a better passage's neighbour, is not repeated. Default: 0.
+    """
     include_vectors: _builtins.bool
     """Whether candidates carry their embeddings. Default: false."""
     def __init__(
@@ -263,17 +269,19 @@ class RerankWeights(_message.Message):
     TYPE_FIELD_NUMBER: _builtins.int
     KEYWORD_FIELD_NUMBER: _builtins.int
     semantic: _builtins.float
-    """The fused score. Default: 0.4."""
+    """The fused score, as a share of the best; component "fused". Default: 0.4."""
     vector: _builtins.float
-    """The cosine similarity of query and passage. Default: 0.4."""
+    """The cosine similarity of query and passage; the lowest one found for a passage that vector search did not find.
+    Default: 0.4.
+    """
     position: _builtins.float
-    """Earlier chunks of a document score higher. Default: 0.2."""
+    """Earlier chunks of a document score higher: 1 / (1 + chunk_index). Default: 0.2."""
     recency: _builtins.float
-    """Recently updated documents score higher. Default: 0."""
+    """Recently updated documents score higher: halves every 90 days before the newest candidate. Default: 0."""
     type: _builtins.float
     """The source type's priority; see RerankOptions.type_priorities. Default: 0."""
     keyword: _builtins.float
-    """The share of the query's terms that the passage holds. Default: 0."""
+    """The share of the query's terms that the passage holds, rare ones counting for more. Default: 0."""
     def __init__(
         self,
         *,
@@ -359,13 +367,13 @@ class RerankOptions(_message.Message):
     top_k: _builtins.int
     """Most passages returned, 1 to 100. Default: 8."""
     fusion: Global___FusionMethod.ValueType
-    """How the arms are fused. Default: reciprocal rank fusion."""
+    """How the arms are fused. Default: weighted."""
     rrf_k: _builtins.int
     """The constant of reciprocal rank fusion, 1 to 1000. Default: 60 (Cormack, Clarke and Buettcher, SIGIR 2009)."""
     keyword_weight: _builtins.float
     """Weight of the keyword arm, 0 or more. Default: 1."""
     semantic_weight: _builtins.float
-    """Weight of the semantic arm, 0 or more. Default: 1."""
+    """Weight of the semantic arm, 0 or more. Default: 0.5 in weighted fusion, 1 in reciprocal rank fusion."""
     strategy: Global___RerankStrategy.ValueType
     """The final ordering. Default: none."""
     fold_similarity: _builtins.float
@@ -373,13 +381,17 @@ class RerankOptions(_message.Message):
     equal texts only. Default: 0.9.
     """
     mmr_lambda: _builtins.float
-    """Maximal marginal relevance: 1 looks at relevance only, 0 at diversity only. Not set: not applied."""
+    """Maximal marginal relevance: 1 looks at relevance only, 0 at diversity only. It comes last, and its value is then
+    the final score. Not set: not applied.
+    """
     model: _builtins.str
-    """Model of the cross_encoder, api or llm strategy. Default: the reranker's setting."""
+    """Model of the api or llm strategy; of the cross_encoder strategy only the one that the reranker is set to.
+    Default: the reranker's setting.
+    """
     include_cut: _builtins.bool
     """Whether the response also lists what was cut, and by which rule. Default: false."""
     min_score: _builtins.float
-    """Passages whose final score is below this are dropped. Not set: none is dropped."""
+    """Passages whose score, before diversity, is below this are dropped. Not set: none is dropped."""
     @_builtins.property
     def weights(self) -> Global___RerankWeights:
         """Components of the weighted strategy."""

@@ -49,10 +49,9 @@ class RerankerServiceServicer:
     def Rerank(self, request, context):
         """Fuses the ranked lists, folds near-duplicates, reranks and returns the first top_k. A strategy that fails or is
         late falls back to the fused order and is named in degraded. The same request gives the same order: ties go to
-        the smaller chunk id.
+        the smaller chunk id, as long as a strategy's model gives the same scores.
 
-        INVALID_ARGUMENT: a field is wrong; every wrong field is named. UNIMPLEMENTED: an option is not available in
-        this release. DEADLINE_EXCEEDED, INTERNAL.
+        INVALID_ARGUMENT: a field is wrong; every wrong field is named. DEADLINE_EXCEEDED, INTERNAL.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

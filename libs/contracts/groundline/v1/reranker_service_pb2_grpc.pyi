@@ -36,10 +36,9 @@ class RerankerServiceStub:
     Rerank: _grpc.UnaryUnaryMultiCallable[_reranker_service_pb2.RerankRequest, _reranker_service_pb2.RerankResponse]
     """Fuses the ranked lists, folds near-duplicates, reranks and returns the first top_k. A strategy that fails or is
     late falls back to the fused order and is named in degraded. The same request gives the same order: ties go to
-    the smaller chunk id.
+    the smaller chunk id, as long as a strategy's model gives the same scores.
 
-    INVALID_ARGUMENT: a field is wrong; every wrong field is named. UNIMPLEMENTED: an option is not available in
-    this release. DEADLINE_EXCEEDED, INTERNAL.
+    INVALID_ARGUMENT: a field is wrong; every wrong field is named. DEADLINE_EXCEEDED, INTERNAL.
     """
 
 @_typing.type_check_only
@@ -50,10 +49,9 @@ class RerankerServiceAsyncStub(RerankerServiceStub):
     Rerank: _aio.UnaryUnaryMultiCallable[_reranker_service_pb2.RerankRequest, _reranker_service_pb2.RerankResponse]  # type: ignore[assignment]
     """Fuses the ranked lists, folds near-duplicates, reranks and returns the first top_k. A strategy that fails or is
     late falls back to the fused order and is named in degraded. The same request gives the same order: ties go to
-    the smaller chunk id.
+    the smaller chunk id, as long as a strategy's model gives the same scores.
 
-    INVALID_ARGUMENT: a field is wrong; every wrong field is named. UNIMPLEMENTED: an option is not available in
-    this release. DEADLINE_EXCEEDED, INTERNAL.
+    INVALID_ARGUMENT: a field is wrong; every wrong field is named. DEADLINE_EXCEEDED, INTERNAL.
     """
 
 class RerankerServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -67,10 +65,9 @@ class RerankerServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_reranker_service_pb2.RerankResponse, _abc.Awaitable[_reranker_service_pb2.RerankResponse]]:
         """Fuses the ranked lists, folds near-duplicates, reranks and returns the first top_k. A strategy that fails or is
         late falls back to the fused order and is named in degraded. The same request gives the same order: ties go to
-        the smaller chunk id.
+        the smaller chunk id, as long as a strategy's model gives the same scores.
 
-        INVALID_ARGUMENT: a field is wrong; every wrong field is named. UNIMPLEMENTED: an option is not available in
-        this release. DEADLINE_EXCEEDED, INTERNAL.
+        INVALID_ARGUMENT: a field is wrong; every wrong field is named. DEADLINE_EXCEEDED, INTERNAL.
         """
 
 def add_RerankerServiceServicer_to_server(servicer: RerankerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -1,6 +1,7 @@
 """The retriever over gRPC."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import grpc
 from google.protobuf.json_format import ParseDict
@@ -27,12 +28,16 @@ class GrpcRetriever:
             retriever_service_pb2_grpc.RetrieverServiceStub(channel)
         )
 
-    async def retrieve(self, query: str, collection_ids: Sequence[str], options: Options) -> Retrieval:
+    async def retrieve(
+        self, query: str, collection_ids: Sequence[str], options: Options, conditions: Mapping[str, Any]
+    ) -> Retrieval:
         request = retriever_service_pb2.RetrieveRequest(
             query=query,
             collection_ids=collection_ids,
             options=ParseDict(dict(options), options_pb2.RetrievalOptions()),
         )
+        if conditions:
+            request.filter.update(dict(conditions))
         with translated_rpc_errors():
             response = await self._stub.Retrieve(request)
         return Retrieval(

@@ -10,6 +10,7 @@ import asyncpg
 from google.protobuf import json_format
 from groundline.v1 import options_pb2
 from groundline_embedding.ports import Vectors
+from groundline_filters import Columns, compile_sql
 from groundline_lexical import Connection, LexicalIndex
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from groundline_runtime.postgres import require_schema_version
@@ -17,10 +18,10 @@ from pgvector import HalfVector
 from pgvector.asyncpg import register_vector
 
 from groundline_retriever.converters import to_options
-from groundline_retriever.domain import Chunk, Collection, Hit, IterativeScan, RetrievalOptions
+from groundline_retriever.domain import Chunk, Collection, Hit, IterativeScan, RetrievalOptions, Selection
 from groundline_retriever.ports import EncodedVector
 
-__all__ = ["SERVER_SETTINGS", "PostgresChunkStore", "prepare_connection"]
+__all__ = ["SERVER_SETTINGS", "PostgresChunkStore", "keep_settings", "prepare_connection"]
 
 SCHEMA_VERSION = 1
 
@@ -35,8 +36,9 @@ SERVER_SETTINGS: Mapping[str, str] = {
     # Starting workers and compiling take longer than these searches.
     "max_parallel_workers_per_gather": "0",
     "jit": "off",
-    # In a generic plan the limit is unknown, and pg_search then ranks every match.
-    "plan_cache_mode": "force_custom_plan",
+    # Planning takes as long as searching. Limits are literals in the statements: a parameter is unknown in a
+    # generic plan, and pg_search would then rank every match.
+    "plan_cache_mode": "force_generic_plan",
 }
 
 PROBED_PARTITIONS = 4
@@ -51,14 +53,22 @@ _READABLE = """
 _READABLE_NAMED = f"{_READABLE} AND c.collection_id = ANY ($2::text[]) ORDER BY c.collection_id"
 _READABLE_ALL = f"{_READABLE} ORDER BY c.collection_id"
 
-_VISIBLE = "(allowed_principals = '{{}}' OR allowed_principals && ${}::text[])"
+_VISIBLE = "({0}allowed_principals = '{{}}' OR {0}allowed_principals && ${1}::text[])"
+
+MOST_OVERFETCH = 250
+"""How many times its limit a keyword search takes from the index at most before it takes all that match."""
+
+_SELECTED = """
+    SELECT chunk_id, score FROM ({ranked}) AS ranked
+    WHERE selected ORDER BY score DESC, chunk_id LIMIT {limit:d}
+"""
 
 _SEMANTIC = """
-    SELECT chunk_id, 1 - ({column} <=> $1::halfvec({dimensions})) AS score
+    SELECT chunk_id, 1 - ({distance}) AS score
     FROM {table}
-    WHERE {visible}
-    ORDER BY {column} <=> $1::halfvec({dimensions})
-    LIMIT $2::int
+    WHERE {selected}
+    ORDER BY {order}
+    LIMIT {limit:d}
 """
 
 _CHUNKS = """
@@ -66,7 +76,11 @@ _CHUNKS = """
         d.title, d.uri, c.source_type, d.mime_type, c.start_offset, c.end_offset,
         c.metadata::text, c.update_time{embedding}
     FROM {table} c JOIN documents d USING (document_id)
-    WHERE c.partition_id = {partition_id} AND c.chunk_id = ANY ($1::bigint[]) AND {visible}
+    WHERE c.partition_id = {partition_id} AND {visible} AND {wanted}
+"""
+_BY_ID = "c.chunk_id = ANY ($2::bigint[])"
+_BY_POSITION = """
+    (c.document_id, c.chunk_index) IN (SELECT * FROM unnest($2::uuid[], $3::int[]))
 """
 
 _PROBED = """
@@ -82,6 +96,13 @@ _UNREACHABLE = (
     asyncpg.InsufficientResourcesError,
     asyncpg.InterfaceError,  # a connection that was lost, a pool that is closing
 )
+
+
+async def keep_settings(connection: "asyncpg.Connection[Any]") -> None:
+    """Nothing to reset when a connection goes back: whatever is set here is set for one transaction.
+
+    asyncpg's own reset is a round trip before each answer.
+    """
 
 
 async def prepare_connection(connection: "asyncpg.Connection[Any]") -> None:
@@ -118,23 +139,41 @@ class PostgresChunkStore:
         ]
 
     async def keyword(
-        self, collection: Collection, query: str, *, limit: int, principals: Sequence[str]
+        self, collection: Collection, query: str, *, limit: int, selection: Selection
     ) -> Sequence[Hit]:
         self._require_backend(collection)
         table = _table(collection)
         prepared = self._lexical.prepare_query(query)
-        visible = _VISIBLE.format(3)
-        # The index alone ranks several times faster than with a condition on rows. So the condition is only
-        # looked at for what was found, and the search repeated with it when something there is hidden.
+        selected, arguments = _selected(selection)
+        # The condition is looked at for what the index ranked, of which more is taken as needed. Why it is no
+        # condition of the statement: see LexicalIndex.search_sql.
+        columns = f"{selected} AS selected"
         async with self._connection() as connection:
-            rows = await connection.fetch(
-                self._lexical.search_sql(table, columns=f"{visible} AS visible"), prepared, limit, principals
-            )
-            if not all(row["visible"] for row in rows):
-                rows = await connection.fetch(
-                    self._lexical.search_sql(table, visible), prepared, limit, principals
-                )
-        return [Hit(row["chunk_id"], row["score"]) for row in rows]
+            ranked = self._lexical.search_sql(table, limit=limit, columns=columns)
+            rows = await self._lexical_rows(connection, ranked, limit, prepared, *arguments)
+            found = [row for row in rows if row["selected"]]
+            for taken in _more(limit, len(found)) if len(found) < len(rows) == limit else ():
+                ranked = self._lexical.search_sql(table, limit=taken, columns=columns)
+                statement = _SELECTED.format(ranked=ranked, limit=limit)
+                found = await self._lexical_rows(connection, statement, taken, prepared, *arguments)
+                if len(found) == limit:
+                    break
+        return [Hit(row["chunk_id"], row["score"]) for row in found]
+
+    async def _lexical_rows(
+        self,
+        connection: Connection,
+        statement: str,
+        limit: int | None,
+        *arguments: object,
+    ) -> list["asyncpg.Record"]:
+        settings = self._lexical.search_settings(limit)
+        if not settings:
+            return await connection.fetch(statement, *arguments)
+        async with connection.transaction(readonly=True):
+            for name, value in settings.items():
+                await connection.execute("SELECT set_config($1, $2, true)", name, value)
+            return await connection.fetch(statement, *arguments)
 
     def encode(self, vector: Vectors) -> EncodedVector:
         return HalfVector(vector)
@@ -147,21 +186,34 @@ class PostgresChunkStore:
         limit: int,
         ef_search: int,
         iterative_scan: IterativeScan,
-        principals: Sequence[str],
+        selection: Selection,
     ) -> Sequence[Hit]:
+        selected, arguments = _selected(selection)
+        distance = f"{_column(collection)} <=> $1::halfvec({collection.dimensions})"
         statement = _SEMANTIC.format(
-            table=_table(collection),
-            column=f"embedding::halfvec({collection.dimensions})",
-            dimensions=collection.dimensions,
-            visible=_VISIBLE.format(3),
+            distance=distance, table=_table(collection), selected=selected, order=distance, limit=limit
         )
         async with self._connection() as connection:
-            if (ef_search, iterative_scan) != (EF_SEARCH, ITERATIVE_SCAN):
-                # Both are our own values; the pool resets them when the connection goes back.
-                await connection.execute(
-                    f"SET hnsw.ef_search = {ef_search:d}; SET hnsw.iterative_scan = {iterative_scan.value}"
+            if (ef_search, iterative_scan) == (EF_SEARCH, ITERATIVE_SCAN):
+                rows = await connection.fetch(statement, vector, *arguments)
+            else:
+                async with connection.transaction(readonly=True):
+                    # Both are our own values.
+                    await connection.execute(
+                        f"SET LOCAL hnsw.ef_search = {ef_search:d}; "
+                        f"SET LOCAL hnsw.iterative_scan = {iterative_scan.value}"
+                    )
+                    rows = await connection.fetch(statement, vector, *arguments)
+            if len(rows) < limit and iterative_scan is not IterativeScan.OFF:
+                # The scan of the index ends at hnsw.max_scan_tuples. Few are selected, or few there are.
+                exact = _SEMANTIC.format(
+                    distance=distance,
+                    table=_table(collection),
+                    selected=selected,
+                    order=f"({distance}) + 0",
+                    limit=limit,
                 )
-            rows = await connection.fetch(statement, vector, limit, principals)
+                rows = await connection.fetch(exact, vector, *arguments)
         return [Hit(row["chunk_id"], row["score"]) for row in rows]
 
     async def chunks(
@@ -172,15 +224,56 @@ class PostgresChunkStore:
         include_vectors: bool,
         principals: Sequence[str],
     ) -> Mapping[int, Chunk]:
+        rows = await self._fetch(
+            collection, _BY_ID, chunk_ids, include_vectors=include_vectors, principals=principals
+        )
+        return {row["chunk_id"]: _chunk(row, collection.collection_id, include_vectors) for row in rows}
+
+    async def neighbours(
+        self, collection: Collection, hits: Sequence[Chunk], *, distance: int, principals: Sequence[str]
+    ) -> Mapping[int, Sequence[Chunk]]:
+        wanted = {
+            hit.chunk_id: [
+                (hit.document_id, index)
+                for index in range(max(hit.chunk_index - distance, 0), hit.chunk_index + distance + 1)
+                if index != hit.chunk_index
+            ]
+            for hit in hits
+        }
+        positions = list({position for around in wanted.values() for position in around})
+        rows = await self._fetch(
+            collection,
+            _BY_POSITION,
+            [document_id for document_id, _ in positions],
+            [index for _, index in positions],
+            include_vectors=False,
+            principals=principals,
+        )
+        chunks = [_chunk(row, collection.collection_id, with_vector=False) for row in rows]
+        known = {(chunk.document_id, chunk.chunk_index): chunk for chunk in chunks}
+        return {
+            chunk_id: [known[position] for position in around if position in known]
+            for chunk_id, around in wanted.items()
+        }
+
+    async def _fetch(
+        self,
+        collection: Collection,
+        wanted: str,
+        *arguments: object,
+        include_vectors: bool,
+        principals: Sequence[str],
+    ) -> Sequence["asyncpg.Record"]:
         statement = _CHUNKS.format(
             table=_table(collection),
             partition_id=collection.partition_id,
-            visible=_VISIBLE.format(2).replace("allowed_principals", "c.allowed_principals"),
+            visible=_VISIBLE.format("c.", 1),
+            wanted=wanted,
             embedding=", c.embedding" if include_vectors else "",
         )
         async with self._connection() as connection:
-            rows = await connection.fetch(statement, chunk_ids, principals)
-        return {row["chunk_id"]: _chunk(row, collection.collection_id, include_vectors) for row in rows}
+            rows: Sequence[asyncpg.Record] = await connection.fetch(statement, principals, *arguments)
+        return rows
 
     async def require_schema(self) -> None:
         """Raise unless the database can be reached and its schema is new enough."""
@@ -247,6 +340,28 @@ def _table(collection: Collection) -> str:
     return f"chunks_p{collection.partition_id:d}"
 
 
+def _column(collection: Collection) -> str:
+    """The embedding, spelled as the HNSW index spells it."""
+    return f"(embedding::halfvec({collection.dimensions}))"
+
+
+def _more(limit: int, found: int) -> tuple[int, None]:
+    """How many ranked rows to take, one after the other, when of the first `limit` `found` were selected.
+
+    Twice as many as should do at that rate, then all.
+    """
+    return (limit * min(MOST_OVERFETCH, 2 * limit // found if found else MOST_OVERFETCH), None)
+
+
+def _selected(selection: Selection) -> tuple[str, Sequence[object]]:
+    """The condition on rows and its arguments, from `$2` on."""
+    visible = _VISIBLE.format("", 2)
+    if selection.filter is None:
+        return visible, (selection.principals,)
+    condition = compile_sql(selection.filter, Columns(), first_parameter=3)
+    return f"({visible} AND {condition.text})", (selection.principals, *condition.arguments)
+
+
 @lru_cache(maxsize=256)
 def _defaults(stored: str | None) -> RetrievalOptions:
     """A collection's defaults; what a newer release added is not for this one."""
@@ -256,7 +371,7 @@ def _defaults(stored: str | None) -> RetrievalOptions:
     return to_options(message)
 
 
-def _chunk(row: "asyncpg.Record", collection_id: str, include_vectors: bool) -> Chunk:
+def _chunk(row: "asyncpg.Record", collection_id: str, with_vector: bool) -> Chunk:
     return Chunk(
         chunk_id=row["chunk_id"],
         document_id=row["document_id"],
@@ -272,5 +387,5 @@ def _chunk(row: "asyncpg.Record", collection_id: str, include_vectors: bool) -> 
         end_offset=row["end_offset"],
         metadata={} if row["metadata"] == "{}" else json.loads(row["metadata"]),
         update_time=row["update_time"],
-        embedding=row["embedding"].to_list() if include_vectors else (),
+        embedding=row["embedding"].to_list() if with_vector else (),
     )

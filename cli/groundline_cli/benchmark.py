@@ -1,0 +1,354 @@
+"""Measures retrieval: the database alone, the retriever's gRPC port, the gateway, side by side in one run."""
+
+import asyncio
+import itertools
+import json
+import random
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import grpc
+import numpy as np
+import psutil
+from google.protobuf.json_format import ParseDict
+from groundline.v1 import retriever_service_pb2, retriever_service_pb2_grpc
+from groundline_embedding import EmbeddingSettings, create_embedder
+from groundline_lexical import Connection, detect_lexical_index, lexical_text
+from groundline_retriever.adapters.postgres import SERVER_SETTINGS, prepare_connection
+from pgvector import HalfVector
+
+from groundline_cli.client import GatewayClient, JsonObject
+from groundline_cli.stack.stack import ReadyInfo
+
+__all__ = ["CLIENTS", "Case", "Figures", "Result", "Ways", "load", "measure", "open_ways"]
+
+CLIENTS = 8
+LIMIT = 50
+"""Candidates of each arm, the suite's default."""
+
+CHUNK_WORDS = 150
+VOCABULARY = 20_000
+STOP_WORDS = 100
+"""The most frequent words, which no query has, as a language's stop words are not searched."""
+
+QUERY_WORDS = 6
+BUCKETS = 100
+"""Of the metadata's `bucket`: a filter on it keeps one in so many."""
+
+_TEXTS = "SELECT chunk_id, original_text FROM {table} WHERE chunk_id = ANY ($1::bigint[])"
+_SEMANTIC = """
+    SELECT chunk_id, 1 - (embedding::halfvec(384) <=> $1) FROM {table} {where}
+    ORDER BY embedding::halfvec(384) <=> $1 LIMIT {limit}
+"""
+
+_BATCH = 1000
+_SEED = 20_260
+
+_COLUMNS = (
+    "partition_id", "document_id", "chunk_index", "original_text", "context_annotation", "lexical_text",
+    "embedding", "start_offset", "end_offset", "content_hash", "source_type", "metadata",
+    "allowed_principals", "update_time",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is searched for: a mode, with or without the filter."""
+
+    name: str
+    mode: str
+    filtered: bool = False
+
+
+CASES = (
+    Case("keyword", "keyword"),
+    Case("semantic", "semantic"),
+    Case("hybrid", "hybrid"),
+    Case("hybrid, 1% filter", "hybrid", filtered=True),
+)
+
+
+@dataclass
+class Figures:
+    """Of one way and case: milliseconds of each serial search, and searches per second of all clients."""
+
+    serial_ms: list[float] = field(default_factory=list)
+    per_second: float = 0.0
+
+    def quantile(self, share: float) -> float:
+        return float(np.quantile(self.serial_ms, share))
+
+
+@dataclass(frozen=True)
+class Result:
+    """Of one number of chunks."""
+
+    chunks: int
+    load_seconds: float
+    figures: Mapping[tuple[str, str], Figures]
+    """By way and name of the case."""
+    retriever_rss_mib: float
+    """The most that was seen."""
+
+
+type Search = Callable[[Case, str], Awaitable[int]]
+"""Returns how many hits there were."""
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How a search is asked for, by name, and the queries whose vectors are known to all of them."""
+
+    searches: Mapping[str, Search]
+    queries: Sequence[str]
+    retriever: psutil.Process
+
+
+def words() -> list[str]:
+    """Words by falling frequency; letters only, and none that stemming would make another's."""
+    consonants, vowels = "bdfgklmnprtv", "aou"
+    syllables = ["".join(pair) for pair in itertools.product(consonants, vowels)]
+    return ["".join(parts) for parts in itertools.islice(itertools.product(syllables, repeat=3), VOCABULARY)]
+
+
+def texts(generator: np.random.Generator, count: int) -> Iterator[str]:
+    """Texts whose words follow Zipf's law."""
+    vocabulary = np.array(words())
+    chances = 1 / np.arange(1, VOCABULARY + 1)
+    chances /= chances.sum()
+    for _ in range(count):
+        yield " ".join(generator.choice(vocabulary, CHUNK_WORDS, p=chances))
+
+
+def queries(count: int) -> list[str]:
+    """Queries of words as frequent as in the texts, without the most frequent ones."""
+    picker = random.Random(_SEED)  # noqa: S311 (a benchmark's data)
+    vocabulary = words()[STOP_WORDS:]
+    chances = [1 / (rank + STOP_WORDS) for rank in range(len(vocabulary))]
+    return [" ".join(picker.choices(vocabulary, chances, k=QUERY_WORDS)) for _ in range(count)]
+
+
+async def load(client: GatewayClient, database_url: str, collection: str, count: int) -> float:
+    """Create a collection, write chunks into its partition, build its indexes; returns the seconds."""
+    started = time.perf_counter()
+    await client.create_collection({"collectionId": collection, "name": f"Benchmark of {count} chunks"})
+    connection = await asyncpg.connect(database_url, timeout=10)
+    try:
+        await prepare_connection(connection)
+        await connection.execute("SET maintenance_work_mem = '512MB'")
+        partition_id = await _partition(connection, collection)
+        table = f"chunks_p{partition_id}"
+        indexes = await connection.fetch(
+            "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = $1 AND indexdef ~ ' (bm25|hnsw) '",
+            table,
+        )
+        for index in indexes:
+            await connection.execute(f"DROP INDEX {index['indexname']}")
+        generator = np.random.default_rng(_SEED)
+        numbered = enumerate(texts(generator, count))
+        while batch := list(itertools.islice(numbered, _BATCH)):
+            await _write(connection, collection, partition_id, batch, generator)
+        for index in indexes:
+            await connection.execute(index["indexdef"])
+        await connection.execute(f"VACUUM ANALYZE {table}")
+    finally:
+        await connection.close()
+    return time.perf_counter() - started
+
+
+async def _partition(connection: Connection, collection: str) -> int:
+    partition_id = await connection.fetchval(
+        "SELECT partition_id FROM collections WHERE collection_id = $1", collection
+    )
+    return int(partition_id)
+
+
+async def _write(
+    connection: "asyncpg.Connection[Any]",
+    collection: str,
+    partition_id: int,
+    batch: Sequence[tuple[int, str]],
+    generator: np.random.Generator,
+) -> None:
+    """One document for each chunk."""
+    now = await connection.fetchval("SELECT now()")
+    vectors = generator.standard_normal((len(batch), 384)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    documents: list[tuple[object, ...]] = []
+    chunks: list[tuple[object, ...]] = []
+    for (number, text), vector in zip(batch, vectors, strict=True):
+        document_id, uri = UUID(int=(partition_id << 64) + number), f"bench/{number}.txt"
+        metadata = json.dumps({"bucket": number % BUCKETS, "source": "benchmark"})
+        documents.append(
+            (document_id, collection, uri, "file", f"Text {number}", "text/plain", b"", b"", len(text),
+             metadata, "ready", 1)
+        )  # fmt: skip
+        lexical = lexical_text(text, context="", title=f"Text {number}", uri=uri)
+        chunks.append(
+            (partition_id, document_id, 0, text, "", lexical, HalfVector(vector), 0, len(text), b"", "file",
+             metadata, [], now)
+        )  # fmt: skip
+    await connection.copy_records_to_table(
+        "documents",
+        records=documents,
+        columns=(
+            "document_id", "collection_id", "uri", "source_type", "title", "mime_type", "content_hash",
+            "ingestion_hash", "size_bytes", "metadata", "state", "chunk_count",
+        ),
+    )  # fmt: skip
+    await connection.copy_records_to_table("chunks", records=chunks, columns=_COLUMNS)
+
+
+@asynccontextmanager
+async def open_ways(
+    info: ReadyInfo, client: GatewayClient, collection: str, query_count: int
+) -> AsyncIterator[Ways]:
+    """The floor, the retriever's port and the gateway."""
+    asked = queries(query_count)
+    async with create_embedder(EmbeddingSettings()) as embedder:
+        vectors = {query: HalfVector(await embedder.embed_query(query)) for query in asked}
+    async with (
+        asyncpg.create_pool(
+            info.database_url,
+            min_size=2 * CLIENTS,
+            max_size=2 * CLIENTS,
+            init=prepare_connection,
+            reset=_nothing,
+            server_settings=dict(SERVER_SETTINGS),
+        ) as pool,
+        grpc.aio.insecure_channel(info.services["retriever"]) as channel,
+    ):
+        floor = await _Floor.open(pool, collection, vectors)
+        stub: Any = retriever_service_pb2_grpc.RetrieverServiceStub(channel)
+
+        async def over_grpc(case: Case, query: str) -> int:
+            request = ParseDict(_request(case, query, collection), retriever_service_pb2.RetrieveRequest())
+            response = await stub.Retrieve(request, timeout=60)
+            _require_whole(response.degraded)
+            return len(response.candidates)
+
+        async def over_http(case: Case, query: str) -> int:
+            request = _request(case, query, collection)
+            request["options"] = {"retrieval": request["options"]}
+            response = await client.search(request)
+            _require_whole(response.get("degraded"))
+            return len(response["passages"])
+
+        searches: dict[str, Search] = {
+            "floor": floor.search,
+            "floor, with texts": floor.search_and_fetch,
+            "gRPC": over_grpc,
+            "POST /api/search": over_http,
+        }
+        yield Ways(searches, asked, psutil.Process(info.pids["retriever"]))
+
+
+async def _nothing(connection: "asyncpg.Connection[Any]") -> None:
+    """The connections' settings are never changed."""
+
+
+def _request(case: Case, query: str, collection: str) -> JsonObject:
+    request: JsonObject = {
+        "query": query,
+        "collectionIds": [collection],
+        "options": {"mode": f"RETRIEVAL_MODE_{case.mode.upper()}"},
+    }
+    if case.filtered:
+        request["filter"] = {"bucket": 7}
+    return request
+
+
+def _require_whole(degraded: object) -> None:
+    if degraded:
+        raise RuntimeError(f"a search was degraded, its time says nothing: {degraded}")
+
+
+class _Floor:
+    """The arms' two statements by asyncpg alone, at the same time, and their reciprocal ranks added up."""
+
+    def __init__(
+        self, pool: "asyncpg.Pool[Any]", table: str, keyword: str, prepare: Callable[[str], str],
+        vectors: Mapping[str, HalfVector],
+    ) -> None:  # fmt: skip
+        self._pool, self._table, self._keyword, self._prepare = pool, table, keyword, prepare
+        self._vectors = vectors
+
+    @classmethod
+    async def open(
+        cls, pool: "asyncpg.Pool[Any]", collection: str, vectors: Mapping[str, HalfVector]
+    ) -> "_Floor":
+        async with pool.acquire() as connection:
+            lexical = await detect_lexical_index(connection)
+            table = f"chunks_p{await _partition(connection, collection)}"
+        return cls(pool, table, lexical.search_sql(table, limit=LIMIT), lexical.prepare_query, vectors)
+
+    async def search(self, case: Case, query: str) -> int:
+        return len(await self._ranked(case, query))
+
+    async def search_and_fetch(self, case: Case, query: str) -> int:
+        """As a caller needs it, with the texts of both arms' hits."""
+        found = await self._ranked(case, query)
+        return len(await self._pool.fetch(_TEXTS.format(table=self._table), found))
+
+    async def _ranked(self, case: Case, query: str) -> list[int]:
+        arms = []
+        if case.mode != "semantic":
+            arms.append(self._keyword_arm(case, query))
+        if case.mode != "keyword":
+            arms.append(self._semantic_arm(case, query))
+        scores: dict[int, float] = defaultdict(float)
+        for hits in await asyncio.gather(*arms):
+            for rank, (chunk_id, _) in enumerate(hits, 1):
+                scores[chunk_id] += 1 / (60 + rank)
+        return sorted(scores, key=lambda chunk_id: -scores[chunk_id])
+
+    async def _keyword_arm(self, case: Case, query: str) -> Sequence[Any]:
+        return await self._pool.fetch(self._keyword, self._prepare(query))
+
+    async def _semantic_arm(self, case: Case, query: str) -> Sequence[Any]:
+        where = "WHERE (metadata -> 'bucket') = '7'" if case.filtered else ""
+        statement = _SEMANTIC.format(table=self._table, where=where, limit=LIMIT)
+        return await self._pool.fetch(statement, self._vectors[query])
+
+
+async def measure(
+    ways: Ways, chunks: int, load_seconds: float, *, seconds: float, report: Callable[[str], None]
+) -> Result:
+    """Every way and case: serially, the ways in turn so that noise meets all, then by several clients."""
+    figures: dict[tuple[str, str], Figures] = defaultdict(Figures)
+    rss = 0.0
+    for case in CASES:
+        report(f"{chunks} chunks: {case.name}")
+        for search in ways.searches.values():
+            for query in ways.queries:  # warms caches up, that of query vectors too
+                await search(case, query)
+        for query in ways.queries:
+            for name, search in ways.searches.items():
+                begun = time.perf_counter()
+                await search(case, query)
+                figures[name, case.name].serial_ms.append((time.perf_counter() - begun) * 1000)
+        for name, search in ways.searches.items():
+            figures[name, case.name].per_second = await _throughput(search, case, ways.queries, seconds)
+            rss = max(rss, ways.retriever.memory_info().rss / 2**20)
+    return Result(chunks, load_seconds, figures, rss)
+
+
+async def _throughput(search: Search, case: Case, asked: Sequence[str], seconds: float) -> float:
+    begun = time.perf_counter()
+    endless = itertools.cycle(asked)
+    done = 0
+
+    async def client() -> None:
+        nonlocal done
+        while time.perf_counter() < begun + seconds:
+            await search(case, next(endless))
+            done += 1
+
+    await asyncio.gather(*(client() for _ in range(CLIENTS)))
+    return done / (time.perf_counter() - begun)

@@ -1,0 +1,7 @@
+"""Conditions on documents: parsed from JSON to a tree, compiled to SQL."""
+
+from groundline_filters.parsing import FilterError, Problem, parse, plain
+from groundline_filters.sql import Columns, Condition, compile_sql
+from groundline_filters.tree import Filter
+
+__all__ = ["Columns", "Condition", "Filter", "FilterError", "Problem", "compile_sql", "parse", "plain"]

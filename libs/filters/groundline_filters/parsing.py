@@ -1,0 +1,310 @@
+"""JSON → tree. What the operators mean is in the package's README."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeGuard
+from uuid import UUID
+
+from google.protobuf.struct_pb2 import ListValue, Struct, Value
+
+from groundline_filters.tree import (
+    All,
+    AnyOf,
+    Contains,
+    DocumentIds,
+    Exists,
+    Filter,
+    Negation,
+    OneOf,
+    Order,
+    Ordered,
+    Path,
+    Scalar,
+    SourceTypes,
+    Updated,
+)
+
+__all__ = ["FilterError", "Problem", "parse", "plain"]
+
+type Json = Mapping[str, "Json"] | Sequence["Json"] | str | float | bool | None
+
+MAX_CONDITIONS = 100
+MAX_DEPTH = 8
+MAX_VALUES = 1000
+MAX_PATH_NAMES = 16
+MAX_CHARACTERS = 4096
+
+_ORDERS: Mapping[str, Order] = {"$gt": Order.GT, "$gte": Order.GTE, "$lt": Order.LT, "$lte": Order.LTE}
+_SOURCE_TYPES = ("file", "object", "web")
+_NAMED = ("$eq", "$ne", "$in", "$nin")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong, and where: a path such as `filter.$or[1].year.$gte`."""
+
+    path: str
+    description: str
+
+
+class FilterError(Exception):
+    """A filter that cannot be understood; `problems` has every mistake that was found."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(f"{problem.path}: {problem.description}" for problem in problems))
+
+
+class _UnusableError(Exception):
+    """An operand that is not what its operator takes."""
+
+
+def plain(struct: Struct) -> dict[str, Json]:
+    """The struct as plain dictionaries, lists and scalars; numbers are floats.
+
+    Names are in order: a struct has none of its own, and equal filters are to give equal statements.
+    """
+    return {name: _plain(struct.fields[name]) for name in sorted(struct.fields)}
+
+
+def parse(filter: Mapping[str, Json], *, path: str = "filter") -> Filter:  # noqa: A002
+    """The tree; an empty object holds for every document. `path` begins the paths of problems.
+
+    Raises FilterError.
+    """
+    parser = _Parser()
+    tree = parser.document(filter, path, depth=1)
+    if parser.problems:
+        raise FilterError(parser.problems)
+    return tree
+
+
+class _Parser:
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self._conditions = 0
+
+    def document(self, filter: Json, path: str, depth: int) -> All:  # noqa: A002
+        """All members of a filter object."""
+        if not isinstance(filter, Mapping):
+            self._problem(path, "must be an object")
+            return All(())
+        if depth > MAX_DEPTH:
+            self._problem(path, f"is nested deeper than {MAX_DEPTH} levels")
+            return All(())
+        return All(
+            tuple(part for name, value in filter.items() for part in self._member(name, value, path, depth))
+        )
+
+    def _member(self, name: str, value: Json, path: str, depth: int) -> list[Filter]:
+        path = f"{path}.{name}"
+        match name:
+            case "$and" | "$or":
+                parts = self._documents(value, path, depth)
+                return [All(parts) if name == "$and" else AnyOf(parts)]
+            case "$not":
+                return [Negation(self.document(value, path, depth + 1))]
+            case "$document_id":
+                return self._operators(
+                    value, path, _NAMED, lambda operator, operand: _named(operator, operand, _document_ids)
+                )
+            case "$source_type":
+                return self._operators(
+                    value, path, _NAMED, lambda operator, operand: _named(operator, operand, _source_types)
+                )
+            case "$update_time":
+                return self._operators(
+                    value,
+                    path,
+                    tuple(_ORDERS),
+                    lambda operator, operand: Updated(_ORDERS[operator], _time(operand)),
+                )
+        if name.startswith("$"):
+            self._problem(
+                path, "unknown; there are $and, $or, $not, $document_id, $source_type, $update_time"
+            )
+            return []
+        names = tuple(name.split("."))
+        if not all(names) or len(names) > MAX_PATH_NAMES or _text_problem(name):
+            self._problem(path, f"must be 1 to {MAX_PATH_NAMES} names with dots between")
+            return []
+        return self._operators(
+            value, path, tuple(_METADATA), lambda operator, operand: _METADATA[operator](names, operand)
+        )
+
+    def _documents(self, value: Json, path: str, depth: int) -> tuple[Filter, ...]:
+        if not _is_list(value) or not value:
+            self._problem(path, "must be a list of one or more objects")
+            return ()
+        if len(value) > MAX_CONDITIONS:
+            self._problem(path, f"has more than {MAX_CONDITIONS} objects")
+            return ()
+        return tuple(self.document(part, f"{path}[{at}]", depth + 1) for at, part in enumerate(value))
+
+    def _operators(
+        self,
+        value: Json,
+        path: str,
+        known: Sequence[str],
+        leaf: Callable[[str, Json], Filter],
+    ) -> list[Filter]:
+        """The conditions on one field."""
+        if not isinstance(value, Mapping):
+            value = {"$eq": value}
+        if not value:
+            self._problem(path, "has no operator")
+        parts: list[Filter] = []
+        for operator, operand in value.items():
+            at = f"{path}.{operator}"
+            self._conditions += 1
+            if self._conditions == MAX_CONDITIONS + 1:
+                self._problem(at, f"is more than {MAX_CONDITIONS} conditions")
+            if self._conditions > MAX_CONDITIONS:
+                break
+            if operator not in known:
+                self._problem(at, f"unknown operator; there are {', '.join(known)}")
+                continue
+            try:
+                parts.append(leaf(operator, operand))
+            except _UnusableError as error:
+                self._problem(at, str(error))
+        return parts
+
+    def _problem(self, path: str, description: str) -> None:
+        self.problems.append(Problem(path, description))
+
+
+def _equal(path: Path, operand: Json) -> Filter:
+    return OneOf(path, (_scalar(operand),))
+
+
+def _one_of(path: Path, operand: Json) -> Filter:
+    return OneOf(path, tuple(_scalar(value) for value in _values(operand)))
+
+
+def _not_equal(path: Path, operand: Json) -> Filter:
+    return Negation(_equal(path, operand))
+
+
+def _none_of(path: Path, operand: Json) -> Filter:
+    return Negation(_one_of(path, operand))
+
+
+def _ordered(order: Order) -> Callable[[Path, Json], Filter]:
+    def leaf(path: Path, operand: Json) -> Filter:
+        value = _scalar(operand)
+        if value is None or isinstance(value, bool):
+            raise _UnusableError("must be a number or a string")
+        return Ordered(path, order, value)
+
+    return leaf
+
+
+def _exists(path: Path, operand: Json) -> Filter:
+    if not isinstance(operand, bool):
+        raise _UnusableError("must be true or false")
+    return Exists(path, operand)
+
+
+def _contains(path: Path, operand: Json) -> Filter:
+    return Contains(path, _scalar(operand))
+
+
+_METADATA: Mapping[str, Callable[[Path, Json], Filter]] = {
+    "$eq": _equal,
+    "$ne": _not_equal,
+    **{operator: _ordered(order) for operator, order in _ORDERS.items()},
+    "$in": _one_of,
+    "$nin": _none_of,
+    "$exists": _exists,
+    "$contains": _contains,
+}
+
+
+def _named(operator: str, operand: Json, leaf: Callable[[Sequence[Json]], Filter]) -> Filter:
+    part = leaf(_values(operand) if operator in ("$in", "$nin") else [operand])
+    return Negation(part) if operator in ("$ne", "$nin") else part
+
+
+def _document_ids(values: Sequence[Json]) -> Filter:
+    try:
+        return DocumentIds(tuple(UUID(value) for value in map(_string, values)))
+    except ValueError:
+        raise _UnusableError("must be a document id, a UUID") from None
+
+
+def _source_types(values: Sequence[Json]) -> Filter:
+    names = tuple(_string(value) for value in values)
+    if not set(names) <= set(_SOURCE_TYPES):
+        raise _UnusableError(f"must be one of {', '.join(_SOURCE_TYPES)}")
+    return SourceTypes(names)
+
+
+def _time(value: Json) -> datetime:
+    text = _string(value)
+    try:
+        time = datetime.fromisoformat(text)
+        # Without a zone it must be a date, which is read as its midnight.
+        if time.tzinfo is None and len(text) == len("2025-01-31"):
+            time = time.replace(tzinfo=UTC)
+        if time.tzinfo is not None:
+            return time.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise _UnusableError("must be a time with its zone, as 2025-01-31T09:00:00Z, or a date, as 2025-01-31")
+
+
+def _values(operand: Json) -> Sequence[Json]:
+    if not _is_list(operand):
+        raise _UnusableError("must be a list")
+    if len(operand) > MAX_VALUES:
+        raise _UnusableError(f"has more than {MAX_VALUES} values")
+    return operand
+
+
+def _scalar(value: Json) -> Scalar:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, int | float):
+        if not math.isfinite(value):
+            raise _UnusableError("must be a finite number")
+        return value
+    raise _UnusableError("must be a string, a number, true, false or null")
+
+
+def _string(value: Json) -> str:
+    if not isinstance(value, str):
+        raise _UnusableError("must be a string")
+    if problem := _text_problem(value):
+        raise _UnusableError(problem)
+    return value
+
+
+def _text_problem(text: str) -> str | None:
+    if len(text) > MAX_CHARACTERS:
+        return f"has more than {MAX_CHARACTERS} characters"
+    # PostgreSQL stores neither.
+    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        return "must not have U+0000 or a lone surrogate"
+    return None
+
+
+def _is_list(value: Json) -> TypeGuard[Sequence[Json]]:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _plain(value: Value) -> Json:
+    kind = value.WhichOneof("kind")
+    if kind is None or kind == "null_value":
+        return None
+    member = getattr(value, kind)
+    if isinstance(member, Struct):
+        return plain(member)
+    if isinstance(member, ListValue):
+        return [_plain(each) for each in member.values]
+    scalar: str | float | bool = member
+    return scalar

@@ -1,0 +1,113 @@
+"""Tree → SQL condition. It is never NULL, so that NOT is the opposite; every value is a parameter."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from groundline_filters.tree import (
+    All,
+    AnyOf,
+    Contains,
+    DocumentIds,
+    Exists,
+    Filter,
+    Negation,
+    OneOf,
+    Ordered,
+    Path,
+    Scalar,
+    SourceTypes,
+    Updated,
+)
+
+__all__ = ["Columns", "Condition", "compile_sql"]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """SQL expressions of what a filter looks at: uuid, text, timestamptz and jsonb; none may be NULL."""
+
+    document_id: str = "document_id"
+    source_type: str = "source_type"
+    update_time: str = "update_time"
+    metadata: str = "metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A boolean SQL expression and its arguments, in the order of their parameters (asyncpg's types)."""
+
+    text: str
+    arguments: Sequence[object]
+
+
+def compile_sql(tree: Filter, columns: Columns, *, first_parameter: int) -> Condition:
+    """The condition; its parameters are `$first_parameter` and on.
+
+    Equal shapes give equal texts, so that prepared statements are found again.
+    """
+    compiler = _Compiler(columns, first_parameter)
+    return Condition(compiler.expression(tree), tuple(compiler.arguments))
+
+
+class _Compiler:
+    def __init__(self, columns: Columns, first_parameter: int) -> None:
+        self.arguments: list[object] = []
+        self._columns = columns
+        self._first_parameter = first_parameter
+
+    def expression(self, tree: Filter) -> str:
+        match tree:
+            case All(parts):
+                return self._joined(parts, " AND ", "true")
+            case AnyOf(parts):
+                return self._joined(parts, " OR ", "false")
+            case Negation(part):
+                return f"NOT {self.expression(part)}"
+            case OneOf(path, (value,)):
+                return f"coalesce({self._value(path)} = {self._json(value)}, false)"
+            case OneOf(path, values):
+                encoded = self._parameter([_encoded(value) for value in values], "jsonb[]")
+                return f"coalesce({self._value(path)} = ANY ({encoded}), false)"
+            case Ordered(path, order, str() as operand):
+                # In JSON's own order strings follow the database's collation.
+                at, text = self._value(path), self._parameter(operand, "text")
+                return f"""(coalesce(jsonb_typeof({at}) = 'string', false)
+                    AND ({at} #>> '{{}}') COLLATE "C" {order.value} {text})"""
+            case Ordered(path, order, operand):
+                at = self._value(path)
+                return (
+                    f"(coalesce(jsonb_typeof({at}) = 'number', false)"
+                    f" AND {at} {order.value} {self._json(operand)})"
+                )
+            case Exists(path, exists):
+                return f"({self._value(path)} IS {'NOT ' if exists else ''}NULL)"
+            case Contains(path, operand):
+                at = self._value(path)
+                listed = self._parameter(f"[{_encoded(operand)}]", "jsonb")
+                return f"(coalesce(jsonb_typeof({at}) = 'array', false) AND {at} @> {listed})"
+            case DocumentIds(document_ids):
+                return f"({self._columns.document_id} = ANY ({self._parameter(document_ids, 'uuid[]')}))"
+            case SourceTypes(source_types):
+                return f"({self._columns.source_type} = ANY ({self._parameter(source_types, 'text[]')}))"
+            case Updated(order, time):
+                return f"({self._columns.update_time} {order.value} {self._parameter(time, 'timestamptz')})"
+
+    def _joined(self, parts: Sequence[Filter], operator: str, empty: str) -> str:
+        return f"({operator.join(map(self.expression, parts))})" if parts else empty
+
+    def _value(self, path: Path) -> str:
+        """The metadata value at a path, as jsonb; NULL where it is missing. Only objects are stepped into."""
+        steps = "".join(f" -> {self._parameter(name, 'text')}" for name in path)
+        return f"({self._columns.metadata}{steps})"
+
+    def _json(self, value: Scalar) -> str:
+        return self._parameter(_encoded(value), "jsonb")
+
+    def _parameter(self, argument: object, sql_type: str) -> str:
+        self.arguments.append(argument)
+        return f"${self._first_parameter + len(self.arguments) - 1}::{sql_type}"
+
+
+def _encoded(value: Scalar) -> str:
+    return json.dumps(value)

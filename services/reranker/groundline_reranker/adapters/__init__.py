@@ -1,0 +1,1 @@
+"""What the reranker reaches outside itself."""

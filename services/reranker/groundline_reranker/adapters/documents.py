@@ -1,0 +1,38 @@
+"""How passages are shown to a model."""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Sequence
+
+from groundline_reranker.domain import Candidate
+
+__all__ = ["MAX_DOCUMENT_CHARACTERS", "document", "in_batches"]
+
+MAX_DOCUMENT_CHARACTERS = 8000
+"""Models read some hundred to a few thousand tokens of a passage; more would only be sent to be cut there."""
+
+
+def document(candidate: Candidate) -> str:
+    """The passage after what places it in its document: its context, else the document's title."""
+    placed = candidate.context or candidate.title
+    return (f"{placed}\n\n{candidate.text}" if placed else candidate.text)[:MAX_DOCUMENT_CHARACTERS]
+
+
+async def in_batches(
+    candidates: Sequence[Candidate],
+    size: int,
+    score: Callable[[Sequence[Candidate]], Awaitable[Sequence[float]]],
+) -> Sequence[float]:
+    """Score all batches at once; the first failure ends the others and is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(_awaited(score(batch))) for batch in itertools.batched(candidates, size)
+            ]
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [score for task in tasks for score in task.result()]
+
+
+async def _awaited(scores: Awaitable[Sequence[float]]) -> Sequence[float]:
+    return await scores

@@ -1,0 +1,55 @@
+"""The llm strategy: the generator's judge of relevance, over gRPC."""
+
+from collections.abc import Sequence
+
+import grpc
+from groundline.v1 import generator_service_pb2, generator_service_pb2_grpc
+from groundline_runtime.errors import InternalError
+from groundline_runtime.status import translated_rpc_errors
+
+from groundline_reranker.adapters.documents import MAX_DOCUMENT_CHARACTERS, in_batches
+from groundline_reranker.domain import Candidate
+
+__all__ = ["SERVICE", "JudgeScorer"]
+
+SERVICE = "groundline.v1.GeneratorService"
+
+
+class JudgeScorer:
+    """A Scorer over JudgeRelevance: `batch_size` passages a call, 1 to 100, all calls at once.
+
+    Calls carry the deadline and the caller of the current request.
+    """
+
+    def __init__(self, channel: grpc.aio.Channel, *, batch_size: int) -> None:
+        self._stub: generator_service_pb2_grpc.GeneratorServiceAsyncStub = (
+            generator_service_pb2_grpc.GeneratorServiceStub(channel)
+        )
+        self._batch_size = batch_size
+
+    async def score(self, query: str, candidates: Sequence[Candidate], model: str | None) -> Sequence[float]:
+        """Relevances, 0 to 1."""
+        return await in_batches(
+            candidates, self._batch_size, lambda batch: self._batch(query, batch, model or "")
+        )
+
+    async def _batch(self, query: str, candidates: Sequence[Candidate], model: str) -> Sequence[float]:
+        request = generator_service_pb2.JudgeRelevanceRequest(
+            query=query,
+            passages=[
+                generator_service_pb2.NumberedPassage(
+                    number=number,
+                    text=candidate.text[:MAX_DOCUMENT_CHARACTERS],
+                    context=candidate.context,
+                    title=candidate.title,
+                    chunk_id=str(candidate.chunk_id),
+                )
+                for number, candidate in enumerate(candidates, 1)
+            ],
+            model=model,
+        )
+        with translated_rpc_errors():
+            response = await self._stub.JudgeRelevance(request)
+        if len(response.relevances) != len(candidates):
+            raise InternalError("JUDGEMENT_INCOMPLETE", "the judge did not judge every passage")
+        return list(response.relevances)

@@ -1,0 +1,158 @@
+"""How alike passages are, and what follows from it: folding near-duplicates, and diversity."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from groundline_reranker.domain import Candidate, Component, Passage
+
+__all__ = ["FOLD_WINDOW", "diversified", "near_duplicates"]
+
+SHINGLE_WORDS = 3
+
+FOLD_WINDOW = 400
+"""How many of the best fused candidates folding looks at; those after them are far beyond any top_k."""
+
+DIVERSITY_WINDOW = 4
+"""Diversity chooses among this many times top_k of the best; each choice is compared with all of them."""
+
+
+def near_duplicates(
+    passages: Sequence[Passage], candidates: Mapping[int, Candidate], threshold: float
+) -> Mapping[int, tuple[int, float]]:
+    """Chunk id → the better passage that it is a near-duplicate of, and how similar they are.
+
+    Similar are: equal texts (1), else vectors by their cosine where both have one, else texts by the
+    Jaccard index of their sets of three-word shingles. A threshold of 0 switches folding off.
+    """
+    if not threshold:
+        return {}
+    kept = _Kept(threshold)
+    folded: dict[int, tuple[int, float]] = {}
+    for passage in passages[:FOLD_WINDOW]:
+        candidate = candidates[passage.chunk_id]
+        found = kept.near_duplicate_or_keep(candidate)
+        if found is not None:
+            folded[candidate.chunk_id] = found
+    return folded
+
+
+def diversified(
+    passages: Sequence[Passage], candidates: Mapping[int, Candidate], count: int, mmr_lambda: float
+) -> list[Passage]:
+    """The first `count` by maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998).
+
+    Each time the passage comes next whose relevance (its score on a scale from 0 for the worst to 1 for the
+    best) times lambda, less its similarity to the most similar one before it times 1 - lambda, is greatest.
+    That is its final score, which never rises.
+    """
+    pool = list(passages[: DIVERSITY_WINDOW * count])
+    if not pool:
+        return []
+    features = [_Features.of(candidates[passage.chunk_id]) for passage in pool]
+    scores = np.array([passage.final_score for passage in pool])
+    span = scores.max() - scores.min()
+    relevance = (scores - scores.min()) / span if span else np.ones(len(pool))
+    redundancy = np.zeros(len(pool))
+    left = list(range(len(pool)))
+    chosen: list[Passage] = []
+    while left and len(chosen) < count:
+        values = mmr_lambda * relevance - (1 - mmr_lambda) * redundancy
+        best = max(left, key=lambda place: (values[place], -place))
+        left.remove(best)
+        components = (
+            *pool[best].components,
+            Component("relevance", float(relevance[best]), mmr_lambda),
+            Component("redundancy", float(redundancy[best]), mmr_lambda - 1),
+        )
+        chosen.append(replace(pool[best], components=components, final_score=float(values[best])))
+        for place in left:
+            redundancy[place] = max(redundancy[place], features[place].similarity(features[best]))
+    return chosen
+
+
+class _Features:
+    """What of a candidate is compared."""
+
+    def __init__(self, text: str, shingles: set[int], vector: NDArray[np.float32] | None) -> None:
+        self.text = text
+        self.shingles = shingles
+        self.vector = vector
+
+    @classmethod
+    def of(cls, candidate: Candidate) -> "_Features":
+        casefolded = candidate.text.casefold()
+        return cls(" ".join(casefolded.split()), _shingles(casefolded), _unit(candidate.embedding))
+
+    def similarity(self, other: "_Features") -> float:
+        if self.text == other.text:
+            return 1.0
+        if self.vector is not None and other.vector is not None and self.vector.shape == other.vector.shape:
+            return min(max(float(self.vector @ other.vector), 0.0), 1.0)
+        shared = len(self.shingles & other.shingles)
+        return shared / (len(self.shingles) + len(other.shingles) - shared)
+
+
+class _Kept:
+    """Passages that near-duplicates fold into, in order; only texts that share a shingle are compared."""
+
+    def __init__(self, threshold: float) -> None:
+        self._threshold = threshold
+        self._ids: list[int] = []
+        self._texts: dict[str, int] = {}
+        self._shingle_counts: list[int] = []
+        self._holders: dict[int, list[int]] = defaultdict(list)
+        self._vectors: dict[int, NDArray[np.float32]] = {}
+
+    def near_duplicate_or_keep(self, candidate: Candidate) -> tuple[int, float] | None:
+        """The id of the most similar one (of equals the best) and the similarity; None when it was kept."""
+        features = _Features.of(candidate)
+        equal = self._texts.get(features.text)
+        if equal is not None:
+            return self._ids[equal], 1.0
+        if self._threshold < 1:
+            place, similarity = self._nearest(features)
+            if place is not None and similarity >= self._threshold:
+                return self._ids[place], min(similarity, 1.0)
+        self._keep(candidate.chunk_id, features)
+        return None
+
+    def _nearest(self, features: _Features) -> tuple[int | None, float]:
+        similarities: dict[int, float] = {}
+        shared = Counter(place for shingle in features.shingles for place in self._holders.get(shingle, ()))
+        for place, count in shared.items():
+            similarities[place] = count / (len(features.shingles) + self._shingle_counts[place] - count)
+        if features.vector is not None:
+            for place, other in self._vectors.items():
+                if other.shape == features.vector.shape:
+                    similarities[place] = float(other @ features.vector)
+        if not similarities:
+            return None, 0.0
+        place = min(similarities, key=lambda place: (-similarities[place], place))
+        return place, similarities[place]
+
+    def _keep(self, chunk_id: int, features: _Features) -> None:
+        place = len(self._ids)
+        self._ids.append(chunk_id)
+        self._texts[features.text] = place
+        self._shingle_counts.append(len(features.shingles))
+        for shingle in features.shingles:
+            self._holders[shingle].append(place)
+        if features.vector is not None:
+            self._vectors[place] = features.vector
+
+
+def _unit(embedding: Sequence[float]) -> NDArray[np.float32] | None:
+    vector = np.asarray(embedding, np.float32)
+    length = float(np.linalg.norm(vector))
+    return vector / length if length else None
+
+
+def _shingles(text: str) -> set[int]:
+    words = re.findall(r"\w+", text)
+    count = max(1, len(words) - SHINGLE_WORDS + 1)
+    return {hash(tuple(words[start : start + SHINGLE_WORDS])) for start in range(count)}

@@ -1,0 +1,131 @@
+"""Filters: what is refused, with the path of every mistake, and what a client's JSON becomes."""
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+from google.protobuf.struct_pb2 import Struct
+from groundline_filters import Columns, FilterError, compile_sql, parse, plain
+from groundline_filters.tree import (
+    All,
+    AnyOf,
+    Contains,
+    DocumentIds,
+    Exists,
+    Negation,
+    OneOf,
+    Order,
+    Ordered,
+    SourceTypes,
+    Updated,
+)
+
+ID = "0b8f9c1e-64a5-4c1a-9d5b-0c9a3a0f3c11"
+
+
+def paths(filter: Any) -> list[str]:  # noqa: A002
+    with pytest.raises(FilterError) as caught:
+        parse(filter)
+    return [problem.path for problem in caught.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("filter", "path"),
+    [
+        ({"year": {"$above": 3}}, "filter.year.$above"),
+        ({"$nor": []}, "filter.$nor"),
+        ({"": 1}, "filter."),
+        ({"a..b": 1}, "filter.a..b"),
+        ({".".join("a" * 17): 1}, "filter." + ".".join("a" * 17)),
+        ({"a\0": 1}, "filter.a\0"),
+        ({"year": {}}, "filter.year"),
+        ({"year": {"from": 2024}}, "filter.year.from"),
+        ({"year": [2024]}, "filter.year.$eq"),
+        ({"year": {"$eq": {"a": 1}}}, "filter.year.$eq"),
+        ({"year": {"$gt": None}}, "filter.year.$gt"),
+        ({"year": {"$lt": True}}, "filter.year.$lt"),
+        ({"year": {"$gte": float("nan")}}, "filter.year.$gte"),
+        ({"year": {"$in": 2024}}, "filter.year.$in"),
+        ({"year": {"$in": [1, [2]]}}, "filter.year.$in"),
+        ({"year": {"$nin": [0] * 1001}}, "filter.year.$nin"),
+        ({"year": {"$exists": 1}}, "filter.year.$exists"),
+        ({"tags": {"$contains": ["a"]}}, "filter.tags.$contains"),
+        ({"team": "a\0b"}, "filter.team.$eq"),
+        ({"team": "\ud83d"}, "filter.team.$eq"),
+        ({"team": "x" * 4097}, "filter.team.$eq"),
+        ({"$and": {"a": 1}}, "filter.$and"),
+        ({"$or": []}, "filter.$or"),
+        ({"$or": [{"a": 1}, 3]}, "filter.$or[1]"),
+        ({"$or": [{"a": 1}] * 101}, "filter.$or"),
+        ({"$not": "a"}, "filter.$not"),
+        ({"$not": {"a": {"$x": 1}}}, "filter.$not.a.$x"),
+        ({"$document_id": "7"}, "filter.$document_id.$eq"),
+        ({"$document_id": {"$gt": ID}}, "filter.$document_id.$gt"),
+        ({"$document_id": {"$in": [ID, 3]}}, "filter.$document_id.$in"),
+        ({"$source_type": "mail"}, "filter.$source_type.$eq"),
+        ({"$update_time": "2025-01-31"}, "filter.$update_time.$eq"),
+        ({"$update_time": {"$gt": "yesterday"}}, "filter.$update_time.$gt"),
+        ({"$update_time": {"$gt": "2025-01-31T09:00:00"}}, "filter.$update_time.$gt"),
+        ({"$update_time": {"$gt": "0001-01-01T00:00:00+14:00"}}, "filter.$update_time.$gt"),
+        ({"$update_time": {"$gt": 1738281600}}, "filter.$update_time.$gt"),
+    ],
+)
+def test_a_mistake_is_named_by_its_path(filter: Any, path: str) -> None:  # noqa: A002
+    assert paths(filter) == [path]
+
+
+def test_every_mistake_is_named() -> None:
+    filter = {"a": {"$x": 1, "$gt": False}, "$or": [{"b": {"$in": 1}}], "$source_type": 3}  # noqa: A001
+    assert paths(filter) == [
+        "filter.a.$x", "filter.a.$gt", "filter.$or[0].b.$in", "filter.$source_type.$eq"
+    ]  # fmt: skip
+
+
+def test_conditions_and_levels_are_bounded() -> None:
+    assert paths({f"a{number}": 1 for number in range(101)}) == ["filter.a100.$eq"]
+    parse({f"a{number}": 1 for number in range(100)})
+    nested: dict[str, Any] = {"a": 1}
+    for _ in range(7):
+        nested = {"$not": nested}
+    parse(nested)
+    assert paths({"$not": nested}) == ["filter" + ".$not" * 8]
+
+
+def test_what_clients_write_becomes_a_tree() -> None:
+    assert parse({}) == All(())
+    assert parse({"a.b": None}) == All((OneOf(("a", "b"), (None,)),))
+    assert parse({"year": {"$gte": 2024, "$lt": 2026}}) == All(
+        (Ordered(("year",), Order.GTE, 2024), Ordered(("year",), Order.LT, 2026))
+    )
+    assert parse({"t": {"$nin": ["a", 1]}, "$not": {"u": {"$exists": False}}}) == All(
+        (Negation(OneOf(("t",), ("a", 1))), Negation(All((Exists(("u",), False),))))
+    )
+    assert parse({"$or": [{"t": {"$contains": "a"}}, {"$document_id": {"$ne": ID}}]}) == All(
+        (AnyOf((All((Contains(("t",), "a"),)), All((Negation(DocumentIds((UUID(ID),))),)))),)
+    )
+    assert parse({"$source_type": {"$in": ["file", "web"]}}) == All((SourceTypes(("file", "web")),))
+
+
+@pytest.mark.parametrize("text", ["2025-01-31", "2025-01-31T00:00:00Z", "2025-01-31T01:00:00+01:00"])
+def test_a_time_has_a_zone_or_is_a_date(text: str) -> None:
+    assert parse({"$update_time": {"$lte": text}}) == All(
+        (Updated(Order.LTE, datetime(2025, 1, 31, tzinfo=UTC)),)
+    )
+
+
+def test_a_struct_becomes_plain_values() -> None:
+    struct = Struct()
+    struct.update({"a": {"$in": [1, "x", None, True]}, "b": {}})
+    assert plain(struct) == {"a": {"$in": [1.0, "x", None, True]}, "b": {}}
+
+
+def test_values_are_parameters_and_equal_shapes_give_equal_statements() -> None:
+    one, other = (
+        compile_sql(parse({"team'; --": value}), Columns(), first_parameter=4) for value in ("red", "'; DROP")
+    )
+    assert one.text == other.text
+    assert "red" not in one.text
+    assert "team" not in one.text
+    assert "$4::text" in one.text
+    assert list(other.arguments) == ["team'; --", '"\'; DROP"']
