@@ -19,7 +19,7 @@ def grpc_add_to_server() -> Any:
 
 @pytest.fixture(scope="module")
 def grpc_servicer() -> RerankerServicer:
-    return RerankerServicer(RankingService())
+    return RerankerServicer(RankingService({}))
 
 
 @pytest.fixture(scope="module")
