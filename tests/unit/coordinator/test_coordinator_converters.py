@@ -10,6 +10,7 @@ from groundline_coordinator.converters import (
     question_from_request,
     search_from_request,
 )
+from groundline_coordinator.domain import RewritingMode
 from groundline_runtime.errors import (
     InternalError,
     InvalidArgumentError,
@@ -118,8 +119,6 @@ def test_every_option_of_the_contract_has_its_check() -> None:
     ("fields", "field"),
     [
         ({"filter": {"year": 2024}}, "filter"),
-        ({"requestId": "r1"}, "request_id"),
-        ({"options": {"rewriting": "REWRITING_MODE_ALWAYS"}}, "options.rewriting"),
     ],
 )
 def test_what_this_release_lacks_is_refused_by_name(fields: Mapping[str, object], field: str) -> None:
@@ -129,9 +128,30 @@ def test_what_this_release_lacks_is_refused_by_name(fields: Mapping[str, object]
     assert [violation.field for violation in failure.value.violations] == [field]
 
 
-@pytest.mark.parametrize("mode", ["REWRITING_MODE_AUTO", "REWRITING_MODE_OFF"])
-def test_modes_that_ask_for_nothing_new_are_accepted(mode: str) -> None:
-    question_from_request(chat({"filter": {}, "options": {"rewriting": mode}}))
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("REWRITING_MODE_UNSPECIFIED", RewritingMode.AUTO),
+        ("REWRITING_MODE_AUTO", RewritingMode.AUTO),
+        ("REWRITING_MODE_OFF", RewritingMode.OFF),
+        ("REWRITING_MODE_ALWAYS", RewritingMode.ALWAYS),
+    ],
+)
+def test_rewriting_is_automatic_unless_told(mode: str, expected: RewritingMode) -> None:
+    assert question_from_request(chat({"filter": {}, "options": {"rewriting": mode}})).rewriting is expected
+
+
+def test_a_fingerprint_is_of_all_but_the_request_id() -> None:
+    one = question_from_request(chat({"requestId": "a", "options": {"rerank": {"topK": 3}}}))
+    same = question_from_request(
+        ParseDict(
+            {"query": "q", "requestId": "b", "options": {"rerank": {"topK": 3}}},
+            coordinator_service_pb2.AnswerRequest(),
+        )
+    )
+    other = question_from_request(chat({"requestId": "a", "options": {"rerank": {"topK": 4}}}))
+    assert one.request_id == "a"
+    assert one.fingerprint == same.fingerprint != other.fingerprint
 
 
 def test_search_checks_the_same() -> None:
