@@ -8,11 +8,15 @@ from groundline_generator.domain import Citation, FinishReason, Issue, Passage, 
 from groundline_generator.language import content_terms, guess_language
 from groundline_generator.segments import Kind, segments
 
-__all__ = ["MarkerFilter", "cite", "validate"]
+__all__ = ["MARKERS", "MarkerFilter", "cite", "cites", "claim_spans", "supported_claims", "validate"]
 
 _MARKER = re.compile(r"\[(\d{1,4})\]")
+MARKERS = re.compile(r"[\[［【]\s?(\d{1,4}(?:\s?[,;，、]\s?\d{1,4}){0,9})\s?[\]］】]")
+"""Every way that models mark sources: `[1]`, `[1, 2]`, and the full-width forms of both."""
+
 # What may still become a marker, or a code quote, when more text comes.
-_UNFINISHED = re.compile(r"(?:[ \t]*\[\d{0,4}|[ \t]+|(?<!`)`{1,2})$")
+_UNFINISHED = re.compile(r"(?:[ \t]*[\[［【][\d\s,;，、]{0,60}|[ \t]+|(?<!`)`{1,2})$")
+_SPACED_MARKERS = re.compile(rf"[ \t]*{MARKERS.pattern}")
 _SPACE = re.compile(r"[ \t]{2,}")
 _CODE = re.compile(r"```.*?(?:```|$)|`[^`\n]+`", re.DOTALL)
 
@@ -21,7 +25,10 @@ _SUPPORT_SHARE = 0.6
 
 
 class MarkerFilter:
-    """Removes markers of passages that were not served, however the stream is cut; code is left alone."""
+    """Removes markers of passages that were not served, however the stream is cut; code is left alone.
+
+    What passes is written `[1]`, whichever way the model wrote it; `[1, 2]` becomes `[1][2]`.
+    """
 
     def __init__(self, numbers: frozenset[int]) -> None:
         self._numbers = numbers
@@ -54,15 +61,20 @@ class MarkerFilter:
                 elif self._fence == piece:
                     self._fence = ""
             elif not self._fence:
-                pieces[index] = re.sub(r"[ \t]*\[(\d{1,4})\]", self._known, piece)
+                pieces[index] = _SPACED_MARKERS.sub(self._known, piece)
         return "".join(pieces)
 
     def _known(self, marker: re.Match[str]) -> str:
-        number = int(marker.group(1))
-        if number in self._numbers:
+        numbers = [int(number) for number in re.findall(r"\d+", marker.group(1))]
+        if 0 in numbers and len(numbers) > 1:
+            # An interval such as [0, 1]; no passage has the number 0.
             return marker.group()
-        self.unknown.add(number)
-        return ""
+        known = [number for number in dict.fromkeys(numbers) if number in self._numbers]
+        self.unknown.update(set(numbers) - self._numbers)
+        if not known:
+            return ""
+        space = marker.group()[: len(marker.group()) - len(marker.group().lstrip(" \t"))]
+        return space + "".join(f"[{number}]" for number in known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +92,36 @@ class _Claim:
 
     text: str
     references: tuple[_Reference, ...]
+    start: int
+    end: int
 
     @property
     def numbers(self) -> tuple[int, ...]:
         return tuple(dict.fromkeys(number for each in self.references for number in each.numbers))
+
+
+def cites(answer: str, numbers: frozenset[int]) -> bool:
+    """Whether an answer, as a model wrote it, marks any of these sources."""
+    return any(
+        int(number) in numbers
+        for marker in MARKERS.finditer(_masked(answer))
+        for number in re.findall(r"\d+", marker.group(1))
+    )
+
+
+def claim_spans(answer: str) -> list[tuple[int, int]]:
+    """Where the sentences and blocks of code of an answer stand, markers left out at their ends."""
+    return [(claim.start, claim.end) for claim in _claims(answer)]
+
+
+def supported_claims(answer: str, passages: Mapping[int, Passage]) -> list[bool]:
+    """For each of `claim_spans`, whether the passages it cites hold its terms; where it cites none, any
+    may."""
+    return [
+        _is_supported(claim.text, evidence) if evidence else False
+        for claim in _claims(answer)
+        for evidence in [[passages[n] for n in claim.numbers if n in passages] or list(passages.values())]
+    ]
 
 
 def cite(answer: str, passages: Mapping[int, Passage]) -> list[Citation]:
@@ -109,11 +147,13 @@ def validate(
     passages: Mapping[int, Passage],
     finish_reason: FinishReason,
     found: Sequence[Issue] = (),
+    verdicts: Sequence[bool] | None = None,
 ) -> Validation:
     """Check a finished answer against its passages by the terms they share.
 
-    An answer is grounded when every sentence is supported by the passages it cites; its confidence is the
-    product of the shares of cited and supported sentences and the relevance to the question.
+    `verdicts`, one for each of `claim_spans`, take the place of that comparison where a judge has given them.
+    An answer is grounded when every sentence is cited and supported; its confidence is the product of the
+    shares of cited and supported sentences and the relevance to the question.
     """
     issues = list(found)
     if finish_reason is FinishReason.NO_ANSWER:
@@ -125,14 +165,14 @@ def validate(
         issues.append(Issue("EMPTY_ANSWER", "the answer has no content"))
         return Validation(False, 0.0, 0.0, 0.0, 0.0, tuple(issues))
     cited = supported = 0
-    for claim in claims:
+    for index, claim in enumerate(claims):
         text = claim.text
         evidence = [passages[number] for number in claim.numbers if number in passages]
         if not evidence:
             issues.append(Issue("UNCITED_SENTENCE", f"no source is cited for: {_shortened(text)}"))
             continue
         cited += 1
-        if _is_supported(text, evidence):
+        if verdicts[index] if verdicts is not None else _is_supported(text, evidence):
             supported += 1
         else:
             issues.append(Issue("UNSUPPORTED_SENTENCE", f"its sources do not support: {_shortened(text)}"))
@@ -162,7 +202,9 @@ def _claims(answer: str) -> list[_Claim]:
         limit = quotable[index + 1].start if index + 1 < len(quotable) else len(answer)
         own = [marker for marker in markers if segment.start <= marker.start() and marker.end() <= limit]
         references = tuple(_references(bare, segment.start, segment.end, own))
-        claims.append(_Claim(_SPACE.sub(" ", bare[segment.start : segment.end]), references))
+        text = bare[segment.start : segment.end]
+        end = segment.start + len(text.rstrip())
+        claims.append(_Claim(_SPACE.sub(" ", text), references, segment.start, end))
     return claims
 
 
