@@ -5,6 +5,7 @@ from importlib.metadata import version
 import click
 
 from groundline_cli.commands.ask import ask
+from groundline_cli.commands.bench import bench
 from groundline_cli.commands.eval import evaluate
 from groundline_cli.commands.gateway import CommandFailedError
 from groundline_cli.commands.ingest import ingest
@@ -62,7 +63,7 @@ def cli() -> None:
     """
 
 
-for _command in (ask, collections, delete, documents, evaluate, ingest, jobs, search):
+for _command in (ask, bench, collections, delete, documents, evaluate, ingest, jobs, search):
     cli.add_command(_command)
 
 
