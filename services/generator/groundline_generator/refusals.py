@@ -12,8 +12,9 @@ _SENTENCES = {
     "german": "Das kann ich anhand der Dokumente nicht beantworten.",
 }
 
-_DECORATION = "\\s*_`\"'#>:.\\-"
-_MARKED = re.compile(rf"[{_DECORATION}]*{NO_ANSWER_MARKER}\b[{_DECORATION}]*")
+_DECORATION = "\n\r\t *_`\"'#>:.-"
+"""What models put around the marker."""
+
 _MAX_LEAD_CHARACTERS = 40
 
 _LONGEST_REFUSAL_CHARACTERS = 400
@@ -49,25 +50,23 @@ class RefusalFilter:
         """Take the next piece; returns what may be sent on. The beginning is held until it is known."""
         if self._lead is None:
             return text
-        self._lead += text
-        if _MARKED.match(self._lead):
+        lead = self._lead + text
+        begun = lead.lstrip(_DECORATION)
+        if not self.refused and begun.startswith(NO_ANSWER_MARKER):
             self.refused = True
-            rest = self._lead[self._lead.index(NO_ANSWER_MARKER) + len(NO_ANSWER_MARKER) :]
-            rest = rest.lstrip("\n\r\t *_`\"'#>:.-")
-            # Until words follow, what comes next may still be decoration.
-            self._lead = NO_ANSWER_MARKER if not rest else None
-            return rest
-        if len(self._lead) < _MAX_LEAD_CHARACTERS and _may_be_marked(self._lead):
+            lead = begun.removeprefix(NO_ANSWER_MARKER)
+            begun = lead.lstrip(_DECORATION)
+        if self.refused:
+            # Decoration of the marker, until words follow it.
+            self._lead = None if begun else ""
+            return begun
+        if len(lead) < _MAX_LEAD_CHARACTERS and NO_ANSWER_MARKER.startswith(begun):
+            self._lead = lead
             return ""
-        text, self._lead = self._lead, None
-        return text
+        self._lead = None
+        return lead
 
     def finish(self) -> str:
         """What is left when the stream has ended."""
         text, self._lead = self._lead or "", None
-        return "" if self.refused else text
-
-
-def _may_be_marked(lead: str) -> bool:
-    begun = lead.lstrip("\n\r\t *_`\"'#>:.-")
-    return NO_ANSWER_MARKER.startswith(begun[: len(NO_ANSWER_MARKER)])
+        return text

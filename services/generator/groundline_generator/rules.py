@@ -89,7 +89,7 @@ def standalone(query: str, history: Sequence[Message]) -> str:
         return query
     topic = _topic(asked)
     bare = _LEAD.sub("", query).strip()
-    own = _Topic.of(bare)
+    own = _Topic.of(query)
     carried = topic.words
     if _ELLIPSIS.search(query) and own.entities:
         # "And for Austria?": the new thing takes the place of the old one.
@@ -144,6 +144,10 @@ class _Topic:
 
     @classmethod
     def of(cls, question: str) -> "_Topic":
+        """Of a question without its lead: a capital that opens what is left means something after one only."""
+        bare = _LEAD.sub("", question)
+        opens = bare.strip() == question.strip()
+        question = bare
         language = guess_language(question)
         quoted = [found.group(1) for found in _QUOTED.finditer(question)]
         words = list(quoted)
@@ -153,7 +157,7 @@ class _Topic:
             if not content_terms(word, language):
                 continue
             words.append(word)
-            if _names(word, first=not question[: found.start()].strip(), language=language):
+            if _names(word, first=opens and not question[: found.start()].strip(), language=language):
                 entities.add(word)
         return cls(list(dict.fromkeys(words))[: _TOPIC_TERMS * 2], frozenset(entities))
 
@@ -171,7 +175,7 @@ def _topic(asked: Sequence[str]) -> _Topic:
     later: list[str] = []
     named: set[str] = set()
     for question in reversed(asked):
-        topic = _Topic.of(_LEAD.sub("", question))
+        topic = _Topic.of(question)
         if not _points_back(question) and topic.words:
             words = topic.words[:_TOPIC_TERMS]
             if named:
