@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from groundline_cli.connection import Connection
 
@@ -17,6 +18,7 @@ __all__ = ["Suite", "SuiteFailedError", "started_suite"]
 _START_SECONDS = 300.0
 _STOP_SECONDS = 60.0
 _LOOK_AGAIN_SECONDS = 0.05
+_LOG = "up.log"
 _LOG_CHARACTERS = 2_000
 
 # A measurement sends as fast as it is answered, from one client.
@@ -44,21 +46,20 @@ async def started_suite(directory: Path, environment: Mapping[str, str]) -> Asyn
 
     Raises SuiteFailedError.
     """
-    directory.mkdir(parents=True, exist_ok=True)
-    ready_file, log = directory / "ready.json", directory / "up.log"
-    with log.open("wb") as output:
+    ready_file = directory / "ready.json"
+    with _open_log(directory) as log:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "groundline_cli", "up", "--gateway-port", "0"),
             *("--data-dir", str(directory / "data"), "--ready-file", str(ready_file)),
             env={**os.environ, **_UNLIMITED, **environment},
-            stdout=output,
-            stderr=output,
+            stdout=log,
+            stderr=log,
         )
     try:
         async with asyncio.timeout(_START_SECONDS):
             while not ready_file.exists():
                 if process.returncode is not None:
-                    raise SuiteFailedError(f"the suite did not start:\n{log.read_text()[-_LOG_CHARACTERS:]}")
+                    raise SuiteFailedError(f"the suite did not start:\n{_last_words(directory)}")
                 await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         ready = json.loads(ready_file.read_text())
         yield Suite(Connection(ready["gateway"], ready["api_key"]), ready["pids"])
@@ -68,6 +69,15 @@ async def started_suite(directory: Path, environment: Mapping[str, str]) -> Asyn
         raise SuiteFailedError("the suite did not start in time") from error
     finally:
         await _stop(process)
+
+
+def _open_log(directory: Path) -> IO[bytes]:
+    directory.mkdir(parents=True, exist_ok=True)
+    return (directory / _LOG).open("wb")
+
+
+def _last_words(directory: Path) -> str:
+    return (directory / _LOG).read_text(encoding="utf-8", errors="replace")[-_LOG_CHARACTERS:]
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
