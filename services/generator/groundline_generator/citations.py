@@ -15,7 +15,7 @@ MARKERS = re.compile(r"[\[［【]\s?(\d{1,4}(?:\s?[,;，、]\s?\d{1,4}){0,9})\s?
 """Every way that models mark sources: `[1]`, `[1, 2]`, and the full-width forms of both."""
 
 # What may still become a marker, or a code quote, when more text comes.
-_UNFINISHED = re.compile(r"(?:[ \t]*[\[［【][\d\s,;，、]{0,60}|[ \t]+|(?<!`)`{1,2})$")
+_UNFINISHED = re.compile(r"(?:[ \t]*[\[［【][\d\s,;，、]{0,80}|[ \t]+|(?<!`)`{1,2})$")
 _SPACED_MARKERS = re.compile(rf"[ \t]*{MARKERS.pattern}")
 _SPACE = re.compile(r"[ \t]{2,}")
 _CODE = re.compile(r"```.*?(?:```|$)|`[^`\n]+`", re.DOTALL)

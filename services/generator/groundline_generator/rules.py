@@ -144,7 +144,7 @@ class _Topic:
 
     @classmethod
     def of(cls, question: str) -> "_Topic":
-        """Of a question without its lead: a capital that opens what is left means something after one only."""
+        """Of a question without its lead ("and", "what about"), after which a capital is no sentence's."""
         bare = _LEAD.sub("", question)
         opens = bare.strip() == question.strip()
         question = bare

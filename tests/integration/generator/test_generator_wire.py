@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 
 import grpc
 import pytest
@@ -66,7 +66,7 @@ async def test_an_unknown_model_is_a_failed_precondition(stub: Stub) -> None:
 
 async def test_what_only_a_language_model_can_do_says_so(stub: Stub) -> None:
     chunks = generator_service_pb2.ContextualizeChunksRequest(document_text="d", chunk_texts=["c"])
-    calls = (
+    calls: tuple[Awaitable[object], ...] = (
         stub.ContextualizeChunks(chunks),
         stub.JudgeRelevance(generator_service_pb2.JudgeRelevanceRequest(query="q", passages=PASSAGES)),
     )
@@ -78,18 +78,21 @@ async def test_what_only_a_language_model_can_do_says_so(stub: Stub) -> None:
 
 
 async def test_wrong_requests_name_every_field(stub: Stub) -> None:
-    calls = {
-        stub.RewriteQuery(generator_service_pb2.RewriteQueryRequest(max_sub_queries=11)): [
-            "query",
-            "max_sub_queries",
-        ],
-        stub.ContextualizeChunks(generator_service_pb2.ContextualizeChunksRequest()): [
-            "chunk_texts",
-            "document_text",
-        ],
-        stub.JudgeFaithfulness(generator_service_pb2.JudgeFaithfulnessRequest()): ["query", "answer"],
-    }
-    for call, fields in calls.items():
+    calls: list[tuple[Awaitable[object], list[str]]] = [
+        (
+            stub.RewriteQuery(generator_service_pb2.RewriteQueryRequest(max_sub_queries=11)),
+            ["query", "max_sub_queries"],
+        ),
+        (
+            stub.ContextualizeChunks(generator_service_pb2.ContextualizeChunksRequest()),
+            ["chunk_texts", "document_text"],
+        ),
+        (
+            stub.JudgeFaithfulness(generator_service_pb2.JudgeFaithfulnessRequest()),
+            ["query", "answer"],
+        ),
+    ]
+    for call, fields in calls:
         with pytest.raises(grpc.aio.AioRpcError) as failure:
             await call
         assert [v.field for v in from_rpc_error(failure.value).violations] == fields

@@ -6,6 +6,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
+from google.oauth2.credentials import Credentials
 from groundline_generator.adapters.gemini import GeminiModel
 from groundline_generator.adapters.openai import OpenAIModel
 from groundline_generator.domain import Delta, FinishReason, Message, ModelCall, ModelFinished, Usage
@@ -216,3 +217,24 @@ async def test_the_shared_prefix_opens_the_prompt(provider: Provider) -> None:
     await provider.answered(provider.wire.answer("ok"), call)
     body = str(provider.server.requests[0].body)
     assert body.index("<document>…") < body.index("Hi")
+
+
+async def test_on_vertex_the_project_is_asked_with_google_credentials() -> None:
+    async with ProviderServer() as server:
+        server.replies = [GeminiWire().answer("Hi")]
+        model = GeminiModel(
+            api_key=None,
+            vertex_project="p",
+            vertex_location=None,
+            base_url=server.url,
+            silence_seconds=20,
+            cache_min_tokens=1024,
+            credentials=Credentials(token="ticket"),  # type: ignore[no-untyped-call]
+        )
+        async with aclosing(model):
+            text, _ = await collected(model, CALL)
+    assert text == "Hi"
+    (request,) = server.requests
+    assert "/projects/p/locations/global/publishers/google/models/wanted-model:" in request.path
+    assert request.headers["authorization"] == "Bearer ticket"
+    assert model.provider == "gcp.vertex_ai"

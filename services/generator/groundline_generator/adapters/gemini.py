@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 import structlog
 from google import genai
+from google.auth.credentials import Credentials
 from google.genai import errors, types
 from groundline_runtime.errors import GroundlineError
 from pydantic import SecretStr
@@ -63,7 +64,9 @@ class GeminiModel:
         base_url: str | None,
         silence_seconds: float,
         cache_min_tokens: int,
+        credentials: Credentials | None = None,
     ) -> None:
+        """On Vertex AI without `credentials` the machine's own are taken."""
         on_vertex = vertex_project is not None
         self.provider = "gcp.vertex_ai" if on_vertex else "gcp.gemini"
         self._cache_min_tokens = cache_min_tokens
@@ -75,8 +78,10 @@ class GeminiModel:
         self._client = genai.Client(
             vertexai=on_vertex,
             api_key=None if on_vertex or api_key is None else api_key.get_secret_value(),
+            credentials=credentials,
             project=vertex_project,
-            location=vertex_location,
+            # Without a location and with a base URL of its own the SDK would forget the project.
+            location=(vertex_location or "global") if on_vertex else None,
             http_options=types.HttpOptions(
                 base_url=base_url,
                 httpx_async_client=self._http,
