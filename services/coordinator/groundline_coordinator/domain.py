@@ -210,6 +210,8 @@ class Candidate:
     semantic: ArmScore | None = None
     embedding: Sequence[float] = ()
     neighbours: Sequence[Chunk] = ()
+    origin: object = field(default=None, compare=False, repr=False)
+    """The form it arrived in, for an adapter that can pass it on: most candidates only pass through."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,10 +119,13 @@ def candidate_from_proto(message: passage_pb2.Candidate) -> Candidate:
         semantic=_arm_from_proto(message.semantic) if message.HasField("semantic") else None,
         embedding=message.embedding,
         neighbours=[chunk_from_proto(chunk) for chunk in message.neighbours],
+        origin=message,
     )
 
 
 def candidate_to_proto(candidate: Candidate) -> passage_pb2.Candidate:
+    if isinstance(candidate.origin, passage_pb2.Candidate):
+        return candidate.origin
     return passage_pb2.Candidate(
         chunk=chunk_to_proto(candidate.chunk),
         keyword=_arm_to_proto(candidate.keyword),
