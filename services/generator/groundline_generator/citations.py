@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from groundline_generator.domain import Citation, FinishReason, Issue, Passage, Validation
 from groundline_generator.language import content_terms, guess_language
@@ -117,21 +118,23 @@ def claim_spans(answer: str) -> list[tuple[int, int]]:
 def supported_claims(answer: str, passages: Mapping[int, Passage]) -> list[bool]:
     """For each of `claim_spans`, whether the passages it cites hold its terms; where it cites none, any
     may."""
-    return [
-        _is_supported(claim.text, evidence) if evidence else False
-        for claim in _claims(answer)
-        for evidence in [[passages[n] for n in claim.numbers if n in passages] or list(passages.values())]
-    ]
+    known = {number: _Evidence(passage) for number, passage in passages.items()}
+    verdicts = []
+    for claim in _claims(answer):
+        evidence = [known[number] for number in claim.numbers if number in known] or list(known.values())
+        verdicts.append(bool(evidence) and _is_supported(claim.text, evidence))
+    return verdicts
 
 
 def cite(answer: str, passages: Mapping[int, Passage]) -> list[Citation]:
     """One citation for each marker, in order, with the sentence of its passage that supports it best."""
+    evidence = {number: _Evidence(passage) for number, passage in passages.items()}
     return [
         Citation(
             source_number=number,
             start=reference.start,
             end=reference.end,
-            supporting_text=_best_sentence(answer[reference.start : reference.end], passages[number].text),
+            supporting_text=evidence[number].best_sentence(answer[reference.start : reference.end]),
             chunk_id=passages[number].chunk_id,
         )
         for claim in _claims(answer)
@@ -164,10 +167,11 @@ def validate(
     if not claims:
         issues.append(Issue("EMPTY_ANSWER", "the answer has no content"))
         return Validation(False, 0.0, 0.0, 0.0, 0.0, tuple(issues))
+    known = {number: _Evidence(passage) for number, passage in passages.items()}
     cited = supported = 0
     for index, claim in enumerate(claims):
         text = claim.text
-        evidence = [passages[number] for number in claim.numbers if number in passages]
+        evidence = [known[number] for number in claim.numbers if number in known]
         if not evidence:
             issues.append(Issue("UNCITED_SENTENCE", f"no source is cited for: {_shortened(text)}"))
             continue
@@ -229,26 +233,45 @@ def _masked(answer: str) -> str:
     return _CODE.sub(lambda code: code.group().replace("[", "(").replace("]", ")"), answer)
 
 
-def _best_sentence(claim: str, passage: str) -> str:
-    language = guess_language(passage)
-    wanted = frozenset(content_terms(claim, language))
-    best, best_score = "", 0.0
-    for segment in segments(passage, language):
-        text = passage[segment.start : segment.end]
-        terms = frozenset(content_terms(text, language))
-        if terms and (score := len(wanted & terms) / len(wanted | terms)) > best_score:
-            best, best_score = text, score
-    return best
+class _Evidence:
+    """A passage taken apart once, however often it is cited."""
+
+    def __init__(self, passage: Passage) -> None:
+        self._passage = passage
+        self._by_language: dict[str | None, frozenset[str]] = {}
+
+    @cached_property
+    def language(self) -> str | None:
+        return guess_language(self._passage.text)
+
+    @cached_property
+    def _sentences(self) -> list[tuple[str, frozenset[str]]]:
+        text = self._passage.text
+        sentences = (text[each.start : each.end] for each in segments(text, self.language))
+        return [(sentence, frozenset(content_terms(sentence, self.language))) for sentence in sentences]
+
+    def best_sentence(self, claim: str) -> str:
+        """The sentence that shares the most terms with a claim; empty where none shares any."""
+        wanted = frozenset(content_terms(claim, self.language))
+        best, best_score = "", 0.0
+        for sentence, terms in self._sentences:
+            if terms and (score := len(wanted & terms) / len(wanted | terms)) > best_score:
+                best, best_score = sentence, score
+        return best
+
+    def terms(self, language: str | None) -> frozenset[str]:
+        """The terms of title, context and text, read as one language."""
+        if language not in self._by_language:
+            passage = self._passage
+            text = f"{passage.title} {passage.context} {passage.text}"
+            self._by_language[language] = frozenset(content_terms(text, language))
+        return self._by_language[language]
 
 
-def _is_supported(claim: str, evidence: Sequence[Passage]) -> bool:
-    language = guess_language(claim) or guess_language(evidence[0].text)
+def _is_supported(claim: str, evidence: Sequence[_Evidence]) -> bool:
+    language = guess_language(claim) or evidence[0].language
     wanted = frozenset(content_terms(claim, language))
-    held = frozenset(
-        term
-        for passage in evidence
-        for term in content_terms(f"{passage.title} {passage.context} {passage.text}", language)
-    )
+    held = frozenset[str]().union(*(each.terms(language) for each in evidence))
     return not wanted or len(wanted & held) / len(wanted) >= _SUPPORT_SHARE
 
 

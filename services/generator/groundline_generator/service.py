@@ -1,5 +1,6 @@
 """Answers questions: streams what the model writes with its citations checked, then the completion."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
@@ -10,6 +11,7 @@ from opentelemetry import trace
 from groundline_generator.citations import MarkerFilter, cite, validate
 from groundline_generator.coalescing import coalesced
 from groundline_generator.domain import (
+    Citation,
     Completed,
     Delta,
     FinishReason,
@@ -17,6 +19,7 @@ from groundline_generator.domain import (
     ModelFinished,
     Question,
     Usage,
+    Validation,
 )
 from groundline_generator.judging import FaithfulnessJudge
 from groundline_generator.ports import AnswerModel
@@ -88,11 +91,20 @@ class AnswerService:
         if self._judge is not None and not refused and answer.strip():
             verdicts, paid = await self._judged(self._judge, question, answer, issues)
             usage = usage + paid
+
+        def checked() -> tuple[tuple[Citation, ...], Validation]:
+            citations = () if refused else tuple(cite(answer, passages))
+            return citations, validate(
+                question.query, answer, passages, finished.finish_reason, issues, verdicts
+            )
+
+        # Milliseconds for a long answer: in a thread, so that other streams go on meanwhile.
+        citations, validation = await asyncio.to_thread(checked)
         return Completed(
             finish_reason=finished.finish_reason,
             usage=usage,
-            citations=() if refused else tuple(cite(answer, passages)),
-            validation=validate(question.query, answer, passages, finished.finish_reason, issues, verdicts),
+            citations=citations,
+            validation=validation,
             model=finished.model or name,
             prompt_version=finished.prompt_version,
         )
