@@ -9,20 +9,42 @@ from groundline_generator.domain import Citation, FinishReason, Issue, Passage, 
 from groundline_generator.language import content_terms, guess_language
 from groundline_generator.segments import Kind, segments
 
-__all__ = ["MARKERS", "MarkerFilter", "cite", "cites", "claim_spans", "supported_claims", "validate"]
+__all__ = [
+    "MarkerFilter",
+    "cite",
+    "cites",
+    "claim_spans",
+    "supported_claims",
+    "validate",
+    "without_markers",
+]
 
 _MARKER = re.compile(r"\[(\d{1,4})\]")
-MARKERS = re.compile(r"[\[［【]\s?(\d{1,4}(?:\s?[,;，、]\s?\d{1,4}){0,9})\s?[\]］】]")
+_MARKERS = re.compile(r"[\[［【]\s?(\d{1,4}(?:\s?[,;，、]\s?\d{1,4}){0,9})\s?[\]］】]")
 """Every way that models mark sources: `[1]`, `[1, 2]`, and the full-width forms of both."""
 
 # What may still become a marker, or a code quote, when more text comes.
 _UNFINISHED = re.compile(r"(?:[ \t]*[\[［【][\d\s,;，、]{0,80}|[ \t]+|(?<!`)`{1,2})$")
-_SPACED_MARKERS = re.compile(rf"[ \t]*{MARKERS.pattern}")
+_SPACED_MARKERS = re.compile(rf"[ \t]*{_MARKERS.pattern}")
 _SPACE = re.compile(r"[ \t]{2,}")
 _CODE = re.compile(r"```.*?(?:```|$)|`[^`\n]+`", re.DOTALL)
 
 _SUPPORT_SHARE = 0.6
 """A sentence counts as supported when its passages hold at least this share of its terms."""
+
+
+def _is_interval(numbers: Sequence[int]) -> bool:
+    """Whether brackets hold an interval such as [0, 1]: no passage has the number 0."""
+    return 0 in numbers and len(numbers) > 1
+
+
+def _numbers(marker: re.Match[str]) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", marker.group(1))]
+
+
+def without_markers(text: str) -> str:
+    """A document's text without what would read as citations, such as its own footnote marks."""
+    return _SPACED_MARKERS.sub(lambda marker: marker.group() if _is_interval(_numbers(marker)) else "", text)
 
 
 class MarkerFilter:
@@ -66,9 +88,8 @@ class MarkerFilter:
         return "".join(pieces)
 
     def _known(self, marker: re.Match[str]) -> str:
-        numbers = [int(number) for number in re.findall(r"\d+", marker.group(1))]
-        if 0 in numbers and len(numbers) > 1:
-            # An interval such as [0, 1]; no passage has the number 0.
+        numbers = _numbers(marker)
+        if _is_interval(numbers):
             return marker.group()
         known = [number for number in dict.fromkeys(numbers) if number in self._numbers]
         self.unknown.update(set(numbers) - self._numbers)
@@ -104,9 +125,7 @@ class _Claim:
 def cites(answer: str, numbers: frozenset[int]) -> bool:
     """Whether an answer, as a model wrote it, marks any of these sources."""
     return any(
-        int(number) in numbers
-        for marker in MARKERS.finditer(_masked(answer))
-        for number in re.findall(r"\d+", marker.group(1))
+        number in numbers for marker in _MARKERS.finditer(_masked(answer)) for number in _numbers(marker)
     )
 
 

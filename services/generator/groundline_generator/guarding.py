@@ -135,8 +135,9 @@ class GuardedModel:
             return await anext(settled), settled
         except StopAsyncIteration:
             raise UnavailableError("PROVIDER_STREAM_CUT", "the model answered nothing") from None
-        except BaseException:
-            await settled.aclose()
+        except GroundlineError:
+            # What failed before its first token is hardly charged for.
+            reservation.settle(0)
             raise
 
 

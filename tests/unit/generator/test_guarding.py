@@ -112,3 +112,18 @@ async def test_structured_output_of_another_form_is_an_error(text: str) -> None:
     with pytest.raises(InternalError) as failure:
         await structured(ScriptedChat([text, END]), CALL, Answer)
     assert failure.value.reason == "MODEL_OUTPUT_INVALID"
+
+
+async def test_an_attempt_that_failed_gives_its_tokens_back() -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    limiter = Limiter(tokens_per_minute=600, clock=lambda: 1000.0, sleep=sleep)
+    chat = ScriptedChat([InternalError("PROVIDER_REJECTED", "no")], ["Hi", END])
+    model = GuardedModel(chat, limiter, max_attempts=1)
+    with pytest.raises(InternalError):
+        await anext(model.stream(CALL))
+    assert await anext(model.stream(CALL)) == Delta("Hi")
+    assert waits == []
