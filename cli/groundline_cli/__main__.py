@@ -6,11 +6,13 @@ from importlib.metadata import version
 import click
 
 from groundline_cli.commands.ask import ask
+from groundline_cli.commands.bench import bench
 from groundline_cli.commands.eval import evaluate
 from groundline_cli.commands.gateway import CommandFailedError
 from groundline_cli.commands.ingest import ingest
 from groundline_cli.commands.manage import collections, delete, documents, jobs
 from groundline_cli.commands.search import search
+from groundline_cli.commands.threads import threads
 
 __all__ = ["cli", "main"]
 
@@ -68,7 +70,7 @@ def cli() -> None:
     """
 
 
-for _command in (ask, collections, delete, documents, evaluate, ingest, jobs, search):
+for _command in (ask, bench, collections, delete, documents, evaluate, ingest, jobs, search, threads):
     cli.add_command(_command)
 
 

@@ -66,8 +66,10 @@ class GatewayClient:
         return await self._call("POST", "/api/search", body=request, idempotent=True)
 
     async def answer(self, request: JsonObject) -> JsonObject:
-        """AnswerRequest → AnswerResponse."""
-        return await self._call("POST", "/api/answer", body=request, idempotent=False)
+        """AnswerRequest → AnswerResponse. With a `requestId` it is tried again, and not paid twice."""
+        return await self._call(
+            "POST", "/api/answer", body=request, idempotent=bool(request.get("requestId"))
+        )
 
     async def chat(self, request: JsonObject) -> AsyncGenerator[JsonObject, None]:
         """ChatRequest → the stream of ChatResponse, ending with `completed`.
@@ -131,6 +133,18 @@ class GatewayClient:
     def list_jobs(self, *, limit: int) -> AsyncGenerator[JsonObject, None]:
         """The newest IngestionJobs, `limit` (1 to 500) at most."""
         return self._pages("/api/jobs", "jobs", limit=limit)
+
+    def list_threads(self, *, limit: int) -> AsyncGenerator[JsonObject, None]:
+        """The caller's Threads used last, `limit` (1 to 500) at most."""
+        return self._pages("/api/threads", "threads", limit=limit)
+
+    def list_messages(self, thread_id: str) -> AsyncGenerator[JsonObject, None]:
+        """Every Message of a thread, oldest first."""
+        return self._pages(_thread_path(thread_id), "messages")
+
+    async def delete_thread(self, thread_id: str) -> None:
+        """Delete a thread with its messages."""
+        await self._call("DELETE", _thread_path(thread_id), idempotent=True)
 
     async def watch_job(self, job_id: str) -> AsyncGenerator[JsonObject, None]:
         """IngestionJob as it changes. The gateway's deadline also ends the stream, without an error."""
@@ -240,6 +254,10 @@ def _collection_path(collection: str) -> str:
 
 def _job_path(job_id: str) -> str:
     return f"/api/jobs/{_segment(job_id)}"
+
+
+def _thread_path(thread_id: str) -> str:
+    return f"/api/threads/{_segment(thread_id)}"
 
 
 def _segment(text: str) -> str:

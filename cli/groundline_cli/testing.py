@@ -48,6 +48,8 @@ class FakeGateway:
     """Method, path and body of every request."""
     next_replies: list[Reply] = field(default_factory=list)
     """Answers to the next requests, whatever they are."""
+    threads: dict[str, list[Json]] = field(default_factory=dict)
+    """Messages by thread id."""
     chat_events: list[Json] = field(default_factory=list)
     answer: Json = field(default_factory=dict)
     passages: list[Json] | None = None
@@ -97,6 +99,24 @@ class FakeGateway:
                 items = self.jobs[job_id]
                 states = [_job(job_id, "RUNNING", items[:1]), _job(job_id, "DONE", items)]
                 return Reply(200, [{"job": state, "items": []} for state in states])
+            case "GET", ["api", "threads"]:
+                return _page(
+                    "threads",
+                    [
+                        {
+                            "threadId": thread_id,
+                            "messageCount": len(messages),
+                            "title": messages[0]["content"],
+                        }
+                        for thread_id, messages in self.threads.items()
+                    ],
+                    query,
+                )
+            case "GET", ["api", "threads", thread_id] if thread_id in self.threads:
+                return _page("messages", self.threads[thread_id], query)
+            case "DELETE", ["api", "threads", thread_id] if thread_id in self.threads:
+                del self.threads[thread_id]
+                return Reply(200, {})
             case "POST", ["api", "search"]:
                 return Reply(200, {"passages": self._search(body), "degraded": self.degraded})
             case "POST", ["api", "answer"]:

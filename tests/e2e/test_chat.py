@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import uuid
 from typing import Any
 
 import httpx
@@ -118,6 +119,54 @@ async def test_search_returns_ranked_passages_and_why(client: httpx.AsyncClient,
     assert [p["score"] for p in passages] == sorted((p["score"] for p in passages), reverse=True)
     arms = {arm for p in passages for arm in ("keyword", "semantic") if p["explanation"].get(arm)}
     assert arms == ({"keyword", "semantic"} if mode == "HYBRID" else {mode.lower()})
+
+
+async def test_a_follow_up_is_searched_as_the_question_it_means(client: httpx.AsyncClient) -> None:
+    first = await chat(client, query=QUESTIONS[0]["question"], collectionIds=["examples"])
+    thread_id = first[0]["started"]["threadId"]
+    events = await chat(
+        client, query="And for part-time employees?", threadId=thread_id, collectionIds=["examples"]
+    )
+    shown = [event["status"] for event in events if "status" in event]
+    assert [status["stage"] for status in shown][:2] == ["STAGE_REWRITING", "STAGE_RETRIEVING"]
+    assert "part-time" in shown[1]["rewrittenQuery"]
+    assert shown[1]["rewrittenQuery"] != "And for part-time employees?"
+
+
+async def test_a_retry_with_the_same_request_id_gets_the_same_answer(client: httpx.AsyncClient) -> None:
+    request = {"query": QUESTIONS[0]["question"], "requestId": str(uuid.uuid4())}
+    first = (await client.post("/api/answer", json=request)).json()
+    again = (await client.post("/api/answer", json=request)).json()
+    assert again.pop("traceId") != first.pop("traceId")
+    assert again == first
+    other = await client.post("/api/answer", json={**request, "query": "Something else?"})
+    assert other.status_code == 400
+    assert other.json()["details"][0]["reason"] == "REQUEST_ID_REUSED"
+
+
+async def test_who_hangs_up_finds_the_answer_as_far_as_it_came(client: httpx.AsyncClient) -> None:
+    question = {"query": QUESTIONS[0]["question"]}
+    async with client.stream("POST", "/api/chat", json=question) as response:
+        first = await anext(line async for line in response.aiter_lines() if line)
+    thread_id = json.loads(first.removeprefix("data: "))["started"]["threadId"]
+    while (kept := await client.get(f"/api/threads/{thread_id}")).status_code == 404:
+        pass
+    assert [message["role"] for message in kept.json()["messages"]] == ["user", "assistant"]
+    # It may have been complete before the news of the hang-up arrived.
+    assert kept.json()["messages"][1]["finishReason"] in {"FINISH_REASON_CANCELLED", "FINISH_REASON_STOP"}
+
+
+async def test_a_collection_limits_what_requests_may_change(client: httpx.AsyncClient) -> None:
+    settings = {"generationLimits": {"models": ["small"], "maxOutputTokens": 100}}
+    created = await client.post("/api/collections", json={"collectionId": "strict", "settings": settings})
+    assert created.status_code == 200, created.text
+    options = {"generation": {"model": "large", "maxOutputTokens": 101}}
+    refused = await client.post(
+        "/api/answer", json={"query": "q", "collectionIds": ["strict"], "options": options}
+    )
+    assert refused.status_code == 400
+    assert violations(refused.json()) == {"options.generation.model", "options.generation.max_output_tokens"}
+    await client.delete("/api/collections/strict")
 
 
 async def test_a_thread_keeps_its_messages_until_it_is_deleted(client: httpx.AsyncClient) -> None:

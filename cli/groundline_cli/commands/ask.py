@@ -1,5 +1,6 @@
 """groundline ask"""
 
+import uuid
 from contextlib import aclosing
 
 import click
@@ -35,6 +36,7 @@ def ask(
     if thread:
         request["threadId"] = thread
     if as_json:
+        request["requestId"] = str(uuid.uuid4())
         response = run(connection, lambda client: client.answer(request))
         print_json(response)
         completed: JsonObject = response.get("completed", {})
@@ -47,6 +49,7 @@ def ask(
 async def _stream(client: GatewayClient, request: JsonObject) -> JsonObject:
     """Print the answer as it comes and then its sources; returns ChatCompleted."""
     thread_id = ""
+    searched_for: list[str] = []
     sources: list[JsonObject] = []
     completed: JsonObject = {}
     waiting = Console(stderr=True).status("")
@@ -58,6 +61,7 @@ async def _stream(client: GatewayClient, request: JsonObject) -> JsonObject:
                     case {"started": started}:
                         thread_id = started.get("threadId", "")
                     case {"status": status}:
+                        searched_for = _searched_for(status) or searched_for
                         waiting.update(_stage(status))
                         waiting.start()
                     case {"sources": found}:
@@ -74,12 +78,20 @@ async def _stream(client: GatewayClient, request: JsonObject) -> JsonObject:
         if line_open:
             click.echo()
     _print_sources(sources, completed)
+    for query in searched_for:
+        click.echo(click.style(f"searched for: {summary(query, length=_TITLE_LENGTH)}", dim=True), err=True)
     _print_notes(completed, thread_id)
     return completed
 
 
 def _stage(status: JsonObject) -> str:
     return f"{str(status.get('stage', '')).removeprefix('STAGE_').lower()}…"
+
+
+def _searched_for(status: JsonObject) -> list[str]:
+    """What stands for the question, where it is not just the question."""
+    rewritten = status.get("rewrittenQuery", "")
+    return [*([rewritten] if rewritten else []), *status.get("subQueries", [])]
 
 
 def _print_sources(sources: list[JsonObject], completed: JsonObject) -> None:

@@ -10,6 +10,7 @@ import click
 
 from groundline_cli.benchmark import CASES, CLIENTS, Result, load, measure, open_ways
 from groundline_cli.client import GatewayClient
+from groundline_cli.commands.bench_chat import chat
 from groundline_cli.commands.gateway import CommandFailedError
 from groundline_cli.connection import Connection
 from groundline_cli.errors import GatewayError
@@ -26,6 +27,9 @@ _UNLIMITED = "1000000000"
 @click.group()
 def bench() -> None:
     """Measure the suite's speed on this machine."""
+
+
+bench.add_command(chat)
 
 
 @bench.command()

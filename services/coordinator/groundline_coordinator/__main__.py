@@ -17,7 +17,7 @@ from groundline_coordinator.settings import CoordinatorSettings
 
 __all__ = ["main", "wire"]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 3
 
 
 @asynccontextmanager
@@ -51,13 +51,17 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
             catalog=PostgresCatalog(pool),
             threads=threads,
             limits=Limits(
+                rewrite_timeout_seconds=settings.rewrite_timeout_seconds,
                 retrieve_timeout_seconds=settings.retrieve_timeout_seconds,
                 rerank_timeout_seconds=settings.rerank_timeout_seconds,
                 store_timeout_seconds=settings.store_timeout_seconds,
                 history_messages=settings.history_messages,
-                history_characters=settings.history_characters,
+                history_tokens=settings.history_tokens,
+                default_timeout_seconds=settings.default_timeout_seconds,
+                weak_similarity=settings.weak_similarity,
             ),
         )
+        stack.push_async_callback(chats.settle)
         servicer = CoordinatorServicer(
             chats, ThreadService(threads), max_pending_characters=settings.max_pending_characters
         )

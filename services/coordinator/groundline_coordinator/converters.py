@@ -1,5 +1,6 @@
 """Requests of the coordinator's RPCs, checked whole, and their responses."""
 
+import hashlib
 import math
 import re
 import uuid
@@ -15,9 +16,7 @@ from groundline.v1 import chat_pb2, coordinator_service_pb2, options_pb2, thread
 from groundline_filters import FilterError, parse, plain
 from groundline_runtime.errors import (
     Code,
-    FieldViolation,
     GroundlineError,
-    UnimplementedError,
     Violations,
 )
 
@@ -30,6 +29,7 @@ from groundline_coordinator.domain import (
     Options,
     Page,
     Question,
+    RewritingMode,
     Search,
     SourcesFound,
     Stage,
@@ -40,6 +40,7 @@ from groundline_coordinator.domain import (
 )
 from groundline_coordinator.messages import (
     citation_to_proto,
+    completed_to_proto,
     cut_to_proto,
     degradation_to_proto,
     finish_reason_to_proto,
@@ -47,9 +48,8 @@ from groundline_coordinator.messages import (
     source_to_proto,
     timing_to_proto,
     usage_to_proto,
-    validation_to_proto,
 )
-from groundline_coordinator.service import Searched
+from groundline_coordinator.service import Found
 
 __all__ = [
     "answer_response",
@@ -111,7 +111,15 @@ _LENGTHS: Mapping[str, int] = {
     "GenerationOptions.prompt_template": MAX_NAME_CHARACTERS,
 }
 
+_REWRITING_MODES = {
+    options_pb2.REWRITING_MODE_UNSPECIFIED: RewritingMode.AUTO,
+    options_pb2.REWRITING_MODE_AUTO: RewritingMode.AUTO,
+    options_pb2.REWRITING_MODE_OFF: RewritingMode.OFF,
+    options_pb2.REWRITING_MODE_ALWAYS: RewritingMode.ALWAYS,
+}
+
 _STAGES = {
+    Stage.REWRITING: chat_pb2.STAGE_REWRITING,
     Stage.RETRIEVING: chat_pb2.STAGE_RETRIEVING,
     Stage.RERANKING: chat_pb2.STAGE_RERANKING,
     Stage.GENERATING: chat_pb2.STAGE_GENERATING,
@@ -137,10 +145,6 @@ def question_from_request(
     _check_options(options, "options", wrong)
     conditions = _conditions(request.filter, wrong)
     wrong.raise_if_any()
-    _refuse_missing(
-        request_id=bool(request.request_id),
-        **{"options.rewriting": options.rewriting == options_pb2.REWRITING_MODE_ALWAYS},
-    )
     return Question(
         search=Search(
             query, collection_ids, _as_options(options.retrieval), _as_options(options.rerank), conditions
@@ -149,6 +153,9 @@ def question_from_request(
         chat_history=history,
         generation=_as_options(options.generation),
         additional_context=request.additional_context,
+        rewriting=_REWRITING_MODES[options.rewriting],
+        request_id=request.request_id,
+        fingerprint=_fingerprint(request),
     )
 
 
@@ -200,7 +207,13 @@ def chat_response(sequence: int, event: Event) -> coordinator_service_pb2.ChatRe
                 )
             )
         case StageBegan():
-            response.status.CopyFrom(chat_pb2.ChatStatus(stage=_STAGES[event.stage]))
+            response.status.CopyFrom(
+                chat_pb2.ChatStatus(
+                    stage=_STAGES[event.stage],
+                    rewritten_query=event.rewritten_query,
+                    sub_queries=event.sub_queries,
+                )
+            )
         case SourcesFound():
             response.sources.CopyFrom(
                 chat_pb2.ChatSources(sources=[source_to_proto(source) for source in event.sources])
@@ -208,7 +221,7 @@ def chat_response(sequence: int, event: Event) -> coordinator_service_pb2.ChatRe
         case Delta():
             response.delta.CopyFrom(chat_pb2.ChatDelta(text=event.text))
         case Completed():
-            response.completed.CopyFrom(_completed(event))
+            response.completed.CopyFrom(completed_to_proto(event))
     return response
 
 
@@ -236,17 +249,19 @@ def answer_response(answered: Answered) -> coordinator_service_pb2.AnswerRespons
         trace_id=answered.started.trace_id,
         answer=answered.answer,
         sources=[source_to_proto(source) for source in answered.sources],
-        completed=_completed(answered.completed),
+        completed=completed_to_proto(answered.completed),
+        rewritten_query=answered.rewritten_query,
+        sub_queries=answered.sub_queries,
     )
 
 
-def search_response(searched: Searched) -> coordinator_service_pb2.SearchResponse:
+def search_response(found: Found) -> coordinator_service_pb2.SearchResponse:
     return coordinator_service_pb2.SearchResponse(
-        passages=[passage_to_proto(passage) for passage in searched.ranking.passages],
-        degraded=[degradation_to_proto(degradation) for degradation in searched.degraded],
-        timings=[timing_to_proto(timing) for timing in searched.timings],
-        trace_id=searched.trace_id,
-        cut=[cut_to_proto(cut) for cut in searched.ranking.cut],
+        passages=[passage_to_proto(passage) for passage in found.searched.ranking.passages],
+        degraded=[degradation_to_proto(degradation) for degradation in found.degraded],
+        timings=[timing_to_proto(timing) for timing in found.timings],
+        trace_id=found.trace_id,
+        cut=[cut_to_proto(cut) for cut in found.searched.ranking.cut],
     )
 
 
@@ -264,6 +279,15 @@ def threads_response(threads: Page[Thread]) -> coordinator_service_pb2.ListThrea
     return coordinator_service_pb2.ListThreadsResponse(
         threads=[_thread(thread) for thread in threads.items], next_page_token=threads.next_page_token
     )
+
+
+def _fingerprint(
+    request: coordinator_service_pb2.ChatRequest | coordinator_service_pb2.AnswerRequest,
+) -> bytes:
+    """SHA-256 of all but the request_id; the same for the same request to Chat and to Answer."""
+    rest = coordinator_service_pb2.ChatRequest.FromString(request.SerializeToString())
+    rest.ClearField("request_id")
+    return hashlib.sha256(rest.SerializeToString(deterministic=True)).digest()
 
 
 def _query(query: str, wrong: Violations) -> str:
@@ -347,19 +371,6 @@ def _range_text(low: float, high: float) -> str:
     return f"must be {low:g} or more" if high == _INFINITE else f"must be {low:g} to {high:g}"
 
 
-def _refuse_missing(**asked: bool) -> None:
-    """Options of the contract that this release does not have would change the result, so none is ignored."""
-    fields = [
-        FieldViolation(field, "is not available in this release") for field, wanted in asked.items() if wanted
-    ]
-    if fields:
-        raise UnimplementedError(
-            "OPTION_NOT_AVAILABLE",
-            "; ".join(f"{field.field}: {field.description}" for field in fields),
-            violations=fields,
-        )
-
-
 def _conditions(filter: Struct, wrong: Violations) -> Mapping[str, Any]:  # noqa: A002
     """The filter as JSON; it is checked here too, so that a wrong one is refused before a chat has begun."""
     try:
@@ -374,20 +385,6 @@ def _conditions(filter: Struct, wrong: Violations) -> Mapping[str, Any]:  # noqa
 def _as_options(message: ProtoMessage) -> Options:
     options: dict[str, Any] = MessageToDict(message)
     return options
-
-
-def _completed(event: Completed) -> chat_pb2.ChatCompleted:
-    generated = event.generated
-    return chat_pb2.ChatCompleted(
-        finish_reason=finish_reason_to_proto(generated.finish_reason),
-        usage=usage_to_proto(generated.usage),
-        citations=[citation_to_proto(citation) for citation in generated.citations],
-        validation=validation_to_proto(generated.validation),
-        degraded=[degradation_to_proto(degradation) for degradation in event.degraded],
-        timings=[timing_to_proto(timing) for timing in event.timings],
-        model=generated.model,
-        prompt_version=generated.prompt_version,
-    )
 
 
 def _thread(thread: Thread) -> thread_pb2.Thread:

@@ -1,7 +1,7 @@
 """What the coordinator works with: requests, passages, the events of an answer, threads."""
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -11,8 +11,10 @@ __all__ = [
     "Answered",
     "ArmScore",
     "Candidate",
+    "CandidateSet",
     "Chunk",
     "Citation",
+    "Claim",
     "Collection",
     "Completed",
     "CutPassage",
@@ -22,6 +24,7 @@ __all__ = [
     "Explanation",
     "FinishReason",
     "Generated",
+    "GenerationLimits",
     "HistoryMessage",
     "Issue",
     "NumberedPassage",
@@ -31,8 +34,11 @@ __all__ = [
     "Question",
     "Ranking",
     "Retrieval",
+    "Rewrite",
+    "RewritingMode",
     "ScoreComponent",
     "Search",
+    "Searched",
     "Source",
     "SourcesFound",
     "Stage",
@@ -44,6 +50,7 @@ __all__ = [
     "Usage",
     "Validation",
     "by_one_arm",
+    "estimated_tokens",
     "merged",
     "number_sources",
     "recent_history",
@@ -71,9 +78,18 @@ class FinishReason(enum.Enum):
 class Stage(enum.Enum):
     """A part of the work; the values name spans and timings."""
 
+    REWRITING = "rewriting"
     RETRIEVING = "retrieving"
     RERANKING = "reranking"
     GENERATING = "generating"
+
+
+class RewritingMode(enum.Enum):
+    """When a question is rewritten before it is searched for."""
+
+    AUTO = "auto"
+    OFF = "off"
+    ALWAYS = "always"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,22 +114,62 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question to answer. `chat_history` None means the thread's own; `thread_id` None, a new thread."""
+    """A question to answer. `chat_history` None means the thread's own; `thread_id` None, a new thread.
+
+    With a `request_id` its answer is replayed to a retry, which must have the same `fingerprint`.
+    """
 
     search: Search
     thread_id: str | None = None
     chat_history: Sequence[HistoryMessage] | None = None
     generation: Options = field(default_factory=dict)
     additional_context: str = ""
+    rewriting: RewritingMode = RewritingMode.AUTO
+    request_id: str = ""
+    fingerprint: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationLimits:
+    """How far a request may depart from a collection's settings; None and no models are no limit."""
+
+    models: Sequence[str] = ()
+    max_temperature: float | None = None
+    max_output_tokens: int | None = None
+    max_top_k: int | None = None
+    lowest_min_relevance: float | None = None
+    fixed_prompt: bool = False
+
+    def excesses(self, rerank: Options, generation: Options) -> Iterator[tuple[str, str]]:
+        """Path within the request's options, and description, of each value that is beyond a limit."""
+        if self.models and generation.get("model", self.models[0]) not in self.models:
+            yield "generation.model", f"must be one of {', '.join(self.models)}"
+        for name, path, options, most in (
+            ("temperature", "generation.temperature", generation, self.max_temperature),
+            ("maxOutputTokens", "generation.max_output_tokens", generation, self.max_output_tokens),
+            ("topK", "rerank.top_k", rerank, self.max_top_k),
+        ):
+            if most is not None and options.get(name, most) > most:
+                yield path, f"must be at most {most:g}"
+        least = self.lowest_min_relevance
+        if least is not None and generation.get("minRelevance", least) < least:
+            yield "generation.min_relevance", f"must be at least {least:g}"
+        for name, path in (
+            ("systemPrompt", "generation.system_prompt"),
+            ("promptTemplate", "generation.prompt_template"),
+        ):
+            if self.fixed_prompt and name in generation:
+                yield path, "cannot be changed"
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """A readable collection and the defaults that it gives to requests."""
+    """A readable collection, the defaults that it gives to requests, and what they may change."""
 
     collection_id: str
     rerank: Options = field(default_factory=dict)
     generation: Options = field(default_factory=dict)
+    limits: GenerationLimits = field(default_factory=GenerationLimits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +212,16 @@ class Candidate:
     semantic: ArmScore | None = None
     embedding: Sequence[float] = ()
     neighbours: Sequence[Chunk] = ()
+    origin: object = field(default=None, compare=False, repr=False)
+    """The form it arrived in, for an adapter that can pass it on: most candidates only pass through."""
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateSet:
+    """What was found for one query: the question, or a part of it."""
+
+    query: str
+    candidates: Sequence[Candidate]
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +309,37 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens that a model read (cached ones included), took from its cache, and wrote."""
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.output_tokens + other.output_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """What a question became. `standalone_query` may equal it; `sub_queries` are empty for a simple one."""
+
+    standalone_query: str
+    sub_queries: Sequence[str] = ()
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def queries(self) -> Sequence[str]:
+        """What to search for: the standalone question, then its parts, each once."""
+        return tuple(dict.fromkeys((self.standalone_query, *self.sub_queries)))
+
+
+@dataclass(frozen=True, slots=True)
 class NumberedPassage:
     """A passage as the generator sees it."""
 
@@ -283,15 +380,6 @@ class Citation:
     end_offset: int
     supporting_text: str
     chunk_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens that a model read (cached ones included), took from its cache, and wrote."""
-
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,9 +425,11 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class StageBegan:
-    """A stage begins."""
+    """A stage begins; with retrieving, what is searched for where it is not just the question."""
 
     stage: Stage
+    rewritten_query: str = ""
+    sub_queries: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,6 +459,17 @@ type Event = Started | StageBegan | SourcesFound | Delta | Completed
 
 
 @dataclass(frozen=True, slots=True)
+class Searched:
+    """What a search found. `query` is what the passages were ranked for: the question, or its rewrite."""
+
+    query: str
+    ranking: Ranking
+    rewritten_query: str = ""
+    sub_queries: Sequence[str] = ()
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
     """A whole answer."""
 
@@ -376,6 +477,18 @@ class Answered:
     answer: str
     sources: Sequence[Source]
     completed: Completed
+    rewritten_query: str = ""
+    sub_queries: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A request_id of one owner, taken for the answer `message_id` to one request."""
+
+    owner: str
+    request_id: str
+    fingerprint: bytes
+    message_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,15 +539,19 @@ def merged(defaults: Options, given: Options) -> Options:
 def by_one_arm(candidates: Sequence[Candidate], top_k: int) -> list[Passage]:
     """The order of the semantic arm, or of the keyword arm where that found nothing: no fusion is needed.
 
-    Keyword scores do not compare across collections, so ranks do; ties go to the smaller chunk id.
+    Keyword scores do not compare across collections, so ranks do; ties go to the smaller chunk id. A chunk
+    that is there several times counts where it stands best.
     """
-    semantic = [(c, c.semantic) for c in candidates if c.semantic is not None]
-    if semantic:
-        semantic.sort(key=lambda pair: (-pair[1].score, int(pair[0].chunk.chunk_id)))
-        return [_as_passage(candidate, score) for candidate, score in semantic[:top_k]]
-    keyword = [(c, c.keyword) for c in candidates if c.keyword is not None]
-    keyword.sort(key=lambda pair: (pair[1].rank, int(pair[0].chunk.chunk_id)))
-    return [_as_passage(candidate, score) for candidate, score in keyword[:top_k]]
+    found = [(c, c.semantic) for c in candidates if c.semantic is not None]
+    if found:
+        found.sort(key=lambda pair: (-pair[1].score, int(pair[0].chunk.chunk_id)))
+    else:
+        found = [(c, c.keyword) for c in candidates if c.keyword is not None]
+        found.sort(key=lambda pair: (pair[1].rank, int(pair[0].chunk.chunk_id)))
+    best: dict[str, Passage] = {}
+    for candidate, score in found:
+        best.setdefault(candidate.chunk.chunk_id, _as_passage(candidate, score))
+    return list(best.values())[:top_k]
 
 
 def _as_passage(candidate: Candidate, deciding: ArmScore) -> Passage:
@@ -501,14 +618,21 @@ def shortened(text: str, limit: int) -> str:
     return cut.rstrip() + "…"
 
 
-def recent_history(
-    messages: Sequence[HistoryMessage], *, max_messages: int, max_characters: int
-) -> list[HistoryMessage]:
-    """The last messages that fit, oldest first."""
+def recent_history(messages: Sequence[HistoryMessage], *, max_tokens: int) -> list[HistoryMessage]:
+    """The last messages that fit, oldest first; empty ones (answers cancelled at once) are left out."""
     kept: list[HistoryMessage] = []
-    for message in reversed(messages[-max_messages:]):
-        max_characters -= len(message.content)
-        if max_characters < 0:
+    for message in reversed([message for message in messages if message.content]):
+        max_tokens -= estimated_tokens(message.content)
+        if max_tokens < 0:
             break
         kept.append(message)
     return kept[::-1]
+
+
+def estimated_tokens(text: str) -> int:
+    """About as many as a model would count: one for four characters, or for one of a script such as Chinese.
+
+    Rounded up. Tokenizers of models differ from each other by more than this estimate is off.
+    """
+    dense = sum(character > "\u04ff" for character in text)
+    return dense + -(-(len(text) - dense) // 4)

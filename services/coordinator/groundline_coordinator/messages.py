@@ -14,10 +14,12 @@ from groundline_coordinator.domain import (
     Candidate,
     Chunk,
     Citation,
+    Completed,
     CutPassage,
     Degradation,
     Explanation,
     FinishReason,
+    Generated,
     Issue,
     Passage,
     ScoreComponent,
@@ -32,6 +34,8 @@ __all__ = [
     "candidate_to_proto",
     "citation_from_proto",
     "citation_to_proto",
+    "completed_from_proto",
+    "completed_to_proto",
     "cut_from_proto",
     "cut_to_proto",
     "degradation_from_proto",
@@ -115,10 +119,13 @@ def candidate_from_proto(message: passage_pb2.Candidate) -> Candidate:
         semantic=_arm_from_proto(message.semantic) if message.HasField("semantic") else None,
         embedding=message.embedding,
         neighbours=[chunk_from_proto(chunk) for chunk in message.neighbours],
+        origin=message,
     )
 
 
 def candidate_to_proto(candidate: Candidate) -> passage_pb2.Candidate:
+    if isinstance(candidate.origin, passage_pb2.Candidate):
+        return candidate.origin
     return passage_pb2.Candidate(
         chunk=chunk_to_proto(candidate.chunk),
         keyword=_arm_to_proto(candidate.keyword),
@@ -280,6 +287,40 @@ def validation_to_proto(validation: Validation) -> chat_pb2.Validation:
         cited_share=validation.cited_share,
         supported_share=validation.supported_share,
         query_relevance=validation.query_relevance,
+    )
+
+
+def completed_from_proto(message: chat_pb2.ChatCompleted) -> Completed | None:
+    """None where the finish reason is one that this release does not know."""
+    reason = finish_reason_from_proto(message.finish_reason)
+    if reason is None:
+        return None
+    generated = Generated(
+        finish_reason=reason,
+        usage=usage_from_proto(message.usage),
+        citations=[citation_from_proto(citation) for citation in message.citations],
+        validation=validation_from_proto(message.validation),
+        model=message.model,
+        prompt_version=message.prompt_version,
+    )
+    return Completed(
+        generated,
+        degraded=[degradation_from_proto(degradation) for degradation in message.degraded],
+        timings=[timing_from_proto(timing) for timing in message.timings],
+    )
+
+
+def completed_to_proto(completed: Completed) -> chat_pb2.ChatCompleted:
+    generated = completed.generated
+    return chat_pb2.ChatCompleted(
+        finish_reason=finish_reason_to_proto(generated.finish_reason),
+        usage=usage_to_proto(generated.usage),
+        citations=[citation_to_proto(citation) for citation in generated.citations],
+        validation=validation_to_proto(generated.validation),
+        degraded=[degradation_to_proto(degradation) for degradation in completed.degraded],
+        timings=[timing_to_proto(timing) for timing in completed.timings],
+        model=generated.model,
+        prompt_version=generated.prompt_version,
     )
 
 

@@ -1,15 +1,18 @@
-"""The workflow: resolve, retrieve, rerank, generate, store.
+"""The workflow: load the thread, rewrite, retrieve, look, rerank, generate, validate, store.
 
-Whatever a request names (collections, a thread) is looked up in `begin`, before the first event, so that a
-caller reads NOT_FOUND as a status; what fails after that has already been announced as begun.
+Whatever a request names (collections, a thread, an earlier attempt) is looked up in `begin`, before the
+first event, so that a caller reads NOT_FOUND as a status; what fails after that has been announced as begun.
 """
 
+import asyncio
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+import structlog
 from groundline_runtime.context import (
     current_caller,
     current_trace_id,
@@ -18,22 +21,23 @@ from groundline_runtime.context import (
     remaining_seconds,
 )
 from groundline_runtime.errors import (
-    Code,
+    FieldViolation,
     GroundlineError,
     InternalError,
+    InvalidArgumentError,
     NotFoundError,
 )
-from opentelemetry import trace
 
 from groundline_coordinator.domain import (
-    DEFAULT_TOP_K,
     TITLE_CHARACTERS,
     Answered,
+    Claim,
     Collection,
     Completed,
     Degradation,
     Delta,
     Event,
+    FinishReason,
     Generated,
     HistoryMessage,
     NumberedPassage,
@@ -41,9 +45,8 @@ from groundline_coordinator.domain import (
     Page,
     Passage,
     Question,
-    Ranking,
-    Retrieval,
     Search,
+    Searched,
     Source,
     SourcesFound,
     Stage,
@@ -52,97 +55,83 @@ from groundline_coordinator.domain import (
     StoredMessage,
     Thread,
     Timing,
-    by_one_arm,
+    Usage,
+    Validation,
     extended_text,
     merged,
     number_sources,
     recent_history,
     shortened,
-    without_repeats,
 )
 from groundline_coordinator.ports import CollectionCatalog, Generator, Reranker, Retriever, ThreadStore
+from groundline_coordinator.progress import Progress, milliseconds_since
+from groundline_coordinator.searching import Emit, PassageSearch, Scope, SearchLimits, stage_errors
 
-__all__ = ["ChatService", "Limits", "Searched", "ThreadService", "Turn"]
+__all__ = ["ChatService", "Found", "Limits", "ThreadService", "Turn"]
 
-type Emit = Callable[[Event], Awaitable[None]]
-
-# Shares of the time that is left when a step begins. Reranking has a fallback, generation has none.
-_RETRIEVING_SHARE = 0.4
-_RERANKING_SHARE = 0.3
+# Of the time that is left when generation begins; generation has no fallback and gets the rest.
 _STORING_SHARE = 0.1
 
-# The reranker's own failures, which the fallback makes good; others say that the request is wrong.
-_RERANKER_DOWN = frozenset(
-    {
-        Code.UNAVAILABLE,
-        Code.DEADLINE_EXCEEDED,
-        Code.RESOURCE_EXHAUSTED,
-        Code.INTERNAL,
-        Code.UNKNOWN,
-        Code.CANCELLED,
-    }
-)
-
-_tracer = trace.get_tracer("groundline_coordinator")
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class Limits:
-    """Bounds of the workflow, in seconds, messages and code points."""
+class Limits(SearchLimits):
+    """Bounds of the workflow, in seconds, messages and tokens."""
 
-    retrieve_timeout_seconds: float
-    rerank_timeout_seconds: float
     store_timeout_seconds: float
     history_messages: int
-    history_characters: int
-
-
-@dataclass(frozen=True)
-class Scope:
-    """What is searched, with the defaults it gives."""
-
-    collection_ids: Sequence[str]
-    empty: bool
-    rerank: Options
-    generation: Options
+    history_tokens: int
+    default_timeout_seconds: float
 
 
 @dataclass(frozen=True)
 class Turn:
-    """A question whose collections and thread exist."""
+    """A question whose collections and thread exist; `replay` where it has been answered already."""
 
     question: Question
     scope: Scope
     owner: str
-    new_thread: bool
     history: Sequence[HistoryMessage]
     started: Started
+    claim: Claim | None = None
+    replay: Answered | None = None
 
 
 @dataclass(frozen=True)
-class Searched:
-    """What a search found."""
+class Found:
+    """What a search without an answer found."""
 
-    ranking: Ranking
+    searched: Searched
     degraded: Sequence[Degradation]
     timings: Sequence[Timing]
     trace_id: str
 
 
 @dataclass
-class _Progress:
-    """What a request has gathered for its last event."""
+class _Exchange:
+    """An answer as far as it has come."""
 
-    degraded: list[Degradation] = field(default_factory=list)
-    timings: list[Timing] = field(default_factory=list)
+    turn: Turn
+    searched: Searched | None = None
+    sources: Sequence[Source] = ()
+    pieces: list[str] = field(default_factory=list)
+    ended: bool = False
+    """Whether it has been stored, or is being stored."""
 
-    @contextmanager
-    def stage(self, stage: Stage) -> Iterator[None]:
-        """A span and a timing around a stage; the timing stands before those of its parts."""
-        position, begun = len(self.timings), time.perf_counter()
-        with _tracer.start_as_current_span(stage.value):
-            yield
-        self.timings.insert(position, Timing(stage.value, _milliseconds_since(begun)))
+    @property
+    def answer(self) -> str:
+        return "".join(self.pieces)
+
+    def answered(self, completed: Completed) -> Answered:
+        return Answered(
+            started=self.turn.started,
+            answer=self.answer,
+            sources=self.sources,
+            completed=completed,
+            rewritten_query=self.searched.rewritten_query if self.searched else "",
+            sub_queries=self.searched.sub_queries if self.searched else (),
+        )
 
 
 class ChatService:
@@ -158,146 +147,139 @@ class ChatService:
         threads: ThreadStore,
         limits: Limits,
     ) -> None:
-        self._retriever = retriever
-        self._reranker = reranker
+        self._passages = PassageSearch(
+            retriever=retriever, reranker=reranker, generator=generator, limits=limits
+        )
         self._generator = generator
         self._catalog = catalog
         self._threads = threads
         self._limits = limits
+        self._storing: set[asyncio.Task[None]] = set()
 
     async def begin(self, question: Question) -> Turn:
-        """Look up what the question names. Raises NotFoundError (COLLECTION_NOT_FOUND, THREAD_NOT_FOUND)."""
-        owner = _owner()
-        scope = await self._scope(question.search)
-        history = await self._history(owner, question)
-        return Turn(
-            question=question,
-            scope=scope,
-            owner=owner,
-            new_thread=question.thread_id is None,
-            history=history,
-            started=Started(
-                thread_id=question.thread_id or str(uuid.uuid4()),
-                message_id=str(uuid.uuid4()),
-                trace_id=current_trace_id() or "",
-            ),
-        )
+        """Look up what the question names, and claim its request_id.
 
-    async def chat(self, turn: Turn, emit: Emit) -> None:
-        """Emit the events of an answer: Started, StageBegan and SourcesFound, Delta, and Completed last."""
-        progress = _Progress()
-        await emit(turn.started)
-        ranking = await self._passages(turn.question.search, turn.scope, progress, emit)
-        sources = number_sources(ranking.passages)
-        await emit(SourcesFound(sources))
-        await emit(StageBegan(Stage.GENERATING))
-        with progress.stage(Stage.GENERATING):
-            answer, generated = await self._generate(turn, ranking.passages, progress, emit)
-        await self._store(turn, answer, sources, generated, progress)
-        await emit(Completed(generated, tuple(progress.degraded), tuple(progress.timings)))
+        Raises NotFoundError (COLLECTION_NOT_FOUND, THREAD_NOT_FOUND), InvalidArgumentError for what is beyond
+        a collection's limits, and what ThreadStore.claim raises.
+        """
+        owner = _owner()
+        scope = await self._scope(question.search, question.generation)
+        history = await self._history(owner, question)
+        started = Started(
+            thread_id=question.thread_id or str(uuid.uuid4()),
+            message_id=str(uuid.uuid4()),
+            trace_id=current_trace_id() or "",
+        )
+        turn = Turn(question, scope, owner, history, started)
+        if not question.request_id:
+            return turn
+        claim = Claim(owner, question.request_id, question.fingerprint, started.message_id)
+        replay = await self._threads.claim(claim, self._lease_seconds())
+        if replay is None:
+            return replace(turn, claim=claim)
+        earlier = replace(replay.started, trace_id=started.trace_id)
+        return replace(turn, started=earlier, replay=replace(replay, started=earlier))
+
+    async def chat(self, turn: Turn, emit: Emit) -> Answered:
+        """Emit the events of an answer: Started, StageBegan and SourcesFound, Delta, and Completed last.
+
+        Cancelled, it stores what was said until then as cancelled; failed, it stores nothing.
+        """
+        if turn.replay is not None:
+            await _replay(turn.replay, emit)
+            return turn.replay
+        exchange = _Exchange(turn)
+        try:
+            return await self._converse(exchange, emit)
+        except asyncio.CancelledError:
+            if not exchange.ended:
+                self._detach(self._store_cancelled(exchange))
+            raise
+        except BaseException:
+            if turn.claim is not None and not exchange.ended:
+                self._detach(self._in_own_time(self._threads.release(turn.claim)))
+            raise
 
     async def answer(self, question: Question) -> Answered:
-        """The same work, gathered."""
-        turn = await self.begin(question)
-        gathered: list[Event] = []
+        """The same work, whole."""
+        return await self.chat(await self.begin(question), _ignore)
 
-        async def gather(event: Event) -> None:
-            gathered.append(event)
+    async def search(self, search: Search) -> Found:
+        """Retrieve and rerank. Raises NotFoundError (COLLECTION_NOT_FOUND) and as `begin` for limits."""
+        progress = Progress()
+        scope = await self._scope(search, {})
+        searched = await self._passages.find(search, scope, progress, _ignore)
+        return Found(searched, tuple(progress.degraded), tuple(progress.timings), current_trace_id() or "")
 
-        await self.chat(turn, gather)
-        completed = gathered[-1]
-        assert isinstance(completed, Completed)
-        return Answered(
-            started=turn.started,
-            answer="".join(event.text for event in gathered if isinstance(event, Delta)),
-            sources=next(event.sources for event in gathered if isinstance(event, SourcesFound)),
-            completed=completed,
+    async def settle(self) -> None:
+        """Wait for what is still being stored; call it when no more requests come."""
+        await asyncio.gather(*self._storing, return_exceptions=True)
+
+    async def _converse(self, exchange: _Exchange, emit: Emit) -> Answered:
+        turn, progress = exchange.turn, Progress()
+        await emit(turn.started)
+        searched = await self._passages.find(
+            turn.question.search,
+            turn.scope,
+            progress,
+            emit,
+            history=turn.history,
+            mode=turn.question.rewriting,
         )
+        exchange.searched = searched
+        exchange.sources = number_sources(searched.ranking.passages)
+        await emit(SourcesFound(exchange.sources))
+        await emit(StageBegan(Stage.GENERATING))
+        with progress.stage(Stage.GENERATING):
+            generated = await self._generate(exchange, searched, progress, emit)
+        generated = replace(generated, usage=generated.usage + searched.usage)
+        exchange.ended = True
+        # Whoever leaves now has read the whole answer: it is stored as such.
+        await asyncio.shield(self._detach(self._store(exchange, generated, progress)))
+        completed = Completed(generated, tuple(progress.degraded), tuple(progress.timings))
+        await emit(completed)
+        return exchange.answered(completed)
 
-    async def search(self, search: Search) -> Searched:
-        """Retrieve and rerank. Raises NotFoundError (COLLECTION_NOT_FOUND)."""
-        progress = _Progress()
-        ranking = await self._passages(search, await self._scope(search), progress, _ignore)
-        return Searched(ranking, tuple(progress.degraded), tuple(progress.timings), current_trace_id() or "")
-
-    async def _scope(self, search: Search) -> Scope:
+    async def _scope(self, search: Search, generation: Options) -> Scope:
         found = await self._catalog.readable(current_caller().principals, search.collection_ids)
         known = {collection.collection_id for collection in found}
         if missing := [name for name in search.collection_ids if name not in known]:
             raise NotFoundError("COLLECTION_NOT_FOUND", f"no such collection: {', '.join(missing)}")
+        beyond = [
+            FieldViolation(f"options.{path}", f"{description} in collection {collection.collection_id}")
+            for collection in found
+            for path, description in collection.limits.excesses(search.rerank, generation)
+        ]
+        if beyond:
+            raise InvalidArgumentError(beyond)
         # Defaults of several collections could contradict each other, so they count for a single one only.
         defaults = found[0] if len(found) == 1 else Collection("")
         return Scope(search.collection_ids, not found, defaults.rerank, defaults.generation)
 
     async def _history(self, owner: str, question: Question) -> Sequence[HistoryMessage]:
-        stored: Sequence[HistoryMessage] = ()
+        messages = question.chat_history
         if question.thread_id is not None:
             # Read even where the request brings its own: the thread must be the caller's to be appended to.
             stored = await self._threads.history(owner, question.thread_id, self._limits.history_messages)
-        if question.chat_history is not None:
-            return question.chat_history
-        return recent_history(
-            stored,
-            max_messages=self._limits.history_messages,
-            max_characters=self._limits.history_characters,
-        )
+            messages = stored if messages is None else messages
+        return recent_history(messages or (), max_tokens=self._limits.history_tokens)
 
-    async def _passages(self, search: Search, scope: Scope, progress: _Progress, emit: Emit) -> Ranking:
-        await emit(StageBegan(Stage.RETRIEVING))
-        with progress.stage(Stage.RETRIEVING):
-            retrieval = await self._retrieve(search, scope)
-            progress.timings.extend(
-                replace(timing, stage=f"{Stage.RETRIEVING.value}.{timing.stage}")
-                for timing in retrieval.timings
-            )
-        progress.degraded.extend(retrieval.degraded)
-        if not retrieval.candidates:
-            return Ranking()
-        await emit(StageBegan(Stage.RERANKING))
-        with progress.stage(Stage.RERANKING):
-            ranking = await self._rerank(search, scope, retrieval)
-        progress.degraded.extend(ranking.degraded)
-        return replace(ranking, passages=without_repeats(ranking.passages))
-
-    async def _retrieve(self, search: Search, scope: Scope) -> Retrieval:
-        if scope.empty:
-            return Retrieval()
-        async with deadline_within(_share(_RETRIEVING_SHARE, self._limits.retrieve_timeout_seconds)):
-            return await self._retriever.retrieve(
-                search.query, scope.collection_ids, search.retrieval, search.filter
-            )
-
-    async def _rerank(self, search: Search, scope: Scope, retrieval: Retrieval) -> Ranking:
-        options = merged(scope.rerank, search.rerank)
-        try:
-            async with deadline_within(_share(_RERANKING_SHARE, self._limits.rerank_timeout_seconds)):
-                return await self._reranker.rerank(search.query, retrieval.candidates, options)
-        except GroundlineError as error:
-            if error.code not in _RERANKER_DOWN:
-                raise
-            trace.get_current_span().set_attribute("error.type", error.reason)
-            passages = by_one_arm(retrieval.candidates, int(options.get("topK", DEFAULT_TOP_K)))
-            return Ranking(
-                passages,
-                degraded=(
-                    Degradation(
-                        "reranker",
-                        "RERANKER_UNAVAILABLE",
-                        "the reranker did not answer; passages are in the order of one search arm",
-                    ),
-                ),
-            )
+    def _lease_seconds(self) -> float:
+        """How long an attempt may take: when it died without a word, a retry may begin after that."""
+        left = remaining_seconds()
+        allowed = self._limits.default_timeout_seconds if left is None else left
+        return allowed + self._limits.store_timeout_seconds
 
     async def _generate(
-        self, turn: Turn, passages: Sequence[Passage], progress: _Progress, emit: Emit
-    ) -> tuple[str, Generated]:
+        self, exchange: _Exchange, searched: Searched, progress: Progress, emit: Emit
+    ) -> Generated:
+        turn = exchange.turn
         begun = time.perf_counter()
-        answer: list[str] = []
         generated: Generated | None = None
-        with _time_to_store_left():
+        with _time_to_store_left(), stage_errors("generation"):
             events = self._generator.generate(
-                turn.question.search.query,
-                _numbered(passages),
+                searched.query,
+                _numbered(searched.ranking.passages),
                 turn.history,
                 merged(turn.scope.generation, turn.question.generation),
                 turn.question.additional_context,
@@ -307,52 +289,83 @@ class ChatService:
                     if isinstance(event, Generated):
                         generated = event
                         continue
-                    if not answer:
+                    if not exchange.pieces:
                         progress.timings.append(
-                            Timing(f"{Stage.GENERATING.value}.first_token", _milliseconds_since(begun))
+                            Timing(f"{Stage.GENERATING.value}.first_token", milliseconds_since(begun))
                         )
-                    answer.append(event.text)
+                    exchange.pieces.append(event.text)
                     await emit(event)
         if generated is None:
             raise InternalError("ANSWER_INCOMPLETE", "the answer ended without a finish reason")
-        return "".join(answer), generated
+        return generated
 
-    async def _store(
-        self,
-        turn: Turn,
-        answer: str,
-        sources: Sequence[Source],
-        generated: Generated,
-        progress: _Progress,
-    ) -> None:
-        """Store question and answer. The caller has read the answer by now, so a failure only degrades it."""
+    async def _store(self, exchange: _Exchange, generated: Generated, progress: Progress) -> None:
+        """Store the exchange. The caller has read the answer by now, so a failure only degrades it."""
+        completed = Completed(generated, tuple(progress.degraded), tuple(progress.timings))
+        try:
+            async with deadline_within(self._limits.store_timeout_seconds):
+                await self._append(exchange, generated, exchange.answered(completed))
+        except GroundlineError as error:
+            progress.degraded.append(
+                Degradation("history", error.reason, f"the messages were not stored: {error.message}")
+            )
+            if exchange.turn.claim is not None:
+                self._detach(self._in_own_time(self._threads.release(exchange.turn.claim)))
+
+    async def _store_cancelled(self, exchange: _Exchange) -> None:
+        """Store what was said until the caller went away; a retry of the request is done anew."""
+        generated = Generated(
+            FinishReason.CANCELLED,
+            exchange.searched.usage if exchange.searched else Usage(),
+            citations=(),
+            validation=Validation(),
+            model="",
+        )
+        await self._in_own_time(self._append(exchange, generated, None))
+        if exchange.turn.claim is not None:
+            await self._in_own_time(self._threads.release(exchange.turn.claim))
+
+    async def _append(self, exchange: _Exchange, generated: Generated, answered: Answered | None) -> None:
+        turn = exchange.turn
         query = turn.question.search.query
         messages = (
             StoredMessage(str(uuid.uuid4()), "user", query),
             StoredMessage(
                 turn.started.message_id,
                 "assistant",
-                answer,
-                sources=sources,
+                exchange.answer,
+                sources=exchange.sources,
                 citations=generated.citations,
                 usage=generated.usage,
                 finish_reason=generated.finish_reason,
                 model=generated.model,
             ),
         )
+        await self._threads.append(
+            turn.owner,
+            turn.started.thread_id,
+            shortened(query, TITLE_CHARACTERS),
+            messages,
+            create=turn.question.thread_id is None,
+            answered=(turn.claim, answered) if turn.claim and answered else None,
+        )
+
+    async def _in_own_time(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do it although the request is over; it waits for nobody, so a failure is only logged."""
+        seconds = self._limits.store_timeout_seconds
         try:
-            async with deadline_within(self._limits.store_timeout_seconds):
-                await self._threads.append(
-                    turn.owner,
-                    turn.started.thread_id,
-                    shortened(query, TITLE_CHARACTERS),
-                    messages,
-                    create=turn.new_thread,
-                )
+            with deadline_at(time.monotonic() + seconds):
+                async with deadline_within(seconds):
+                    await work
         except GroundlineError as error:
-            progress.degraded.append(
-                Degradation("history", error.reason, f"the messages were not stored: {error.message}")
-            )
+            _log.warning("not_stored_after_request", reason=error.reason)
+
+    def _detach(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run it to its end, whatever happens to the request."""
+        task = asyncio.create_task(work, name="store")
+        self._storing.add(task)
+        task.add_done_callback(self._storing.discard)
+        return task
 
 
 class ThreadService:
@@ -373,6 +386,16 @@ class ThreadService:
 
     async def delete(self, thread_id: str) -> None:
         await self._threads.delete(_owner(), thread_id)
+
+
+async def _replay(answered: Answered, emit: Emit) -> None:
+    await emit(answered.started)
+    if answered.rewritten_query or answered.sub_queries:
+        await emit(StageBegan(Stage.RETRIEVING, answered.rewritten_query, answered.sub_queries))
+    await emit(SourcesFound(answered.sources))
+    if answered.answer:
+        await emit(Delta(answered.answer))
+    await emit(answered.completed)
 
 
 async def _ignore(event: Event) -> None:
@@ -399,11 +422,6 @@ def _numbered(passages: Sequence[Passage]) -> list[NumberedPassage]:
     ]
 
 
-def _share(share: float, most: float) -> float:
-    left = remaining_seconds()
-    return most if left is None else min(most, share * left)
-
-
 @contextmanager
 def _time_to_store_left() -> Iterator[None]:
     """Narrow the deadline of the calls made inside, so that an answer that uses it up can still be stored."""
@@ -413,7 +431,3 @@ def _time_to_store_left() -> Iterator[None]:
         return
     with deadline_at(time.monotonic() + left * (1 - _STORING_SHARE)):
         yield
-
-
-def _milliseconds_since(begun: float) -> float:
-    return (time.perf_counter() - begun) * 1000

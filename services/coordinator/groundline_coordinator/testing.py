@@ -6,16 +6,19 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from groundline_runtime.errors import FieldViolation, InvalidArgumentError, NotFoundError
+from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
 
 from groundline_coordinator.domain import (
-    Candidate,
+    Answered,
+    CandidateSet,
     Chunk,
+    Claim,
     Collection,
     Delta,
     Explanation,
     FinishReason,
     Generated,
+    GenerationLimits,
     HistoryMessage,
     NumberedPassage,
     Options,
@@ -23,11 +26,13 @@ from groundline_coordinator.domain import (
     Passage,
     Ranking,
     Retrieval,
+    Rewrite,
     StoredMessage,
     Thread,
     Usage,
     Validation,
 )
+from groundline_coordinator.ports import REPLAY_SECONDS
 
 __all__ = [
     "FakeCatalog",
@@ -82,13 +87,19 @@ class _Step:
 
 
 class FakeRetriever(_Step):
-    """A Retriever that finds what it was given."""
+    """A Retriever that finds what it was given: for a query by name, else always the same."""
 
     def __init__(self, retrieval: Retrieval | None = None) -> None:
         super().__init__()
         self.retrieval = retrieval or Retrieval()
+        self.by_query: dict[str, Retrieval | Exception] = {}
         self.calls: list[tuple[str, Sequence[str], Options]] = []
         self.conditions: list[Mapping[str, Any]] = []
+
+    @property
+    def queries(self) -> list[str]:
+        """What it was asked for so far."""
+        return [query for query, _, _ in self.calls]
 
     async def retrieve(
         self, query: str, collection_ids: Sequence[str], options: Options, conditions: Mapping[str, Any]
@@ -96,7 +107,10 @@ class FakeRetriever(_Step):
         self.calls.append((query, collection_ids, options))
         self.conditions.append(conditions)
         await self._pass()
-        return self.retrieval
+        found = self.by_query.get(query, self.retrieval)
+        if isinstance(found, Exception):
+            raise found
+        return found
 
 
 class FakeReranker(_Step):
@@ -104,11 +118,12 @@ class FakeReranker(_Step):
 
     def __init__(self) -> None:
         super().__init__()
-        self.calls: list[tuple[str, Sequence[Candidate], Options]] = []
+        self.calls: list[tuple[str, Sequence[CandidateSet], Options]] = []
 
-    async def rerank(self, query: str, candidates: Sequence[Candidate], options: Options) -> Ranking:
-        self.calls.append((query, candidates, options))
+    async def rerank(self, query: str, sets: Sequence[CandidateSet], options: Options) -> Ranking:
+        self.calls.append((query, sets, options))
         await self._pass()
+        candidates = {each.chunk.chunk_id: each for found in sets for each in found.candidates}
         return Ranking(
             [
                 Passage(
@@ -116,7 +131,7 @@ class FakeReranker(_Step):
                     1 / rank,
                     Explanation(candidate.keyword, candidate.semantic, final_score=1 / rank),
                 )
-                for rank, candidate in enumerate(candidates[: options.get("topK", 8)], start=1)
+                for rank, candidate in enumerate([*candidates.values()][: options.get("topK", 8)], start=1)
             ]
         )
 
@@ -133,13 +148,18 @@ class GenerateCall:
 
 
 class FakeGenerator(_Step):
-    """A Generator that says its `pieces`; it fails or hangs after them. Without passages it refuses."""
+    """A Generator that says its `pieces`; it fails or hangs after them. Without passages it refuses.
+
+    A question becomes what `rewrites` says, else stays as it is.
+    """
 
     def __init__(self, *pieces: str) -> None:
         super().__init__()
         self.pieces = pieces
         self.calls: list[GenerateCall] = []
         self.said = 0
+        self.rewrites: dict[str, Rewrite | Exception] = {}
+        self.rewrite_calls: list[tuple[str, Sequence[HistoryMessage], int]] = []
 
     async def generate(
         self,
@@ -161,6 +181,15 @@ class FakeGenerator(_Step):
             validation=Validation(grounded=bool(passages)),
             model="fake",
         )
+
+    async def rewrite(
+        self, query: str, chat_history: Sequence[HistoryMessage], max_sub_queries: int
+    ) -> Rewrite:
+        self.rewrite_calls.append((query, chat_history, max_sub_queries))
+        rewrite = self.rewrites.get(query, Rewrite(query))
+        if isinstance(rewrite, Exception):
+            raise rewrite
+        return rewrite
 
 
 @dataclass(frozen=True)
@@ -190,7 +219,9 @@ class FakeCatalog:
             if (not each.readers or {*each.readers, *each.writers} & set(principals))
             and (not collection_ids or name in collection_ids)
         ]
-        return found if collection_ids else found[:2]
+        if collection_ids:
+            return found
+        return [*found[:2], *(each for each in found[2:] if each.limits != GenerationLimits())]
 
 
 @dataclass
@@ -202,21 +233,66 @@ class _Conversation:
     messages: list[StoredMessage] = field(default_factory=list)
 
 
+@dataclass
+class _Claimed:
+    claim: Claim
+    expire_time: datetime
+    answered: Answered | None = None
+
+    def is_gone(self, threads: Mapping[str, _Conversation]) -> bool:
+        return self.answered is not None and self.answered.started.thread_id not in threads
+
+
 class FakeThreads:
-    """A ThreadStore whose clock moves on by a second with every change. `error` fails what is stored."""
+    """A ThreadStore whose clock moves on by a second with every change.
+
+    `error` fails what is stored, `blocked` holds it up until it is set.
+    """
 
     def __init__(self) -> None:
         self._threads: dict[str, _Conversation] = {}
+        self._claims: dict[tuple[str, str], _Claimed] = {}
         self._now = datetime(2026, 1, 1, tzinfo=UTC)
         self.error: Exception | None = None
+        self.blocked: asyncio.Event | None = None
+        self.reached = asyncio.Event()
+
+    async def claim(self, claim: Claim, lease_seconds: float) -> Answered | None:
+        key = (claim.owner, claim.request_id)
+        known = self._claims.get(key)
+        if known is None or known.expire_time <= self._now or known.is_gone(self._threads):
+            self._claims[key] = _Claimed(claim, self._now + timedelta(seconds=lease_seconds))
+            return None
+        if known.claim.fingerprint != claim.fingerprint:
+            raise InvalidArgumentError(
+                [FieldViolation("request_id", "was used for another request")], reason="REQUEST_ID_REUSED"
+            )
+        if known.answered is None:
+            raise AbortedError("REQUEST_UNDER_WAY", "still under way", retry_after_seconds=1)
+        return known.answered
+
+    async def release(self, claim: Claim) -> None:
+        known = self._claims.get((claim.owner, claim.request_id))
+        if known is not None and known.claim == claim and known.answered is None:
+            del self._claims[claim.owner, claim.request_id]
 
     async def history(self, owner: str, thread_id: str, limit: int) -> Sequence[HistoryMessage]:
         messages = self._find(owner, thread_id).messages[-limit:]
         return [HistoryMessage(message.role, message.content) for message in messages]
 
     async def append(
-        self, owner: str, thread_id: str, title: str, messages: Sequence[StoredMessage], *, create: bool
+        self,
+        owner: str,
+        thread_id: str,
+        title: str,
+        messages: Sequence[StoredMessage],
+        *,
+        create: bool,
+        answered: tuple[Claim, Answered] | None = None,
     ) -> None:
+        self.reached.set()
+        if self.blocked is not None:
+            await self.blocked.wait()
         if self.error is not None:
             raise self.error
         self._now += timedelta(seconds=1)
@@ -225,6 +301,12 @@ class FakeThreads:
         thread = self._find(owner, thread_id)
         thread.update_time = self._now
         thread.messages.extend(replace(message, create_time=self._now) for message in messages)
+        if answered is not None:
+            claim, answer = answered
+            known = self._claims.get((claim.owner, claim.request_id))
+            if known is not None and known.claim == claim:
+                known.answered = answer
+                known.expire_time = self._now + timedelta(seconds=REPLAY_SECONDS)
 
     async def get(self, owner: str, thread_id: str) -> Thread:
         return self._thread(thread_id, self._find(owner, thread_id))
@@ -246,6 +328,10 @@ class FakeThreads:
     async def delete(self, owner: str, thread_id: str) -> None:
         self._find(owner, thread_id)
         del self._threads[thread_id]
+
+    def pass_time(self, seconds: float) -> None:
+        """Move the clock on."""
+        self._now += timedelta(seconds=seconds)
 
     def _find(self, owner: str, thread_id: str) -> _Conversation:
         thread = self._threads.get(thread_id)

@@ -1,31 +1,110 @@
 """Starts the generator."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 
 from groundline.v1 import generator_service_pb2_grpc
 from groundline_runtime.server import Application, run
 
 from groundline_generator.adapters.extractive import ExtractiveModel
+from groundline_generator.contextualizing import Contextualizer
+from groundline_generator.guarding import GuardedModel
+from groundline_generator.judging import ModelJudge, TermJudge
+from groundline_generator.limits import Limiter
+from groundline_generator.ports import ChatModel
+from groundline_generator.prompted import ModelChoice, PromptedModel
+from groundline_generator.prompting import load_templates
+from groundline_generator.rewriting import ModelRewriter, RuleRewriter
 from groundline_generator.service import AnswerService
-from groundline_generator.servicer import SERVICE, GeneratorServicer
+from groundline_generator.servicer import SERVICE, GeneratorServicer, UseCases
 from groundline_generator.settings import GeneratorSettings
 
 __all__ = ["main", "wire"]
 
+_EXTRACTIVE_MIN_RELEVANCE = 0.4
+_MODEL_MIN_RELEVANCE = 0.2
+"""A model finds answers that share few words with their question, so only the hopeless is kept from it."""
+
 
 @asynccontextmanager
 async def wire(settings: GeneratorSettings) -> AsyncIterator[Application]:
-    """The service with its provider; it depends on nothing that could be down."""
-    model = ExtractiveModel(min_relevance=settings.min_relevance, max_sentences=settings.max_sentences)
-    servicer = GeneratorServicer(AnswerService(model), max_passage_characters=settings.max_passage_characters)
-    yield Application(
-        services={
-            SERVICE: lambda server: generator_service_pb2_grpc.add_GeneratorServiceServicer_to_server(
-                servicer, server
+    """The service with its provider. A provider that is down is told by each call, not by readiness."""
+    async with _use_cases(settings) as use_cases:
+        servicer = GeneratorServicer(use_cases, max_passage_characters=settings.max_passage_characters)
+        yield Application(
+            services={
+                SERVICE: lambda server: generator_service_pb2_grpc.add_GeneratorServiceServicer_to_server(
+                    servicer, server
+                )
+            }
+        )
+
+
+@asynccontextmanager
+async def _use_cases(settings: GeneratorSettings) -> AsyncIterator[UseCases]:
+    if settings.provider == "extractive" or settings.model is None:
+        model = ExtractiveModel(
+            min_relevance=_or(settings.min_relevance, _EXTRACTIVE_MIN_RELEVANCE),
+            max_sentences=settings.max_sentences,
+        )
+        yield UseCases(AnswerService(model), RuleRewriter(), TermJudge())
+        return
+    async with _provider(settings) as provider:
+        limiter = Limiter(
+            requests_per_minute=settings.requests_per_minute,
+            tokens_per_minute=settings.tokens_per_minute,
+            max_waiting=settings.max_queued_calls,
+        )
+        chat = GuardedModel(provider, limiter, max_attempts=settings.provider_max_attempts)
+        models = ModelChoice(settings.model, settings.further_models)
+        answers = PromptedModel(
+            chat=chat,
+            models=models,
+            templates=load_templates(settings.prompt_template_directory),
+            template=settings.prompt_template,
+            context_tokens=settings.context_tokens,
+            min_relevance=_or(settings.min_relevance, _MODEL_MIN_RELEVANCE),
+            temperature=settings.temperature,
+            max_output_tokens=settings.max_output_tokens,
+        )
+        judge = ModelJudge(chat, models)
+        yield UseCases(
+            AnswerService(answers, judge if settings.judge_answers else None),
+            ModelRewriter(chat, models),
+            judge,
+            judge,
+            Contextualizer(chat, models, settings.document_tokens),
+        )
+
+
+def _provider(settings: GeneratorSettings) -> AbstractAsyncContextManager[ChatModel]:
+    """The SDKs are imported where they are used: without them the process stays small."""
+    if settings.provider == "gemini":
+        from groundline_generator.adapters.gemini import GeminiModel
+
+        return aclosing(
+            GeminiModel(
+                api_key=settings.provider_api_key,
+                vertex_project=settings.vertex_project,
+                vertex_location=settings.vertex_location,
+                base_url=settings.provider_base_url,
+                silence_seconds=settings.provider_silence_seconds,
+                cache_min_tokens=settings.cache_min_tokens,
             )
-        }
+        )
+    from groundline_generator.adapters.openai import OpenAIModel
+
+    return aclosing(
+        OpenAIModel(
+            base_url=settings.provider_base_url,
+            api_key=settings.provider_api_key,
+            silence_seconds=settings.provider_silence_seconds,
+        )
     )
+
+
+def _or(value: float | None, default: float) -> float:
+    return default if value is None else value
 
 
 def main() -> None:

@@ -3,16 +3,29 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from groundline_generator.domain import Citation, FinishReason, Issue, Passage, Validation
 from groundline_generator.language import content_terms, guess_language
 from groundline_generator.segments import Kind, segments
 
-__all__ = ["MarkerFilter", "cite", "validate"]
+__all__ = [
+    "MarkerFilter",
+    "cite",
+    "cites",
+    "claim_spans",
+    "supported_claims",
+    "validate",
+    "without_markers",
+]
 
 _MARKER = re.compile(r"\[(\d{1,4})\]")
+_MARKERS = re.compile(r"[\[［【]\s?(\d{1,4}(?:\s?[,;，、]\s?\d{1,4}){0,9})\s?[\]］】]")
+"""Every way that models mark sources: `[1]`, `[1, 2]`, and the full-width forms of both."""
+
 # What may still become a marker, or a code quote, when more text comes.
-_UNFINISHED = re.compile(r"(?:[ \t]*\[\d{0,4}|[ \t]+|(?<!`)`{1,2})$")
+_UNFINISHED = re.compile(r"(?:[ \t]*[\[［【][\d\s,;，、]{0,80}|[ \t]+|(?<!`)`{1,2})$")
+_SPACED_MARKERS = re.compile(rf"[ \t]*{_MARKERS.pattern}")
 _SPACE = re.compile(r"[ \t]{2,}")
 _CODE = re.compile(r"```.*?(?:```|$)|`[^`\n]+`", re.DOTALL)
 
@@ -20,8 +33,25 @@ _SUPPORT_SHARE = 0.6
 """A sentence counts as supported when its passages hold at least this share of its terms."""
 
 
+def _is_interval(numbers: Sequence[int]) -> bool:
+    """Whether brackets hold an interval such as [0, 1]: no passage has the number 0."""
+    return 0 in numbers and len(numbers) > 1
+
+
+def _numbers(marker: re.Match[str]) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", marker.group(1))]
+
+
+def without_markers(text: str) -> str:
+    """A document's text without what would read as citations, such as its own footnote marks."""
+    return _SPACED_MARKERS.sub(lambda marker: marker.group() if _is_interval(_numbers(marker)) else "", text)
+
+
 class MarkerFilter:
-    """Removes markers of passages that were not served, however the stream is cut; code is left alone."""
+    """Removes markers of passages that were not served, however the stream is cut; code is left alone.
+
+    What passes is written `[1]`, whichever way the model wrote it; `[1, 2]` becomes `[1][2]`.
+    """
 
     def __init__(self, numbers: frozenset[int]) -> None:
         self._numbers = numbers
@@ -54,15 +84,19 @@ class MarkerFilter:
                 elif self._fence == piece:
                     self._fence = ""
             elif not self._fence:
-                pieces[index] = re.sub(r"[ \t]*\[(\d{1,4})\]", self._known, piece)
+                pieces[index] = _SPACED_MARKERS.sub(self._known, piece)
         return "".join(pieces)
 
     def _known(self, marker: re.Match[str]) -> str:
-        number = int(marker.group(1))
-        if number in self._numbers:
+        numbers = _numbers(marker)
+        if _is_interval(numbers):
             return marker.group()
-        self.unknown.add(number)
-        return ""
+        known = [number for number in dict.fromkeys(numbers) if number in self._numbers]
+        self.unknown.update(set(numbers) - self._numbers)
+        if not known:
+            return ""
+        space = marker.group()[: len(marker.group()) - len(marker.group().lstrip(" \t"))]
+        return space + "".join(f"[{number}]" for number in known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +114,46 @@ class _Claim:
 
     text: str
     references: tuple[_Reference, ...]
+    start: int
+    end: int
 
     @property
     def numbers(self) -> tuple[int, ...]:
         return tuple(dict.fromkeys(number for each in self.references for number in each.numbers))
 
 
+def cites(answer: str, numbers: frozenset[int]) -> bool:
+    """Whether an answer, as a model wrote it, marks any of these sources."""
+    return any(
+        number in numbers for marker in _MARKERS.finditer(_masked(answer)) for number in _numbers(marker)
+    )
+
+
+def claim_spans(answer: str) -> list[tuple[int, int]]:
+    """Where the sentences and blocks of code of an answer stand, markers left out at their ends."""
+    return [(claim.start, claim.end) for claim in _claims(answer)]
+
+
+def supported_claims(answer: str, passages: Mapping[int, Passage]) -> list[bool]:
+    """For each of `claim_spans`, whether the passages it cites hold its terms; where it cites none, any
+    may."""
+    known = {number: _Evidence(passage) for number, passage in passages.items()}
+    verdicts = []
+    for claim in _claims(answer):
+        evidence = [known[number] for number in claim.numbers if number in known] or list(known.values())
+        verdicts.append(bool(evidence) and _is_supported(claim.text, evidence))
+    return verdicts
+
+
 def cite(answer: str, passages: Mapping[int, Passage]) -> list[Citation]:
     """One citation for each marker, in order, with the sentence of its passage that supports it best."""
+    evidence = {number: _Evidence(passage) for number, passage in passages.items()}
     return [
         Citation(
             source_number=number,
             start=reference.start,
             end=reference.end,
-            supporting_text=_best_sentence(answer[reference.start : reference.end], passages[number].text),
+            supporting_text=evidence[number].best_sentence(answer[reference.start : reference.end]),
             chunk_id=passages[number].chunk_id,
         )
         for claim in _claims(answer)
@@ -109,11 +169,13 @@ def validate(
     passages: Mapping[int, Passage],
     finish_reason: FinishReason,
     found: Sequence[Issue] = (),
+    verdicts: Sequence[bool] | None = None,
 ) -> Validation:
     """Check a finished answer against its passages by the terms they share.
 
-    An answer is grounded when every sentence is supported by the passages it cites; its confidence is the
-    product of the shares of cited and supported sentences and the relevance to the question.
+    `verdicts`, one for each of `claim_spans`, take the place of that comparison where a judge has given them.
+    An answer is grounded when every sentence is cited and supported; its confidence is the product of the
+    shares of cited and supported sentences and the relevance to the question.
     """
     issues = list(found)
     if finish_reason is FinishReason.NO_ANSWER:
@@ -124,15 +186,16 @@ def validate(
     if not claims:
         issues.append(Issue("EMPTY_ANSWER", "the answer has no content"))
         return Validation(False, 0.0, 0.0, 0.0, 0.0, tuple(issues))
+    known = {number: _Evidence(passage) for number, passage in passages.items()}
     cited = supported = 0
-    for claim in claims:
+    for index, claim in enumerate(claims):
         text = claim.text
-        evidence = [passages[number] for number in claim.numbers if number in passages]
+        evidence = [known[number] for number in claim.numbers if number in known]
         if not evidence:
             issues.append(Issue("UNCITED_SENTENCE", f"no source is cited for: {_shortened(text)}"))
             continue
         cited += 1
-        if _is_supported(text, evidence):
+        if verdicts[index] if verdicts is not None else _is_supported(text, evidence):
             supported += 1
         else:
             issues.append(Issue("UNSUPPORTED_SENTENCE", f"its sources do not support: {_shortened(text)}"))
@@ -162,7 +225,9 @@ def _claims(answer: str) -> list[_Claim]:
         limit = quotable[index + 1].start if index + 1 < len(quotable) else len(answer)
         own = [marker for marker in markers if segment.start <= marker.start() and marker.end() <= limit]
         references = tuple(_references(bare, segment.start, segment.end, own))
-        claims.append(_Claim(_SPACE.sub(" ", bare[segment.start : segment.end]), references))
+        text = bare[segment.start : segment.end]
+        end = segment.start + len(text.rstrip())
+        claims.append(_Claim(_SPACE.sub(" ", text), references, segment.start, end))
     return claims
 
 
@@ -187,26 +252,45 @@ def _masked(answer: str) -> str:
     return _CODE.sub(lambda code: code.group().replace("[", "(").replace("]", ")"), answer)
 
 
-def _best_sentence(claim: str, passage: str) -> str:
-    language = guess_language(passage)
-    wanted = frozenset(content_terms(claim, language))
-    best, best_score = "", 0.0
-    for segment in segments(passage, language):
-        text = passage[segment.start : segment.end]
-        terms = frozenset(content_terms(text, language))
-        if terms and (score := len(wanted & terms) / len(wanted | terms)) > best_score:
-            best, best_score = text, score
-    return best
+class _Evidence:
+    """A passage taken apart once, however often it is cited."""
+
+    def __init__(self, passage: Passage) -> None:
+        self._passage = passage
+        self._by_language: dict[str | None, frozenset[str]] = {}
+
+    @cached_property
+    def language(self) -> str | None:
+        return guess_language(self._passage.text)
+
+    @cached_property
+    def _sentences(self) -> list[tuple[str, frozenset[str]]]:
+        text = self._passage.text
+        sentences = (text[each.start : each.end] for each in segments(text, self.language))
+        return [(sentence, frozenset(content_terms(sentence, self.language))) for sentence in sentences]
+
+    def best_sentence(self, claim: str) -> str:
+        """The sentence that shares the most terms with a claim; empty where none shares any."""
+        wanted = frozenset(content_terms(claim, self.language))
+        best, best_score = "", 0.0
+        for sentence, terms in self._sentences:
+            if terms and (score := len(wanted & terms) / len(wanted | terms)) > best_score:
+                best, best_score = sentence, score
+        return best
+
+    def terms(self, language: str | None) -> frozenset[str]:
+        """The terms of title, context and text, read as one language."""
+        if language not in self._by_language:
+            passage = self._passage
+            text = f"{passage.title} {passage.context} {passage.text}"
+            self._by_language[language] = frozenset(content_terms(text, language))
+        return self._by_language[language]
 
 
-def _is_supported(claim: str, evidence: Sequence[Passage]) -> bool:
-    language = guess_language(claim) or guess_language(evidence[0].text)
+def _is_supported(claim: str, evidence: Sequence[_Evidence]) -> bool:
+    language = guess_language(claim) or evidence[0].language
     wanted = frozenset(content_terms(claim, language))
-    held = frozenset(
-        term
-        for passage in evidence
-        for term in content_terms(f"{passage.title} {passage.context} {passage.text}", language)
-    )
+    held = frozenset[str]().union(*(each.terms(language) for each in evidence))
     return not wanted or len(wanted & held) / len(wanted) >= _SUPPORT_SHARE
 
 

@@ -2,22 +2,43 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from google.protobuf.message import Message as ProtoMessage
 from groundline.v1 import chat_pb2, generator_service_pb2, options_pb2
-from groundline_runtime.errors import FieldViolation, UnimplementedError, Violations
+from groundline_runtime.errors import Violations
 
 from groundline_generator.domain import (
     Completed,
+    Contexts,
     Delta,
+    Faithfulness,
     FinishReason,
     GenerationOptions,
     Message,
     Passage,
     Question,
+    Relevances,
+    Rewriting,
+    Usage,
 )
 
-__all__ = ["to_question", "to_response"]
+__all__ = [
+    "ContextualizeCommand",
+    "FaithfulnessCommand",
+    "RelevanceCommand",
+    "RewriteCommand",
+    "from_contexts",
+    "from_faithfulness",
+    "from_relevances",
+    "from_rewriting",
+    "to_contextualize",
+    "to_faithfulness",
+    "to_question",
+    "to_relevance",
+    "to_response",
+    "to_rewrite",
+]
 
 MAX_QUERY_CHARACTERS = 8_000
 MAX_PASSAGES = 100
@@ -26,6 +47,13 @@ MAX_MESSAGE_CHARACTERS = 32_000
 MAX_CONTEXT_CHARACTERS = 8_000
 MAX_SYSTEM_PROMPT_CHARACTERS = 8_000
 MAX_OUTPUT_TOKENS = 32_768
+MAX_SUB_QUERIES = 10
+DEFAULT_SUB_QUERIES = 4
+MAX_CHUNKS = 100
+MAX_DOCUMENT_CHARACTERS = 10_000_000
+MAX_TITLE_CHARACTERS = 2_000
+MAX_PROMPT_CHARACTERS = 8_000
+MAX_ANSWER_CHARACTERS = 200_000
 _ROLES = ("user", "assistant")
 
 # Cosine similarities of float32 vectors may leave -1..1 by rounding.
@@ -35,29 +63,164 @@ _FINISH_REASONS = {
     FinishReason.STOP: chat_pb2.FINISH_REASON_STOP,
     FinishReason.NO_ANSWER: chat_pb2.FINISH_REASON_NO_ANSWER,
     FinishReason.MAX_TOKENS: chat_pb2.FINISH_REASON_MAX_TOKENS,
+    FinishReason.SAFETY: chat_pb2.FINISH_REASON_SAFETY,
 }
 
 
 def to_question(request: generator_service_pb2.GenerateRequest, *, max_passage_characters: int) -> Question:
-    """Raises InvalidArgumentError with every violation, UnimplementedError for options this release lacks."""
+    """Raises InvalidArgumentError with every violation."""
     wrong = Violations()
-    query = request.query.strip()
-    if not 1 <= len(query) <= MAX_QUERY_CHARACTERS:
-        wrong.add("query", f"must have 1 to {MAX_QUERY_CHARACTERS} characters after trimming")
+    query = _query(request.query, wrong)
     passages = _passages(request.passages, max_passage_characters, wrong)
     history = _history(request.chat_history, wrong)
     options = _options(request.options, wrong)
     if len(request.additional_context) > MAX_CONTEXT_CHARACTERS:
         wrong.add("additional_context", f"must have at most {MAX_CONTEXT_CHARACTERS} characters")
     wrong.raise_if_any()
-    if request.options.prompt_template:
-        field = FieldViolation(
-            "options.prompt_template", "prompt templates are not available in this release"
-        )
-        raise UnimplementedError(
-            "OPTION_NOT_AVAILABLE", f"{field.field}: {field.description}", violations=[field]
-        )
     return Question(query, passages, history, options, request.additional_context)
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteCommand:
+    """RewriteQuery's request; `max_sub_queries` below 2 wants no decomposition."""
+
+    query: str
+    history: tuple[Message, ...]
+    max_sub_queries: int
+    model: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ContextualizeCommand:
+    """ContextualizeChunks' request."""
+
+    title: str
+    document: str
+    chunks: tuple[str, ...]
+    prompt: str | None
+    model: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RelevanceCommand:
+    """JudgeRelevance's request."""
+
+    query: str
+    passages: tuple[Passage, ...]
+    model: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FaithfulnessCommand:
+    """JudgeFaithfulness' request."""
+
+    query: str
+    answer: str
+    passages: tuple[Passage, ...]
+    model: str | None
+
+
+def to_rewrite(request: generator_service_pb2.RewriteQueryRequest) -> RewriteCommand:
+    """Raises InvalidArgumentError with every violation."""
+    wrong = Violations()
+    query = _query(request.query, wrong)
+    history = _history(request.chat_history, wrong)
+    if not 0 <= request.max_sub_queries <= MAX_SUB_QUERIES:
+        wrong.add("max_sub_queries", f"must be 0 to {MAX_SUB_QUERIES}")
+    wrong.raise_if_any()
+    return RewriteCommand(
+        query, history, request.max_sub_queries or DEFAULT_SUB_QUERIES, request.model or None
+    )
+
+
+def to_contextualize(
+    request: generator_service_pb2.ContextualizeChunksRequest, *, max_passage_characters: int
+) -> ContextualizeCommand:
+    """Raises InvalidArgumentError with every violation."""
+    wrong = Violations()
+    if not 1 <= len(request.chunk_texts) <= MAX_CHUNKS:
+        wrong.add("chunk_texts", f"must be 1 to {MAX_CHUNKS}")
+    else:
+        for index, text in enumerate(request.chunk_texts):
+            if not text.strip():
+                wrong.add(f"chunk_texts[{index}]", "must not be empty")
+            elif len(text) > max_passage_characters:
+                wrong.add(f"chunk_texts[{index}]", f"must have at most {max_passage_characters} characters")
+    if not request.document_text.strip():
+        wrong.add("document_text", "must not be empty")
+    for field, limit in (
+        ("document_text", MAX_DOCUMENT_CHARACTERS),
+        ("title", MAX_TITLE_CHARACTERS),
+        ("prompt", MAX_PROMPT_CHARACTERS),
+    ):
+        if len(getattr(request, field)) > limit:
+            wrong.add(field, f"must have at most {limit} characters")
+    wrong.raise_if_any()
+    return ContextualizeCommand(
+        request.title,
+        request.document_text,
+        tuple(request.chunk_texts),
+        request.prompt or None,
+        request.model or None,
+    )
+
+
+def to_relevance(
+    request: generator_service_pb2.JudgeRelevanceRequest, *, max_passage_characters: int
+) -> RelevanceCommand:
+    """Raises InvalidArgumentError with every violation."""
+    wrong = Violations()
+    query = _query(request.query, wrong)
+    passages = _passages(request.passages, max_passage_characters, wrong)
+    wrong.raise_if_any()
+    return RelevanceCommand(query, passages, request.model or None)
+
+
+def to_faithfulness(
+    request: generator_service_pb2.JudgeFaithfulnessRequest, *, max_passage_characters: int
+) -> FaithfulnessCommand:
+    """Raises InvalidArgumentError with every violation."""
+    wrong = Violations()
+    query = _query(request.query, wrong)
+    if not 1 <= len(request.answer) <= MAX_ANSWER_CHARACTERS:
+        wrong.add("answer", f"must have 1 to {MAX_ANSWER_CHARACTERS} characters")
+    passages = _passages(request.passages, max_passage_characters, wrong)
+    wrong.raise_if_any()
+    return FaithfulnessCommand(query, request.answer, passages, request.model or None)
+
+
+def from_rewriting(rewriting: Rewriting) -> generator_service_pb2.RewriteQueryResponse:
+    return generator_service_pb2.RewriteQueryResponse(
+        standalone_query=rewriting.standalone,
+        sub_queries=rewriting.sub_queries,
+        model=rewriting.model,
+        usage=_usage(rewriting.usage),
+    )
+
+
+def from_contexts(contexts: Contexts) -> generator_service_pb2.ContextualizeChunksResponse:
+    return generator_service_pb2.ContextualizeChunksResponse(
+        contexts=contexts.contexts, usage=_usage(contexts.usage), model=contexts.model
+    )
+
+
+def from_relevances(judged: Relevances) -> generator_service_pb2.JudgeRelevanceResponse:
+    return generator_service_pb2.JudgeRelevanceResponse(
+        relevances=judged.relevances, usage=_usage(judged.usage), model=judged.model
+    )
+
+
+def from_faithfulness(judged: Faithfulness) -> generator_service_pb2.JudgeFaithfulnessResponse:
+    return generator_service_pb2.JudgeFaithfulnessResponse(
+        verdicts=[
+            generator_service_pb2.SentenceVerdict(
+                start_offset=each.start, end_offset=each.end, supported=each.supported, reason=each.reason
+            )
+            for each in judged.verdicts
+        ],
+        usage=_usage(judged.usage),
+        model=judged.model,
+    )
 
 
 def to_response(event: Delta | Completed) -> generator_service_pb2.GenerateResponse:
@@ -69,11 +232,7 @@ def to_response(event: Delta | Completed) -> generator_service_pb2.GenerateRespo
     return generator_service_pb2.GenerateResponse(
         completed=generator_service_pb2.GenerateCompleted(
             finish_reason=_FINISH_REASONS[event.finish_reason],
-            usage=chat_pb2.Usage(
-                prompt_tokens=event.usage.prompt_tokens,
-                cached_tokens=event.usage.cached_tokens,
-                output_tokens=event.usage.output_tokens,
-            ),
+            usage=_usage(event.usage),
             citations=[
                 chat_pb2.Citation(
                     source_number=citation.source_number,
@@ -99,6 +258,21 @@ def to_response(event: Delta | Completed) -> generator_service_pb2.GenerateRespo
             prompt_version=event.prompt_version,
         )
     )
+
+
+def _usage(usage: Usage) -> chat_pb2.Usage:
+    return chat_pb2.Usage(
+        prompt_tokens=usage.prompt_tokens,
+        cached_tokens=usage.cached_tokens,
+        output_tokens=usage.output_tokens,
+    )
+
+
+def _query(text: str, wrong: Violations) -> str:
+    query = text.strip()
+    if not 1 <= len(query) <= MAX_QUERY_CHARACTERS:
+        wrong.add("query", f"must have 1 to {MAX_QUERY_CHARACTERS} characters after trimming")
+    return query
 
 
 def _passages(
@@ -164,6 +338,7 @@ def _options(options: options_pb2.GenerationOptions, wrong: Violations) -> Gener
         max_output_tokens=options.max_output_tokens if options.HasField("max_output_tokens") else None,
         system_prompt=options.system_prompt or None,
         min_relevance=options.min_relevance if options.HasField("min_relevance") else None,
+        prompt_template=options.prompt_template or None,
     )
 
 

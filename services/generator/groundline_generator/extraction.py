@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from groundline_generator.citations import without_markers
 from groundline_generator.domain import Passage
 from groundline_generator.language import content_terms, guess_language
 from groundline_generator.segments import Kind, Segment, segments
@@ -47,7 +48,6 @@ _MAX_QUOTE_CHARACTERS = 1_200
 _MIN_VARIANT_LENGTH = 5
 _VARIANT_PREFIX_SHARE = 0.7
 
-_FOOTNOTE = re.compile(r"\[\d{1,3}\]")
 _SPACE = re.compile(r"\s+")
 
 _QUANTITY = re.compile(
@@ -280,7 +280,7 @@ def _quotation(candidate: _Candidate) -> str:
     if candidate.segment.kind is Kind.CODE:
         return candidate.text.rstrip()[:_MAX_QUOTE_CHARACTERS]
     # The document's own footnote marks would read as citations.
-    text = _SPACE.sub(" ", _FOOTNOTE.sub("", candidate.text)).strip()
+    text = _SPACE.sub(" ", without_markers(candidate.text)).strip()
     if len(text) > _MAX_QUOTE_CHARACTERS:
         text = text[:_MAX_QUOTE_CHARACTERS].rsplit(" ", 1)[0] + " …"
     return text

@@ -1,49 +1,70 @@
 """Answers questions: streams what the model writes with its citations checked, then the completion."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 
-from groundline_runtime.errors import FailedPreconditionError, InternalError
+from groundline_runtime.errors import GroundlineError, InternalError
 from opentelemetry import trace
 
 from groundline_generator.citations import MarkerFilter, cite, validate
-from groundline_generator.domain import Completed, Delta, FinishReason, Issue, ModelFinished, Question
-from groundline_generator.ports import LanguageModel
+from groundline_generator.coalescing import coalesced
+from groundline_generator.domain import (
+    Citation,
+    Completed,
+    Delta,
+    FinishReason,
+    Issue,
+    ModelFinished,
+    Question,
+    Usage,
+    Validation,
+)
+from groundline_generator.judging import FaithfulnessJudge
+from groundline_generator.ports import AnswerModel
 
 __all__ = ["AnswerService"]
+
+_MAX_WAITING_CHARACTERS = 16_384
+"""Text of an answer that may wait for a slow peer."""
 
 _tracer = trace.get_tracer("groundline_generator")
 
 
 class AnswerService:
-    """The use case of Generate."""
+    """The use case of Generate. Answers are checked by `judge` where there is one, else by their terms."""
 
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, model: AnswerModel, judge: FaithfulnessJudge | None = None) -> None:
         self._model = model
-
-    def check(self, question: Question) -> None:
-        """Raise FailedPreconditionError when the question asks for a model that is not here."""
-        wanted = question.options.model
-        if wanted is not None and wanted != self._model.name:
-            raise FailedPreconditionError(
-                "MODEL_NOT_AVAILABLE",
-                f"model '{wanted}' is not available; available: {self._model.name}",
-                metadata={"model": wanted, "available": self._model.name},
-            )
+        self._judge = judge
 
     async def answer(self, question: Question) -> AsyncGenerator[Delta | Completed]:
         """Any number of deltas, then one Completed. Markers of unknown passages are taken out on the way.
 
-        Raises FailedPreconditionError (see `check`) and whatever the model raises.
+        Deltas that wait for a slow reader become one; the model waits once 16,384 characters do. Raises
+        FailedPreconditionError for a model or template that is not here, and whatever the model raises.
         """
-        self.check(question)
-        passages = {passage.number: passage for passage in question.passages}
-        markers = MarkerFilter(frozenset(passages))
-        span = _tracer.start_span("answer", attributes={"groundline.passages": len(passages)})
+        name = self._model.check(question)
+        async with aclosing(
+            coalesced(self._answer(question, name), max_waiting_characters=_MAX_WAITING_CHARACTERS)
+        ) as events:
+            async for event in events:
+                yield event
+
+    async def _answer(self, question: Question, name: str) -> AsyncGenerator[Delta | Completed]:
+        served = replace(question, passages=tuple(self._model.served(question)))
+        numbers = frozenset(passage.number for passage in served.passages)
+        markers = MarkerFilter(numbers)
+        span = _tracer.start_span("answer", attributes={"groundline.passages": len(served.passages)})
         answer: list[str] = []
         finished: ModelFinished | None = None
-        try:
-            async with aclosing(self._model.stream(question)) as events:
+        # All of this runs in the one task of `coalesced`, so the span may stay current across yields.
+        current = trace.use_span(
+            span, end_on_exit=True, record_exception=False, set_status_on_exception=False
+        )
+        with current:
+            async with aclosing(self._model.stream(served)) as events:
                 async for event in events:
                     if isinstance(event, ModelFinished):
                         finished = event
@@ -57,35 +78,58 @@ class AnswerService:
             if rest := markers.finish():
                 answer.append(rest)
                 yield Delta(rest)
-            completed = self._completed(question, "".join(answer), finished, markers.unknown)
-            span.set_attributes(
-                {
-                    "gen_ai.response.model": completed.model,
-                    "gen_ai.response.finish_reasons": [completed.finish_reason.value],
-                    "gen_ai.usage.input_tokens": completed.usage.prompt_tokens,
-                    "gen_ai.usage.output_tokens": completed.usage.output_tokens,
-                }
-            )
-            yield completed
-        finally:
-            span.end()
+            issues = [*finished.issues, *_omitted(question, numbers), *_unknown(markers.unknown)]
+            yield await self._completed(served, "".join(answer), finished, issues, name)
 
-    def _completed(
-        self, question: Question, answer: str, finished: ModelFinished, unknown: set[int]
+    async def _completed(
+        self, question: Question, answer: str, finished: ModelFinished, issues: list[Issue], name: str
     ) -> Completed:
         passages = {passage.number: passage for passage in question.passages}
-        issues = [
-            *finished.issues,
-            *(
-                Issue("UNKNOWN_CITATION", f"[{number}] names no passage and was removed")
-                for number in sorted(unknown)
-            ),
-        ]
         refused = finished.finish_reason is FinishReason.NO_ANSWER
+        verdicts: list[bool] | None = None
+        usage = finished.usage
+        if self._judge is not None and not refused and answer.strip():
+            verdicts, paid = await self._judged(self._judge, question, answer, issues)
+            usage = usage + paid
+
+        def checked() -> tuple[tuple[Citation, ...], Validation]:
+            citations = () if refused else tuple(cite(answer, passages))
+            return citations, validate(
+                question.query, answer, passages, finished.finish_reason, issues, verdicts
+            )
+
+        # Milliseconds for a long answer: in a thread, so that other streams go on meanwhile.
+        citations, validation = await asyncio.to_thread(checked)
         return Completed(
             finish_reason=finished.finish_reason,
-            usage=finished.usage,
-            citations=() if refused else tuple(cite(answer, passages)),
-            validation=validate(question.query, answer, passages, finished.finish_reason, issues),
-            model=self._model.name,
+            usage=usage,
+            citations=citations,
+            validation=validation,
+            model=finished.model or name,
+            prompt_version=finished.prompt_version,
         )
+
+    async def _judged(
+        self, judge: FaithfulnessJudge, question: Question, answer: str, issues: list[Issue]
+    ) -> tuple[list[bool] | None, Usage]:
+        """The judge's verdicts; where it fails the terms decide, and an issue says so."""
+        try:
+            judged = await judge.judge(question.query, answer, question.passages)
+        except GroundlineError as error:
+            issues.append(Issue("JUDGE_UNAVAILABLE", f"checked by terms alone: {error.reason}"))
+            return None, Usage()
+        return [verdict.supported for verdict in judged.verdicts], judged.usage
+
+
+def _omitted(question: Question, served: frozenset[int]) -> list[Issue]:
+    left_out = [str(p.number) for p in question.passages if p.number not in served]
+    if not left_out:
+        return []
+    return [Issue("PASSAGES_OMITTED", f"the prompt's budget had no room for: {', '.join(left_out)}")]
+
+
+def _unknown(numbers: set[int]) -> list[Issue]:
+    return [
+        Issue("UNKNOWN_CITATION", f"[{number}] names no passage and was removed")
+        for number in sorted(numbers)
+    ]

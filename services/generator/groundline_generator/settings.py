@@ -1,10 +1,11 @@
 """Settings of the generator."""
 
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal, Self
 
 from groundline_runtime.settings import ServiceSettings
-from pydantic import Field
-from pydantic_settings import SettingsConfigDict
+from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic_settings import NoDecode, SettingsConfigDict
 
 __all__ = ["GeneratorSettings"]
 
@@ -14,14 +15,98 @@ class GeneratorSettings(ServiceSettings):
 
     model_config = SettingsConfigDict(env_prefix="GROUNDLINE_GENERATOR_")
 
-    provider: Literal["extractive"] = "extractive"
-    """What writes answers; `extractive` quotes the passages and needs neither model nor key."""
+    provider: Literal["extractive", "gemini", "openai"] = "extractive"
+    """What writes answers; `extractive` quotes the passages and needs neither model nor key, `openai` is any
+    OpenAI-compatible chat endpoint."""
 
-    min_relevance: Annotated[float, Field(ge=0, le=1)] = 0.4
-    """Relevance (0 to 1) of the best sentence below which an answer is refused; a request may set its own."""
+    model: str | None = None
+    """Name of the model as the provider spells it; required unless the provider is `extractive`."""
+
+    further_models: Annotated[tuple[str, ...], NoDecode] = ()
+    """Names of further models, separated by commas, that collections and requests may ask for."""
+
+    provider_api_key: SecretStr | None = None
+    """Key of the provider; not needed on Vertex AI (which takes the machine's Google credentials), nor by
+    most local servers."""
+
+    provider_base_url: str | None = None
+    """Address of the provider's interface, such as http://localhost:11434/v1; unset: the provider's own."""
+
+    vertex_project: str | None = None
+    """Google Cloud project; set, `gemini` is reached through Vertex AI."""
+
+    vertex_location: str | None = None
+    """Google Cloud location; unset: global."""
+
+    provider_silence_seconds: Annotated[float, Field(gt=0, le=3600)] = 30.0
+    """Longest time that a provider may send nothing, before its first token or between two."""
+
+    provider_max_attempts: Annotated[int, Field(ge=1, le=10)] = 3
+    """Attempts at a model call that fails before its first token, within the request's deadline."""
+
+    requests_per_minute: Annotated[int, Field(ge=1)] | None = None
+    """Model calls that this process makes in a minute; unset: no limit."""
+
+    tokens_per_minute: Annotated[int, Field(ge=1)] | None = None
+    """Tokens, read and written, that this process uses in a minute; unset: no limit."""
+
+    max_queued_calls: Annotated[int, Field(ge=0, le=10_000)] = 100
+    """Model calls that may wait for one of these limits; more are refused with RESOURCE_EXHAUSTED."""
+
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    """Sampling temperature where neither request nor collection sets one; unset: the provider's."""
+
+    max_output_tokens: Annotated[int, Field(ge=1, le=32_768)] = 2_048
+    """Most tokens of an answer where neither request nor collection sets a limit (language models only)."""
+
+    prompt_template: str = "default"
+    """Name of the prompt template where neither request nor collection names one."""
+
+    prompt_template_directory: Path | None = None
+    """Directory of further templates, `<name>.toml`; one of the same name replaces a shipped one."""
+
+    context_tokens: Annotated[int, Field(ge=200, le=1_000_000)] = 8_000
+    """Most tokens (estimated) of the passages in a prompt; the best come first, the rest is left out."""
+
+    document_tokens: Annotated[int, Field(ge=1_000, le=2_000_000)] = 100_000
+    """Most tokens (estimated) of a document shown when its chunks are contextualized; the rest is cut."""
+
+    cache_min_tokens: Annotated[int, Field(ge=1_024)] = 4_096
+    """Beginnings shared by several prompts are kept in an explicit cache from this size (estimated, `gemini`
+    only)."""
+
+    judge_answers: bool = False
+    """Whether a language model checks each answer's sentences against their passages: one more call an
+    answer."""
+
+    min_relevance: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Relevance (0 to 1) of the best passage below which an answer is refused; a request may set its own.
+    Unset: 0.4 for `extractive`, 0.2 for language models."""
 
     max_sentences: Annotated[int, Field(ge=1, le=20)] = 3
     """Most sentences that the extractive provider quotes."""
 
     max_passage_characters: Annotated[int, Field(ge=1000, le=1_000_000)] = 100_000
     """Longest text of a passage that a request may bring, in code points."""
+
+    @field_validator("further_models", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return (
+            tuple(name for part in value.split(",") if (name := part.strip()))
+            if isinstance(value, str)
+            else value
+        )
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.provider != "extractive" and not self.model:
+            raise ValueError(f"GROUNDLINE_GENERATOR_MODEL is required for the provider {self.provider}")
+        if self.provider == "gemini" and not (self.provider_api_key or self.vertex_project):
+            raise ValueError(
+                "the provider gemini needs GROUNDLINE_GENERATOR_PROVIDER_API_KEY"
+                " or GROUNDLINE_GENERATOR_VERTEX_PROJECT"
+            )
+        if self.judge_answers and self.provider == "extractive":
+            raise ValueError("GROUNDLINE_GENERATOR_JUDGE_ANSWERS needs a language model")
+        return self

@@ -263,6 +263,57 @@ def test_an_answer_is_followed_by_its_sources(groundline: Run, gateway: FakeGate
     assert body == {"query": "How many days?", "collectionIds": ["a", "b"], "threadId": "t"}
 
 
+def test_what_was_searched_for_instead_is_told(groundline: Run, gateway: FakeGateway) -> None:
+    rewritten = {"stage": "STAGE_RETRIEVING", "rewrittenQuery": "Leave in Kiel?", "subQueries": ["a?", "b?"]}
+    gateway.chat_events = [
+        CHAT[0],
+        {"status": rewritten},
+        {"status": {"stage": "STAGE_RERANKING"}},
+        *CHAT[2:],
+    ]
+    result = groundline("ask", "And in Kiel?")
+    assert "searched for: Leave in Kiel?\nsearched for: a?\nsearched for: b?\n" in result.stderr
+
+
+def test_an_answer_may_be_asked_for_again_without_paying_twice(groundline: Run, gateway: FakeGateway) -> None:
+    gateway.answer = {"answer": "Yes.", "completed": COMPLETED}
+    gateway.next_replies = [Reply(503, status(14, "starting", "UNAVAILABLE"))]
+    assert groundline("ask", "x", "--json").exit_code == 0
+    first, second = (body["requestId"] for _, _, body in gateway.requests)
+    assert first == second
+
+
+# threads
+
+
+def test_a_thread_that_is_not_there_is_an_error(groundline: Run, gateway: FakeGateway) -> None:
+    assert groundline("threads", "show", "gone").exit_code == 1
+    gateway.threads["t"] = [{"role": "user", "content": "q"}]
+    assert groundline("threads", "delete", "t", input="n\n").exit_code == 1
+    assert "t" in gateway.threads
+
+
+def test_threads_are_listed_shown_and_deleted(groundline: Run, gateway: FakeGateway) -> None:
+    gateway.threads = {
+        "t1": [
+            {"role": "user", "content": "How many days?"},
+            {"role": "assistant", "content": "27 [1].\x1b[2J"},
+            {"role": "user", "content": "And then?"},
+            {"role": "assistant", "content": "Th", "finishReason": "FINISH_REASON_CANCELLED"},
+        ],
+        "t2": [{"role": "user", "content": "q"}],
+        "t3": [{"role": "user", "content": "r"}],
+    }
+    listed = groundline("threads", "list").stdout
+    assert [line.split()[0] for line in listed.splitlines()] == ["THREAD", "t1", "t2", "t3"]
+    shown = groundline("threads", "show", "t1").stdout
+    assert shown == ("> How many days?\n\n27 [1].\ufffd[2J\n\n> And then?\n\nTh\n(cancelled)\n\n")
+    as_json = json.loads(groundline("threads", "show", "t1", "--json").stdout)
+    assert as_json["messages"] == gateway.threads["t1"]
+    assert groundline("threads", "delete", "t1", "--yes").exit_code == 0
+    assert list(gateway.threads) == ["t2", "t3"]
+
+
 def test_an_answer_as_json_is_one_line(groundline: Run, gateway: FakeGateway) -> None:
     gateway.answer = {"answer": "Ja \x9b2J [1].", "sources": SOURCES, "completed": COMPLETED}
     result = groundline("ask", "x", "--json")

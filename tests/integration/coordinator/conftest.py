@@ -43,9 +43,12 @@ class Backends:
     entered: dict[str, asyncio.Event] = field(default_factory=dict)
     left: dict[str, asyncio.Event] = field(default_factory=dict)
     sent: int = 0
+    standalone_query: str = ""
+    sub_queries: tuple[str, ...] = ()
+    queries: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for service in ("retriever", "reranker", "generator"):
+        for service in ("retriever", "reranker", "generator", "rewriting"):
             self.entered[service] = asyncio.Event()
             self.left[service] = asyncio.Event()
 
@@ -74,6 +77,7 @@ class ScriptedRetriever(retriever_service_pb2_grpc.RetrieverServiceServicer):
 
     async def Retrieve(self, request: Any, context: Any) -> retriever_service_pb2.RetrieveResponse:  # noqa: N802
         self._backends.remember("retriever", request, context)
+        self._backends.queries.append(request.query)
         await self._backends.behave("retriever")
         response = retriever_service_pb2.RetrieveResponse(
             timings=[passage_pb2.StageTiming(stage="keyword", duration_ms=1.5)]
@@ -144,7 +148,19 @@ class ScriptedGenerator(generator_service_pb2_grpc.GeneratorServiceServicer):
     async def _none(self, request: Any, context: Any) -> Any:
         raise NotImplementedError
 
-    RewriteQuery = ContextualizeChunks = JudgeRelevance = JudgeFaithfulness = _none
+    async def RewriteQuery(  # noqa: N802
+        self, request: Any, context: Any
+    ) -> generator_service_pb2.RewriteQueryResponse:
+        self._backends.remember("rewriting", request, context)
+        await self._backends.behave("rewriting")
+        return generator_service_pb2.RewriteQueryResponse(
+            standalone_query=self._backends.standalone_query or request.query,
+            sub_queries=self._backends.sub_queries,
+            model="rules",
+            usage=chat_pb2.Usage(prompt_tokens=5, output_tokens=2),
+        )
+
+    ContextualizeChunks = JudgeRelevance = JudgeFaithfulness = _none
 
 
 @pytest.fixture(scope="module")

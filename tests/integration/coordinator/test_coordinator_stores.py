@@ -9,19 +9,31 @@ import asyncpg
 import pytest
 from groundline_coordinator.adapters.postgres import PostgresCatalog, PostgresThreads
 from groundline_coordinator.domain import (
+    Answered,
     Citation,
+    Claim,
     Collection,
+    Completed,
+    Degradation,
     Explanation,
     FinishReason,
+    Generated,
+    GenerationLimits,
     Source,
+    Started,
     StoredMessage,
+    Timing,
     Usage,
+    Validation,
 )
 from groundline_coordinator.ports import CollectionCatalog, ThreadStore
 from groundline_coordinator.testing import FakeCatalog, FakeThreads
-from groundline_runtime.errors import InvalidArgumentError, NotFoundError, UnavailableError
+from groundline_runtime.errors import AbortedError, InvalidArgumentError, NotFoundError, UnavailableError
 
 type Pool = asyncpg.Pool[asyncpg.Record]
+
+
+LIMITS = GenerationLimits(models=("m",), max_temperature=0.5, max_top_k=3)
 
 
 def new_id() -> str:
@@ -46,6 +58,11 @@ async def restricted(add_collection: Callable[..., Awaitable[None]]) -> None:
     )
     await add_collection("staff", readers=("group:staff",), writers=("user:editor",))
     await add_collection("notes", writers=("user:editor",))
+    await add_collection(
+        "strict",
+        readers=("user:limited",),
+        settings='{"generationLimits": {"models": ["m"], "maxTemperature": 0.5, "maxTopK": 3}}',
+    )
 
 
 @pytest.fixture(params=["fake", "postgres"])
@@ -59,6 +76,7 @@ async def catalog(
     fake.add(Collection("open", {"topK": 3}, {"temperature": 0.5}))
     fake.add(Collection("staff"), readers=("group:staff",), writers=("user:editor",))
     fake.add(Collection("notes"), writers=("user:editor",))
+    fake.add(Collection("strict", limits=LIMITS), readers=("user:limited",))
     yield fake
 
 
@@ -76,6 +94,12 @@ async def test_only_readable_collections_are_seen(catalog: CollectionCatalog) ->
 
 async def test_without_names_two_tell_several(catalog: CollectionCatalog) -> None:
     assert len(await catalog.readable(("group:staff",), ())) == 2
+
+
+async def test_without_names_every_limit_is_seen(catalog: CollectionCatalog) -> None:
+    found = await catalog.readable(("user:limited",), ())
+    assert {each.collection_id: each.limits for each in found}["strict"] == LIMITS
+    assert 2 <= len(found) <= 3
 
 
 async def test_a_collection_brings_its_defaults(catalog: CollectionCatalog) -> None:
@@ -116,6 +140,94 @@ async def test_a_made_up_page_token_is_refused(threads: ThreadStore, token: str)
         await threads.threads("", 10, token)
     with pytest.raises(InvalidArgumentError):
         await threads.messages("", key, 10, token)
+
+
+def claim_of(owner: str = "", fingerprint: bytes = b"1", request_id: str = "r") -> Claim:
+    return Claim(owner, request_id, fingerprint, new_id())
+
+
+def answer_to(claim: Claim, thread_id: str) -> Answered:
+    generated = Generated(
+        FinishReason.STOP, Usage(1, 2, 3), [], Validation(grounded=True, confidence=0.5, issues=[]), "m", "v1"
+    )
+    completed = Completed(generated, [Degradation("reranker", "DOWN", "down")], [Timing("retrieving", 1.5)])
+    started = Started(thread_id, claim.message_id, "")
+    return Answered(started, "Yes.", [], completed, "standalone", ("a", "b"))
+
+
+async def keep(threads: ThreadStore, claim: Claim, thread_id: str) -> Answered:
+    answered = answer_to(claim, thread_id)
+    messages = (
+        StoredMessage(new_id(), "user", "q"),
+        StoredMessage(claim.message_id, "assistant", answered.answer, finish_reason=FinishReason.STOP),
+    )
+    await threads.append(claim.owner, thread_id, "t", messages, create=True, answered=(claim, answered))
+    return answered
+
+
+async def test_a_claim_under_way_is_not_given_twice(threads: ThreadStore) -> None:
+    owner = new_id()
+    assert await threads.claim(claim_of(owner), 60) is None
+    with pytest.raises(AbortedError) as failure:
+        await threads.claim(claim_of(owner), 60)
+    assert failure.value.retry_after_seconds
+    with pytest.raises(InvalidArgumentError) as reused:
+        await threads.claim(claim_of(owner, b"2"), 60)
+    assert reused.value.reason == "REQUEST_ID_REUSED"
+    assert await threads.claim(claim_of(new_id()), 60) is None
+    assert await threads.claim(claim_of(owner, request_id="s"), 60) is None
+
+
+async def test_only_one_of_many_gets_the_claim(threads: ThreadStore) -> None:
+    owner = new_id()
+    results = await asyncio.gather(
+        *(threads.claim(claim_of(owner), 60) for _ in range(8)), return_exceptions=True
+    )
+    assert results.count(None) == 1
+    assert sum(isinstance(each, AbortedError) for each in results) == 7
+
+
+async def test_a_claim_of_the_dead_runs_out(threads: ThreadStore) -> None:
+    owner = new_id()
+    await threads.claim(claim_of(owner), 0)
+    assert await threads.claim(claim_of(owner, b"2"), 60) is None
+
+
+async def test_a_released_claim_is_free_but_not_anothers(threads: ThreadStore) -> None:
+    owner = new_id()
+    mine = claim_of(owner)
+    await threads.claim(mine, 60)
+    await threads.release(claim_of(owner))
+    with pytest.raises(AbortedError):
+        await threads.claim(claim_of(owner), 60)
+    await threads.release(mine)
+    assert await threads.claim(claim_of(owner), 60) is None
+
+
+async def test_an_answered_claim_gives_the_answer_back(threads: ThreadStore) -> None:
+    mine, thread_id = claim_of(new_id()), new_id()
+    await threads.claim(mine, 60)
+    answered = await keep(threads, mine, thread_id)
+    await threads.release(mine)
+    assert await threads.claim(claim_of(mine.owner), 60) == answered
+    with pytest.raises(InvalidArgumentError):
+        await threads.claim(claim_of(mine.owner, b"2"), 60)
+
+
+async def test_an_answer_whose_thread_is_deleted_is_forgotten(threads: ThreadStore) -> None:
+    mine, thread_id = claim_of(new_id()), new_id()
+    await threads.claim(mine, 60)
+    await keep(threads, mine, thread_id)
+    await threads.delete(mine.owner, thread_id)
+    assert await threads.claim(claim_of(mine.owner), 60) is None
+
+
+async def test_expired_claims_are_cleared_away(database: Pool) -> None:
+    threads = PostgresThreads(database)
+    for _ in range(5):
+        await threads.claim(claim_of(new_id()), 0)
+    await threads.claim(claim_of(new_id()), 60)
+    assert await database.fetchval("SELECT count(*) FROM request_replays WHERE expire_time <= now()") == 0
 
 
 async def test_messages_come_back_whole_and_in_pages(threads: ThreadStore) -> None:

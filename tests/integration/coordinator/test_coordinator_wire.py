@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
-from groundline.v1 import chat_pb2, coordinator_service_pb2, coordinator_service_pb2_grpc
+from groundline.v1 import chat_pb2, coordinator_service_pb2, coordinator_service_pb2_grpc, thread_pb2
 from groundline_coordinator.__main__ import wire
 from groundline_coordinator.domain import Collection
 from groundline_coordinator.service import ChatService, Limits, ThreadService
@@ -118,7 +118,16 @@ async def test_an_unexpected_failure_shows_its_id_only(backends: Any) -> None:
         generator=FakeGenerator(),
         catalog=catalog,
         threads=threads,
-        limits=Limits(5, 5, 5, 10, 1000),
+        limits=Limits(
+            rewrite_timeout_seconds=5,
+            retrieve_timeout_seconds=5,
+            rerank_timeout_seconds=5,
+            weak_similarity=0.3,
+            store_timeout_seconds=5,
+            history_messages=10,
+            history_tokens=1000,
+            default_timeout_seconds=60,
+        ),
     )
     servicer = CoordinatorServicer(chats, ThreadService(threads), max_pending_characters=1000)
     application = Application(
@@ -175,16 +184,144 @@ async def test_without_the_reranker_the_answer_is_degraded(coordinator: Stub, ba
     assert [d.reason for d in events[-1].completed.degraded] == ["RERANKER_UNAVAILABLE"]
 
 
-@pytest.mark.parametrize("service", ["retriever", "reranker", "generator"])
+@pytest.mark.parametrize("service", ["rewriting", "retriever", "reranker", "generator"])
 async def test_cancelling_the_call_cancels_the_service_at_work(
     coordinator: Stub, backends: Any, service: str
 ) -> None:
     backends.hang.add(service)
-    call = coordinator.Chat(coordinator_service_pb2.ChatRequest(query="q", collection_ids=["docs"]))
+    call = coordinator.Chat(
+        coordinator_service_pb2.ChatRequest(query="Compare a and b.", collection_ids=["docs"])
+    )
     await call.read()
     await backends.entered[service].wait()
     call.cancel()
     await backends.left[service].wait()
+
+
+async def test_a_cancelled_answer_is_stored_as_far_as_it_came(coordinator: Stub, backends: Any) -> None:
+    backends.hang.add("generator")
+    with acting_as(Caller(("user:dora",))):
+        call = coordinator.Chat(
+            coordinator_service_pb2.ChatRequest(query="Which port?", collection_ids=["docs"])
+        )
+        async for event in call:
+            if event.HasField("started"):
+                thread_id = event.started.thread_id
+            if event.HasField("delta"):
+                await backends.entered["generator"].wait()
+                call.cancel()
+                break
+        messages = await stored(coordinator, thread_id)
+    assert [(m.role, m.finish_reason) for m in messages] == [
+        ("user", chat_pb2.FINISH_REASON_UNSPECIFIED),
+        ("assistant", chat_pb2.FINISH_REASON_CANCELLED),
+    ]
+    assert messages[1].content
+    assert "It is 8080. [1]".startswith(messages[1].content)
+
+
+async def stored(coordinator: Stub, thread_id: str) -> Sequence[thread_pb2.Message]:
+    """The thread's messages, once it is there: a cancelled call does not wait for its storing."""
+    while True:
+        try:
+            request = coordinator_service_pb2.GetThreadRequest(thread_id=thread_id)
+            return (await coordinator.GetThread(request)).messages
+        except grpc.aio.AioRpcError as error:
+            assert error.code() is grpc.StatusCode.NOT_FOUND  # noqa: PT017
+
+
+async def test_a_rewritten_question_is_shown_and_searched(coordinator: Stub, backends: Any) -> None:
+    backends.standalone_query, backends.sub_queries = "Compare ports.", ("Port of a?", "Port of b?")
+    events, error = await chat(coordinator, query="Compare a and b.")
+    assert error is None
+    shown = [event.status for event in events if event.HasField("status")]
+    assert [status.stage for status in shown[:2]] == [chat_pb2.STAGE_REWRITING, chat_pb2.STAGE_RETRIEVING]
+    assert (shown[1].rewritten_query, list(shown[1].sub_queries)) == (
+        "Compare ports.",
+        ["Port of a?", "Port of b?"],
+    )
+    assert sorted(backends.queries) == ["Compare ports.", "Port of a?", "Port of b?"]
+    assert [each.query for each in backends.requests["reranker"].candidate_sets] == [
+        "Compare ports.",
+        "Port of a?",
+        "Port of b?",
+    ]
+    assert backends.requests["generator"].query == "Compare ports."
+    assert events[-1].completed.usage == chat_pb2.Usage(prompt_tokens=25, cached_tokens=4, output_tokens=8)
+    answer = await coordinator.Answer(
+        coordinator_service_pb2.AnswerRequest(query="Compare a and b.", collection_ids=["docs"])
+    )
+    assert (answer.rewritten_query, list(answer.sub_queries)) == (
+        "Compare ports.",
+        ["Port of a?", "Port of b?"],
+    )
+
+
+async def test_a_generator_that_cannot_rewrite_degrades(coordinator: Stub, backends: Any) -> None:
+    backends.error["rewriting"] = UnimplementedError("NOT_AVAILABLE", "later")
+    events, error = await chat(coordinator, query="Compare a and b.")
+    assert error is None
+    assert [d.component for d in events[-1].completed.degraded] == ["rewriting"]
+
+
+async def test_a_retry_replays_the_same_answer(coordinator: Stub, backends: Any) -> None:
+    fields = {"requestId": "retry-1", "query": "Which port?"}
+    with acting_as(Caller(("user:erin",))):
+        first, error = await chat(coordinator, **fields)
+        assert error is None
+        backends.entered["generator"].clear()
+        again, error = await chat(coordinator, **fields)
+        assert error is None
+        assert not backends.entered["generator"].is_set()
+        assert kinds(again) == ["started", "sources", "delta", "completed"]
+        assert again[0].started.message_id == first[0].started.message_id
+        assert again[0].started.thread_id == first[0].started.thread_id
+        assert again[2].delta.text == "It is 8080. [1]"
+        assert again[-1].completed == first[-1].completed
+        answer = await coordinator.Answer(
+            coordinator_service_pb2.AnswerRequest(
+                query="Which port?", collection_ids=["docs"], request_id="retry-1"
+            )
+        )
+        assert answer.completed == first[-1].completed
+        assert [s.chunk_id for s in answer.sources] == ["1", "2"]
+        _, error = await chat(coordinator, requestId="retry-1", query="Which other port?")
+    assert error is not None
+    assert (error.code(), from_rpc_error(error).reason) == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "REQUEST_ID_REUSED",
+    )
+
+
+async def test_a_duplicate_of_a_request_under_way_may_come_again_later(
+    coordinator: Stub, backends: Any
+) -> None:
+    backends.hang.add("generator")
+    request = coordinator_service_pb2.ChatRequest(query="q", collection_ids=["docs"], request_id="twice")
+    call = coordinator.Chat(request)
+    await call.read()
+    await backends.entered["generator"].wait()
+    with pytest.raises(grpc.aio.AioRpcError) as failure:
+        await coordinator.Chat(request).read()
+    assert failure.value.code() is grpc.StatusCode.ABORTED
+    assert from_rpc_error(failure.value).retry_after_seconds == 1
+    call.cancel()
+
+
+async def test_limits_of_a_collection_are_a_status(
+    coordinator: Stub, backends: Any, add_collection: Callable[..., Awaitable[None]]
+) -> None:
+    await add_collection(
+        "strict", readers=("user:frank",), settings='{"generationLimits": {"maxOutputTokens": 100}}'
+    )
+    with acting_as(Caller(("user:frank",))):
+        _, error = await chat(
+            coordinator,
+            collectionIds=["docs", "strict"],
+            options={"generation": {"maxOutputTokens": 101}},
+        )
+    assert error is not None
+    assert [v.field for v in from_rpc_error(error).violations] == ["options.generation.max_output_tokens"]
 
 
 async def test_a_reader_that_stops_holds_the_generator_back_and_loses_nothing(

@@ -202,6 +202,7 @@ async def test_an_answer_is_shown_with_its_sources_and_documents_stay_data(upstr
     await tab.until("document.querySelectorAll('article .note').length === 3")
 
     assert await tab.text(".question") == "How do keys work?"
+    assert await tab.text(".searched") == "Searched for: “gateway keys”"
     answer = await tab.text(".answer")
     assert MARKUP in answer
     assert "[9]" in answer

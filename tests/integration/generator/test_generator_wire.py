@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 
 import grpc
 import pytest
@@ -64,18 +64,63 @@ async def test_an_unknown_model_is_a_failed_precondition(stub: Stub) -> None:
     assert from_rpc_error(failure.value).reason == "MODEL_NOT_AVAILABLE"
 
 
-async def test_what_is_not_built_yet_says_so(stub: Stub) -> None:
-    calls = (
-        stub.RewriteQuery(generator_service_pb2.RewriteQueryRequest(query="q")),
-        stub.ContextualizeChunks(generator_service_pb2.ContextualizeChunksRequest()),
-        stub.JudgeRelevance(generator_service_pb2.JudgeRelevanceRequest(query="q")),
-        stub.JudgeFaithfulness(generator_service_pb2.JudgeFaithfulnessRequest(query="q")),
+async def test_what_only_a_language_model_can_do_says_so(stub: Stub) -> None:
+    chunks = generator_service_pb2.ContextualizeChunksRequest(document_text="d", chunk_texts=["c"])
+    calls: tuple[Awaitable[object], ...] = (
+        stub.ContextualizeChunks(chunks),
+        stub.JudgeRelevance(generator_service_pb2.JudgeRelevanceRequest(query="q", passages=PASSAGES)),
     )
     for call in calls:
         with pytest.raises(grpc.aio.AioRpcError) as failure:
             await call
-        assert failure.value.code() is grpc.StatusCode.UNIMPLEMENTED
-        assert from_rpc_error(failure.value).reason == "METHOD_NOT_AVAILABLE"
+        assert failure.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+        assert from_rpc_error(failure.value).reason == "MODEL_NOT_AVAILABLE"
+
+
+async def test_wrong_requests_name_every_field(stub: Stub) -> None:
+    calls: list[tuple[Awaitable[object], list[str]]] = [
+        (
+            stub.RewriteQuery(generator_service_pb2.RewriteQueryRequest(max_sub_queries=11)),
+            ["query", "max_sub_queries"],
+        ),
+        (
+            stub.ContextualizeChunks(generator_service_pb2.ContextualizeChunksRequest()),
+            ["chunk_texts", "document_text"],
+        ),
+        (
+            stub.JudgeFaithfulness(generator_service_pb2.JudgeFaithfulnessRequest()),
+            ["query", "answer"],
+        ),
+    ]
+    for call, fields in calls:
+        with pytest.raises(grpc.aio.AioRpcError) as failure:
+            await call
+        assert [v.field for v in from_rpc_error(failure.value).violations] == fields
+
+
+async def test_without_a_model_rules_rewrite_and_say_so(stub: Stub) -> None:
+    rewritten = await stub.RewriteQuery(
+        generator_service_pb2.RewriteQueryRequest(
+            query="And to Austria?",
+            chat_history=[chat_pb2.ChatMessage(role="user", content="What does shipping to Germany cost?")],
+        )
+    )
+    assert rewritten.standalone_query == "to Austria (shipping cost)?"
+    assert rewritten.model == "rules"
+    assert rewritten.usage == chat_pb2.Usage()
+
+
+async def test_without_a_model_terms_judge_and_say_so(stub: Stub) -> None:
+    judged = await stub.JudgeFaithfulness(
+        generator_service_pb2.JudgeFaithfulnessRequest(
+            query="q", answer="Whales sing. [1] Whales live in Paris. [1]", passages=PASSAGES
+        )
+    )
+    assert [(v.start_offset, v.end_offset, v.supported) for v in judged.verdicts] == [
+        (0, 12, True),
+        (17, 38, False),
+    ]
+    assert judged.model == "rules"
 
 
 async def test_no_passages_give_a_refusal(stub: Stub) -> None:

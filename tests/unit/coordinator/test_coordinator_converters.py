@@ -10,11 +10,11 @@ from groundline_coordinator.converters import (
     question_from_request,
     search_from_request,
 )
+from groundline_coordinator.domain import RewritingMode
 from groundline_runtime.errors import (
     InternalError,
     InvalidArgumentError,
     UnavailableError,
-    UnimplementedError,
 )
 
 
@@ -114,20 +114,6 @@ def test_every_option_of_the_contract_has_its_check() -> None:
     assert question_from_request(request).search.rerank["weights"]["recency"] == 1
 
 
-@pytest.mark.parametrize(
-    ("fields", "field"),
-    [
-        ({"requestId": "r1"}, "request_id"),
-        ({"options": {"rewriting": "REWRITING_MODE_ALWAYS"}}, "options.rewriting"),
-    ],
-)
-def test_what_this_release_lacks_is_refused_by_name(fields: Mapping[str, object], field: str) -> None:
-    with pytest.raises(UnimplementedError) as failure:
-        question_from_request(chat(fields))
-    assert failure.value.reason == "OPTION_NOT_AVAILABLE"
-    assert [violation.field for violation in failure.value.violations] == [field]
-
-
 def test_a_wrong_filter_is_refused_with_the_paths_of_its_mistakes() -> None:
     conditions = {"year": {"$above": 1}, "$or": [{"a": {"$in": 2}}]}
     assert wrong_fields(chat({"filter": conditions})) == ["filter.$or[0].a.$in", "filter.year.$above"]
@@ -139,9 +125,30 @@ def test_a_filter_is_carried_as_it_is() -> None:
     assert question_from_request(chat({"filter": {}})).search.filter == {}
 
 
-@pytest.mark.parametrize("mode", ["REWRITING_MODE_AUTO", "REWRITING_MODE_OFF"])
-def test_modes_that_ask_for_nothing_new_are_accepted(mode: str) -> None:
-    question_from_request(chat({"filter": {}, "options": {"rewriting": mode}}))
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ("REWRITING_MODE_UNSPECIFIED", RewritingMode.AUTO),
+        ("REWRITING_MODE_AUTO", RewritingMode.AUTO),
+        ("REWRITING_MODE_OFF", RewritingMode.OFF),
+        ("REWRITING_MODE_ALWAYS", RewritingMode.ALWAYS),
+    ],
+)
+def test_rewriting_is_automatic_unless_told(mode: str, expected: RewritingMode) -> None:
+    assert question_from_request(chat({"filter": {}, "options": {"rewriting": mode}})).rewriting is expected
+
+
+def test_a_fingerprint_is_of_all_but_the_request_id() -> None:
+    one = question_from_request(chat({"requestId": "a", "options": {"rerank": {"topK": 3}}}))
+    same = question_from_request(
+        ParseDict(
+            {"query": "q", "requestId": "b", "options": {"rerank": {"topK": 3}}},
+            coordinator_service_pb2.AnswerRequest(),
+        )
+    )
+    other = question_from_request(chat({"requestId": "a", "options": {"rerank": {"topK": 4}}}))
+    assert one.request_id == "a"
+    assert one.fingerprint == same.fingerprint != other.fingerprint
 
 
 def test_search_checks_the_same() -> None:

@@ -1,8 +1,8 @@
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 
 import pytest
-from groundline_generator.adapters.extractive import REFUSAL, ExtractiveModel
+from groundline_generator.adapters.extractive import ExtractiveModel
 from groundline_generator.domain import (
     Completed,
     Delta,
@@ -12,7 +12,7 @@ from groundline_generator.domain import (
     Passage,
     Question,
 )
-from groundline_generator.ports import LanguageModel
+from groundline_generator.ports import AnswerModel
 from groundline_generator.service import AnswerService
 from groundline_runtime.errors import FailedPreconditionError, InternalError, UnavailableError
 
@@ -21,13 +21,17 @@ QUESTION = Question("What is the capital of France?", (CAPITAL,))
 
 
 class ScriptedModel:
-    """A LanguageModel that says what it was given to say."""
-
-    name = "scripted"
+    """An AnswerModel that says what it was given to say."""
 
     def __init__(self, *events: Delta | ModelFinished | Exception) -> None:
         self._events = events
         self.closed = False
+
+    def check(self, question: Question) -> str:
+        return "scripted"
+
+    def served(self, question: Question) -> Sequence[Passage]:
+        return question.passages
 
     async def stream(self, question: Question) -> AsyncGenerator[Delta | ModelFinished]:
         try:
@@ -39,17 +43,17 @@ class ScriptedModel:
             self.closed = True
 
 
-def scripted() -> LanguageModel:
+def scripted() -> AnswerModel:
     return ScriptedModel(
         Delta("Paris is the capital"), Delta(" of France. [3]"), ModelFinished(FinishReason.STOP)
     )
 
 
-def extractive() -> LanguageModel:
+def extractive() -> AnswerModel:
     return ExtractiveModel(min_relevance=0.4, max_sentences=3)
 
 
-async def answered(model: LanguageModel, question: Question) -> tuple[str, Completed]:
+async def answered(model: AnswerModel, question: Question) -> tuple[str, Completed]:
     events = [event async for event in AnswerService(model).answer(question)]
     completed = events.pop()
     assert isinstance(completed, Completed)
@@ -57,14 +61,14 @@ async def answered(model: LanguageModel, question: Question) -> tuple[str, Compl
 
 
 @pytest.mark.parametrize("make", [scripted, extractive])
-async def test_every_model_streams_deltas_and_one_end(make: Callable[[], LanguageModel]) -> None:
+async def test_every_model_streams_deltas_and_one_end(make: Callable[[], AnswerModel]) -> None:
     events = [event async for event in make().stream(QUESTION)]
     assert all(isinstance(event, Delta) and event.text for event in events[:-1])
     assert isinstance(events[-1], ModelFinished)
 
 
 @pytest.mark.parametrize("make", [scripted, extractive])
-async def test_every_model_has_its_answers_cited_and_checked(make: Callable[[], LanguageModel]) -> None:
+async def test_every_model_has_its_answers_cited_and_checked(make: Callable[[], AnswerModel]) -> None:
     model = make()
     text, completed = await answered(model, QUESTION)
     assert text.startswith("Paris is the capital of France. [3]")
@@ -72,14 +76,13 @@ async def test_every_model_has_its_answers_cited_and_checked(make: Callable[[], 
     assert text[citation.start : citation.end] == "Paris is the capital of France."
     assert (citation.source_number, citation.chunk_id) == (3, "30")
     assert completed.validation.grounded
-    assert completed.model == model.name
+    assert completed.model == model.check(QUESTION)
 
 
-@pytest.mark.parametrize("make", [scripted, extractive])
-async def test_a_model_that_is_not_here_is_refused_by_name(make: Callable[[], LanguageModel]) -> None:
+async def test_a_model_that_is_not_here_is_refused_by_name() -> None:
     question = Question("q", (CAPITAL,), options=GenerationOptions(model="gemini-9"))
     with pytest.raises(FailedPreconditionError) as failure:
-        await answered(make(), question)
+        await answered(extractive(), question)
     assert failure.value.reason == "MODEL_NOT_AVAILABLE"
     assert "gemini-9" in failure.value.message
 
@@ -115,7 +118,7 @@ async def test_invented_sources_never_reach_the_stream() -> None:
 @pytest.mark.parametrize("passages", [(), (Passage(1, "Whales sing."),)])
 async def test_what_the_passages_do_not_hold_is_refused(passages: tuple[Passage, ...]) -> None:
     text, completed = await answered(extractive(), Question("What is the capital of France?", passages))
-    assert text == REFUSAL == "I cannot answer this from the documents."
+    assert text == "I cannot answer this from the documents."
     assert completed.finish_reason is FinishReason.NO_ANSWER
     assert completed.citations == ()
 
@@ -137,13 +140,13 @@ async def test_instructions_that_only_a_language_model_follows_are_named_as_unus
     question = Question(
         QUESTION.query,
         (CAPITAL,),
-        options=GenerationOptions(system_prompt="Be brief."),
+        options=GenerationOptions(system_prompt="Be brief.", prompt_template="formal"),
         additional_context="x",
     )
     _, completed = await answered(extractive(), question)
     (issue,) = completed.validation.issues
     assert issue.reason == "INPUT_NOT_USED"
-    assert "system_prompt, additional_context" in issue.message
+    assert "system_prompt, prompt_template, additional_context" in issue.message
 
 
 async def test_code_is_fenced_and_cited() -> None:

@@ -15,7 +15,7 @@ def filtered(*pieces: str) -> str:
     return "".join(markers.feed(piece) for piece in pieces) + markers.finish()
 
 
-@given(st.lists(st.integers(1, 6)), st.text(alphabet="a [1]29`\n", max_size=80))
+@given(st.lists(st.integers(1, 6)), st.text(alphabet="a [1]29`\n,;【】０１", max_size=80))
 def test_however_a_stream_is_cut_the_same_text_comes_out(cuts: list[int], text: str) -> None:
     pieces, rest = [], text
     for cut in cuts:
@@ -28,6 +28,23 @@ def test_unknown_markers_are_removed_and_remembered() -> None:
     markers = MarkerFilter(frozenset(PASSAGES))
     assert markers.feed("True [1]. False [9]. ") + markers.finish() == "True [1]. False."
     assert markers.unknown == {9}
+
+
+@pytest.mark.parametrize(
+    ("written", "sent"),
+    [
+        ("True [1, 2].", "True [1][2]."),
+        ("True [1,9; 2].", "True [1][2]."),
+        ("True [8, 9].", "True."),
+        ("True 【1】 and [２].", "True [1] and [2]."),
+        ("True [1][1, 1].", "True [1][1]."),
+        ("In [0, 1] it holds [1].", "In [0, 1] it holds [1]."),
+        ("A list [a, 1] or [2020-01] or [1", "A list [a, 1] or [2020-01] or [1"),
+    ],
+)
+def test_every_way_to_mark_sources_becomes_one(written: str, sent: str) -> None:
+    assert filtered(written) == sent
+    assert filtered(*written) == sent
 
 
 def test_no_piece_ends_within_a_marker() -> None:

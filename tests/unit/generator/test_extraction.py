@@ -102,3 +102,9 @@ def test_a_checkpoint_stops_the_work() -> None:
 
     with pytest.raises(StopError):
         answers("port", [PORTS], checkpoint=stop)
+
+
+def test_a_quotation_keeps_intervals_and_loses_what_would_read_as_citations() -> None:
+    passage = Passage(1, "The score of a passage lies in [0, 1] as shown earlier [3, 4].")
+    extraction = extract("Where does the score lie?", [passage], min_relevance=0.1, max_sentences=1)
+    assert extraction.extracts[0].text == "The score of a passage lies in [0, 1] as shown earlier."

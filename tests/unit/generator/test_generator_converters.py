@@ -4,7 +4,7 @@ import pytest
 from google.protobuf.json_format import ParseDict
 from groundline.v1 import generator_service_pb2
 from groundline_generator.converters import to_question
-from groundline_runtime.errors import InvalidArgumentError, UnimplementedError
+from groundline_runtime.errors import InvalidArgumentError
 
 
 def question(**fields: object) -> generator_service_pb2.GenerateRequest:
@@ -60,11 +60,10 @@ def test_not_a_number_is_in_no_range() -> None:
     assert wrong_fields(request) == ["options.min_relevance"]
 
 
-def test_prompt_templates_are_not_there_yet() -> None:
-    with pytest.raises(UnimplementedError) as failure:
-        to_question(question(options={"promptTemplate": "terse"}), max_passage_characters=1000)
-    assert failure.value.reason == "OPTION_NOT_AVAILABLE"
-    assert [violation.field for violation in failure.value.violations] == ["options.prompt_template"]
+def test_the_prompt_template_is_an_option() -> None:
+    request = generator_service_pb2.GenerateRequest(query="q")
+    request.options.prompt_template = "formal"
+    assert to_question(request, max_passage_characters=1000).options.prompt_template == "formal"
 
 
 def test_unset_and_zero_differ() -> None:

@@ -41,6 +41,7 @@ def test_every_wrong_setting_is_named_at_once() -> None:
         },
         "generation": {"temperature": "NaN", "maxOutputTokens": 0, "model": "a\x00b"},
         "access": {"readers": ["user:ann", "", "two words"], "writers": ["w"] * 1001},
+        "generationLimits": {"maxTemperature": 3, "maxTopK": 0, "models": ["a\x00b", *["m"] * 100]},
     }
     request = parsed(
         pb.CreateCollectionRequest(),
@@ -72,6 +73,10 @@ def test_every_wrong_setting_is_named_at_once() -> None:
         "settings.access.readers[1]",
         "settings.access.readers[2]",
         "settings.access.writers",
+        "settings.generation_limits.max_temperature",
+        "settings.generation_limits.max_top_k",
+        "settings.generation_limits.models",
+        "settings.generation_limits.models[0]",
     }
 
 

@@ -359,7 +359,7 @@ Global___ChatStarted: _TypeAlias = ChatStarted  # noqa: Y015
 
 @_typing.final
 class ChatStatus(_message.Message):
-    """A stage begins."""
+    """A stage begins. Where the first search found too little, rewriting and retrieving may come once more."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -369,10 +369,10 @@ class ChatStatus(_message.Message):
     stage: Global___Stage.ValueType
     """The stage."""
     rewritten_query: _builtins.str
-    """What is searched for, where it differs from the question."""
+    """What is searched for, where it differs from the question; with the retrieving stage."""
     @_builtins.property
     def sub_queries(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The parts of a decomposed question."""
+        """The parts of a decomposed question, searched beside it; with the retrieving stage."""
 
     def __init__(
         self,
@@ -473,7 +473,7 @@ class ChatCompleted(_message.Message):
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.StageTiming]:
-        """How long each stage took, in order."""
+        """How long each stage took, in order; a stage that ran twice is there twice."""
 
     def __init__(
         self,

@@ -263,6 +263,71 @@ class AccessSettings(_message.Message):
 Global___AccessSettings: _TypeAlias = AccessSettings  # noqa: Y015
 
 @_typing.final
+class GenerationLimits(_message.Message):
+    """How far a request may depart from what a collection sets for answers. A request beyond a limit is refused with
+    INVALID_ARGUMENT. Where several collections are searched, the limits of each hold.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODELS_FIELD_NUMBER: _builtins.int
+    MAX_TEMPERATURE_FIELD_NUMBER: _builtins.int
+    MAX_OUTPUT_TOKENS_FIELD_NUMBER: _builtins.int
+    MAX_TOP_K_FIELD_NUMBER: _builtins.int
+    LOWEST_MIN_RELEVANCE_FIELD_NUMBER: _builtins.int
+    FIXED_PROMPT_FIELD_NUMBER: _builtins.int
+    max_temperature: _builtins.float
+    """Highest sampling temperature, 0 to 2. Not set: no limit."""
+    max_output_tokens: _builtins.int
+    """Highest max_output_tokens, 1 to 32768. Not set: no limit."""
+    max_top_k: _builtins.int
+    """Highest top_k of reranking, 1 to 100. Not set: no limit."""
+    lowest_min_relevance: _builtins.float
+    """Lowest min_relevance, 0 to 1: a request cannot make refusals rarer than this. Not set: no limit."""
+    fixed_prompt: _builtins.bool
+    """Whether requests must leave system_prompt and prompt_template alone. Default: false."""
+    @_builtins.property
+    def models(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Models that a request may name, 100 at most. Empty: any."""
+
+    def __init__(
+        self,
+        *,
+        models: _abc.Iterable[_builtins.str] | None = ...,
+        max_temperature: _builtins.float | None = ...,
+        max_output_tokens: _builtins.int | None = ...,
+        max_top_k: _builtins.int | None = ...,
+        lowest_min_relevance: _builtins.float | None = ...,
+        fixed_prompt: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_fixed_prompt", b"_fixed_prompt", "_lowest_min_relevance", b"_lowest_min_relevance", "_max_output_tokens", b"_max_output_tokens", "_max_temperature", b"_max_temperature", "_max_top_k", b"_max_top_k", "fixed_prompt", b"fixed_prompt", "lowest_min_relevance", b"lowest_min_relevance", "max_output_tokens", b"max_output_tokens", "max_temperature", b"max_temperature", "max_top_k", b"max_top_k"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_fixed_prompt", b"_fixed_prompt", "_lowest_min_relevance", b"_lowest_min_relevance", "_max_output_tokens", b"_max_output_tokens", "_max_temperature", b"_max_temperature", "_max_top_k", b"_max_top_k", "fixed_prompt", b"fixed_prompt", "lowest_min_relevance", b"lowest_min_relevance", "max_output_tokens", b"max_output_tokens", "max_temperature", b"max_temperature", "max_top_k", b"max_top_k", "models", b"models"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__fixed_prompt: _TypeAlias = _typing.Literal["fixed_prompt"]  # noqa: Y015
+    _WhichOneofArgType__fixed_prompt: _TypeAlias = _typing.Literal["_fixed_prompt", b"_fixed_prompt"]  # noqa: Y015
+    _WhichOneofReturnType__lowest_min_relevance: _TypeAlias = _typing.Literal["lowest_min_relevance"]  # noqa: Y015
+    _WhichOneofArgType__lowest_min_relevance: _TypeAlias = _typing.Literal["_lowest_min_relevance", b"_lowest_min_relevance"]  # noqa: Y015
+    _WhichOneofReturnType__max_output_tokens: _TypeAlias = _typing.Literal["max_output_tokens"]  # noqa: Y015
+    _WhichOneofArgType__max_output_tokens: _TypeAlias = _typing.Literal["_max_output_tokens", b"_max_output_tokens"]  # noqa: Y015
+    _WhichOneofReturnType__max_temperature: _TypeAlias = _typing.Literal["max_temperature"]  # noqa: Y015
+    _WhichOneofArgType__max_temperature: _TypeAlias = _typing.Literal["_max_temperature", b"_max_temperature"]  # noqa: Y015
+    _WhichOneofReturnType__max_top_k: _TypeAlias = _typing.Literal["max_top_k"]  # noqa: Y015
+    _WhichOneofArgType__max_top_k: _TypeAlias = _typing.Literal["_max_top_k", b"_max_top_k"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__fixed_prompt) -> _WhichOneofReturnType__fixed_prompt | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__lowest_min_relevance) -> _WhichOneofReturnType__lowest_min_relevance | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_output_tokens) -> _WhichOneofReturnType__max_output_tokens | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_temperature) -> _WhichOneofReturnType__max_temperature | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_top_k) -> _WhichOneofReturnType__max_top_k | None: ...
+
+Global___GenerationLimits: _TypeAlias = GenerationLimits  # noqa: Y015
+
+@_typing.final
 class CollectionSettings(_message.Message):
     """Settings of a collection, which are the defaults of the requests that use it."""
 
@@ -276,6 +341,7 @@ class CollectionSettings(_message.Message):
     RERANK_FIELD_NUMBER: _builtins.int
     GENERATION_FIELD_NUMBER: _builtins.int
     ACCESS_FIELD_NUMBER: _builtins.int
+    GENERATION_LIMITS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def chunking(self) -> Global___ChunkingSettings:
         """Chunking."""
@@ -308,6 +374,10 @@ class CollectionSettings(_message.Message):
     def access(self) -> Global___AccessSettings:
         """Who may use it."""
 
+    @_builtins.property
+    def generation_limits(self) -> Global___GenerationLimits:
+        """What requests may change of rerank.top_k and generation. Not set: everything."""
+
     def __init__(
         self,
         *,
@@ -319,10 +389,11 @@ class CollectionSettings(_message.Message):
         rerank: _options_pb2.RerankOptions | None = ...,
         generation: _options_pb2.GenerationOptions | None = ...,
         access: Global___AccessSettings | None = ...,
+        generation_limits: Global___GenerationLimits | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "chunking", b"chunking", "contextualization", b"contextualization", "embedding", b"embedding", "generation", b"generation", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "chunking", b"chunking", "contextualization", b"contextualization", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "chunking", b"chunking", "contextualization", b"contextualization", "embedding", b"embedding", "generation", b"generation", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "chunking", b"chunking", "contextualization", b"contextualization", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -42,8 +42,9 @@ class ChatRequest(_message.Message):
     thread_id: _builtins.str
     """The thread to continue. Empty: a new one."""
     request_id: _builtins.str
-    """Makes a retry safe: the same id from the same caller within 10 minutes replays the stored answer. 64 characters
-    at most. Empty: no replay.
+    """Makes a retry safe: the same id from the same caller within 10 minutes replays the stored answer: started
+    (with the trace of the replay), status where the question was rewritten, sources, one delta, completed. What
+    failed or was cancelled is done anew. 64 characters at most. Empty: no replay.
     """
     additional_context: _builtins.str
     """What else the model should know, for example the page that the user is on; 8000 characters at most."""

@@ -80,12 +80,15 @@ class CoordinatorServiceServicer:
     """
 
     def Chat(self, request, context):
-        """Answers a question and streams what happens: started, status (one a stage), sources, delta (many), then
+        """Answers a question and streams what happens: started, status (as stages begin), sources, delta (many), then
         completed or error. Sequence numbers count from 1 without gaps. A failure after started comes as an error
-        event, after which the RPC ends with the same status. Cancelling the RPC stops all work for it.
+        event, after which the RPC ends with the same status. Cancelling the RPC stops all work for it;
+        what was said until then is stored in the thread as cancelled.
 
-        INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: a collection or the thread does not
-        exist. UNIMPLEMENTED: an option is not available in this release.
+        INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. The reason
+        REQUEST_ID_REUSED: the request_id came with another request before. NOT_FOUND: a collection or the thread does
+        not exist. ABORTED with RetryInfo: a request with this request_id is still under way. UNIMPLEMENTED: an option is
+        not available in this release.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

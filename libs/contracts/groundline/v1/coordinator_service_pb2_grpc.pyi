@@ -39,12 +39,15 @@ class CoordinatorServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> CoordinatorServiceAsyncStub: ...
     Chat: _grpc.UnaryStreamMultiCallable[_coordinator_service_pb2.ChatRequest, _coordinator_service_pb2.ChatResponse]
-    """Answers a question and streams what happens: started, status (one a stage), sources, delta (many), then
+    """Answers a question and streams what happens: started, status (as stages begin), sources, delta (many), then
     completed or error. Sequence numbers count from 1 without gaps. A failure after started comes as an error
-    event, after which the RPC ends with the same status. Cancelling the RPC stops all work for it.
+    event, after which the RPC ends with the same status. Cancelling the RPC stops all work for it;
+    what was said until then is stored in the thread as cancelled.
 
-    INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: a collection or the thread does not
-    exist. UNIMPLEMENTED: an option is not available in this release.
+    INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. The reason
+    REQUEST_ID_REUSED: the request_id came with another request before. NOT_FOUND: a collection or the thread does
+    not exist. ABORTED with RetryInfo: a request with this request_id is still under way. UNIMPLEMENTED: an option is
+    not available in this release.
     """
     Answer: _grpc.UnaryUnaryMultiCallable[_coordinator_service_pb2.AnswerRequest, _coordinator_service_pb2.AnswerResponse]
     """Does the same work as Chat and returns the whole answer at once.
@@ -84,12 +87,15 @@ class CoordinatorServiceAsyncStub(CoordinatorServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Chat: _aio.UnaryStreamMultiCallable[_coordinator_service_pb2.ChatRequest, _coordinator_service_pb2.ChatResponse]  # type: ignore[assignment]
-    """Answers a question and streams what happens: started, status (one a stage), sources, delta (many), then
+    """Answers a question and streams what happens: started, status (as stages begin), sources, delta (many), then
     completed or error. Sequence numbers count from 1 without gaps. A failure after started comes as an error
-    event, after which the RPC ends with the same status. Cancelling the RPC stops all work for it.
+    event, after which the RPC ends with the same status. Cancelling the RPC stops all work for it;
+    what was said until then is stored in the thread as cancelled.
 
-    INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: a collection or the thread does not
-    exist. UNIMPLEMENTED: an option is not available in this release.
+    INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. The reason
+    REQUEST_ID_REUSED: the request_id came with another request before. NOT_FOUND: a collection or the thread does
+    not exist. ABORTED with RetryInfo: a request with this request_id is still under way. UNIMPLEMENTED: an option is
+    not available in this release.
     """
     Answer: _aio.UnaryUnaryMultiCallable[_coordinator_service_pb2.AnswerRequest, _coordinator_service_pb2.AnswerResponse]  # type: ignore[assignment]
     """Does the same work as Chat and returns the whole answer at once.
@@ -132,12 +138,15 @@ class CoordinatorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _coordinator_service_pb2.ChatRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_coordinator_service_pb2.ChatResponse], _abc.AsyncIterator[_coordinator_service_pb2.ChatResponse]]:
-        """Answers a question and streams what happens: started, status (one a stage), sources, delta (many), then
+        """Answers a question and streams what happens: started, status (as stages begin), sources, delta (many), then
         completed or error. Sequence numbers count from 1 without gaps. A failure after started comes as an error
-        event, after which the RPC ends with the same status. Cancelling the RPC stops all work for it.
+        event, after which the RPC ends with the same status. Cancelling the RPC stops all work for it;
+        what was said until then is stored in the thread as cancelled.
 
-        INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: a collection or the thread does not
-        exist. UNIMPLEMENTED: an option is not available in this release.
+        INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. The reason
+        REQUEST_ID_REUSED: the request_id came with another request before. NOT_FOUND: a collection or the thread does
+        not exist. ABORTED with RetryInfo: a request with this request_id is still under way. UNIMPLEMENTED: an option is
+        not available in this release.
         """
 
     @_abc_1.abstractmethod

@@ -302,7 +302,7 @@ class ContextualizeChunksRequest(_message.Message):
     title: _builtins.str
     """Title of the document."""
     document_text: _builtins.str
-    """The whole document."""
+    """The whole document; the model sees its beginning where it is longer than the generator's setting."""
     prompt: _builtins.str
     """The prompt. Empty: the generator's setting."""
     model: _builtins.str

@@ -74,7 +74,8 @@ class GeneratorServiceServicer:
         """Answers a question from passages: delta (many), then completed. Text is cited as [n] with the passages' numbers;
         no other number reaches the stream.
 
-        INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION: the model does not exist.
+        INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION: the model or the prompt
+        template does not exist.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -82,8 +83,9 @@ class GeneratorServiceServicer:
 
     def RewriteQuery(self, request, context):
         """Turns a follow-up into a standalone question, or a complex question into sub-queries.
+        Without a language model, rules do it and say so in `model`.
 
-        INVALID_ARGUMENT: a field is wrong. UNIMPLEMENTED: not available in this release.
+        INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -92,7 +94,8 @@ class GeneratorServiceServicer:
     def ContextualizeChunks(self, request, context):
         """Writes, for chunks of one document, the text that places each in the document.
 
-        INVALID_ARGUMENT: a field is wrong. UNIMPLEMENTED: not available in this release.
+        INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
+        generator has no language model.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -101,7 +104,8 @@ class GeneratorServiceServicer:
     def JudgeRelevance(self, request, context):
         """Judges how relevant passages are to a query.
 
-        INVALID_ARGUMENT: a field is wrong. UNIMPLEMENTED: not available in this release.
+        INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
+        generator has no language model.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -109,8 +113,9 @@ class GeneratorServiceServicer:
 
     def JudgeFaithfulness(self, request, context):
         """Judges which sentences of an answer its passages support.
+        Without a language model, the terms that they share decide, and `model` is "rules".
 
-        INVALID_ARGUMENT: a field is wrong. UNIMPLEMENTED: not available in this release.
+        INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -40,27 +40,32 @@ class GeneratorServiceStub:
     """Answers a question from passages: delta (many), then completed. Text is cited as [n] with the passages' numbers;
     no other number reaches the stream.
 
-    INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION: the model does not exist.
+    INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION: the model or the prompt
+    template does not exist.
     """
     RewriteQuery: _grpc.UnaryUnaryMultiCallable[_generator_service_pb2.RewriteQueryRequest, _generator_service_pb2.RewriteQueryResponse]
     """Turns a follow-up into a standalone question, or a complex question into sub-queries.
+    Without a language model, rules do it and say so in `model`.
 
-    INVALID_ARGUMENT: a field is wrong. UNIMPLEMENTED: not available in this release.
+    INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
     """
     ContextualizeChunks: _grpc.UnaryUnaryMultiCallable[_generator_service_pb2.ContextualizeChunksRequest, _generator_service_pb2.ContextualizeChunksResponse]
     """Writes, for chunks of one document, the text that places each in the document.
 
-    INVALID_ARGUMENT: a field is wrong. UNIMPLEMENTED: not available in this release.
+    INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
+    generator has no language model.
     """
     JudgeRelevance: _grpc.UnaryUnaryMultiCallable[_generator_service_pb2.JudgeRelevanceRequest, _generator_service_pb2.JudgeRelevanceResponse]
     """Judges how relevant passages are to a query.
 
-    INVALID_ARGUMENT: a field is wrong. UNIMPLEMENTED: not available in this release.
+    INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
+    generator has no language model.
     """
     JudgeFaithfulness: _grpc.UnaryUnaryMultiCallable[_generator_service_pb2.JudgeFaithfulnessRequest, _generator_service_pb2.JudgeFaithfulnessResponse]
     """Judges which sentences of an answer its passages support.
+    Without a language model, the terms that they share decide, and `model` is "rules".
 
-    INVALID_ARGUMENT: a field is wrong. UNIMPLEMENTED: not available in this release.
+    INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
     """
 
 @_typing.type_check_only
@@ -75,27 +80,32 @@ class GeneratorServiceAsyncStub(GeneratorServiceStub):
     """Answers a question from passages: delta (many), then completed. Text is cited as [n] with the passages' numbers;
     no other number reaches the stream.
 
-    INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION: the model does not exist.
+    INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION: the model or the prompt
+    template does not exist.
     """
     RewriteQuery: _aio.UnaryUnaryMultiCallable[_generator_service_pb2.RewriteQueryRequest, _generator_service_pb2.RewriteQueryResponse]  # type: ignore[assignment]
     """Turns a follow-up into a standalone question, or a complex question into sub-queries.
+    Without a language model, rules do it and say so in `model`.
 
-    INVALID_ARGUMENT: a field is wrong. UNIMPLEMENTED: not available in this release.
+    INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
     """
     ContextualizeChunks: _aio.UnaryUnaryMultiCallable[_generator_service_pb2.ContextualizeChunksRequest, _generator_service_pb2.ContextualizeChunksResponse]  # type: ignore[assignment]
     """Writes, for chunks of one document, the text that places each in the document.
 
-    INVALID_ARGUMENT: a field is wrong. UNIMPLEMENTED: not available in this release.
+    INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
+    generator has no language model.
     """
     JudgeRelevance: _aio.UnaryUnaryMultiCallable[_generator_service_pb2.JudgeRelevanceRequest, _generator_service_pb2.JudgeRelevanceResponse]  # type: ignore[assignment]
     """Judges how relevant passages are to a query.
 
-    INVALID_ARGUMENT: a field is wrong. UNIMPLEMENTED: not available in this release.
+    INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
+    generator has no language model.
     """
     JudgeFaithfulness: _aio.UnaryUnaryMultiCallable[_generator_service_pb2.JudgeFaithfulnessRequest, _generator_service_pb2.JudgeFaithfulnessResponse]  # type: ignore[assignment]
     """Judges which sentences of an answer its passages support.
+    Without a language model, the terms that they share decide, and `model` is "rules".
 
-    INVALID_ARGUMENT: a field is wrong. UNIMPLEMENTED: not available in this release.
+    INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
     """
 
 class GeneratorServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -113,7 +123,8 @@ class GeneratorServiceServicer(metaclass=_abc_1.ABCMeta):
         """Answers a question from passages: delta (many), then completed. Text is cited as [n] with the passages' numbers;
         no other number reaches the stream.
 
-        INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION: the model does not exist.
+        INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION: the model or the prompt
+        template does not exist.
         """
 
     @_abc_1.abstractmethod
@@ -123,8 +134,9 @@ class GeneratorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_generator_service_pb2.RewriteQueryResponse, _abc.Awaitable[_generator_service_pb2.RewriteQueryResponse]]:
         """Turns a follow-up into a standalone question, or a complex question into sub-queries.
+        Without a language model, rules do it and say so in `model`.
 
-        INVALID_ARGUMENT: a field is wrong. UNIMPLEMENTED: not available in this release.
+        INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
         """
 
     @_abc_1.abstractmethod
@@ -135,7 +147,8 @@ class GeneratorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_generator_service_pb2.ContextualizeChunksResponse, _abc.Awaitable[_generator_service_pb2.ContextualizeChunksResponse]]:
         """Writes, for chunks of one document, the text that places each in the document.
 
-        INVALID_ARGUMENT: a field is wrong. UNIMPLEMENTED: not available in this release.
+        INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
+        generator has no language model.
         """
 
     @_abc_1.abstractmethod
@@ -146,7 +159,8 @@ class GeneratorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_generator_service_pb2.JudgeRelevanceResponse, _abc.Awaitable[_generator_service_pb2.JudgeRelevanceResponse]]:
         """Judges how relevant passages are to a query.
 
-        INVALID_ARGUMENT: a field is wrong. UNIMPLEMENTED: not available in this release.
+        INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
+        generator has no language model.
         """
 
     @_abc_1.abstractmethod
@@ -156,8 +170,9 @@ class GeneratorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_generator_service_pb2.JudgeFaithfulnessResponse, _abc.Awaitable[_generator_service_pb2.JudgeFaithfulnessResponse]]:
         """Judges which sentences of an answer its passages support.
+        Without a language model, the terms that they share decide, and `model` is "rules".
 
-        INVALID_ARGUMENT: a field is wrong. UNIMPLEMENTED: not available in this release.
+        INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION: the model does not exist.
         """
 
 def add_GeneratorServiceServicer_to_server(servicer: GeneratorServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -9,7 +9,14 @@ from groundline_runtime.channels import cancelled_on_exit
 from groundline_runtime.errors import InternalError
 from groundline_runtime.status import translated_rpc_errors
 
-from groundline_coordinator.domain import Delta, Generated, HistoryMessage, NumberedPassage, Options
+from groundline_coordinator.domain import (
+    Delta,
+    Generated,
+    HistoryMessage,
+    NumberedPassage,
+    Options,
+    Rewrite,
+)
 from groundline_coordinator.messages import (
     citation_from_proto,
     finish_reason_from_proto,
@@ -52,9 +59,7 @@ class GrpcGenerator:
                 )
                 for passage in passages
             ],
-            chat_history=[
-                chat_pb2.ChatMessage(role=message.role, content=message.content) for message in chat_history
-            ],
+            chat_history=_messages(chat_history),
             options=ParseDict(dict(options), options_pb2.GenerationOptions()),
             additional_context=additional_context,
         )
@@ -65,6 +70,25 @@ class GrpcGenerator:
                         yield Delta(response.delta.text)
                     elif response.WhichOneof("event") == "completed":
                         yield _generated(response.completed)
+
+    async def rewrite(
+        self, query: str, chat_history: Sequence[HistoryMessage], max_sub_queries: int
+    ) -> Rewrite:
+        request = generator_service_pb2.RewriteQueryRequest(
+            query=query, chat_history=_messages(chat_history), max_sub_queries=max_sub_queries
+        )
+        with translated_rpc_errors():
+            response = await self._stub.RewriteQuery(request)
+        return Rewrite(
+            standalone_query=response.standalone_query or query,
+            sub_queries=tuple(response.sub_queries),
+            model=response.model,
+            usage=usage_from_proto(response.usage),
+        )
+
+
+def _messages(history: Sequence[HistoryMessage]) -> list[chat_pb2.ChatMessage]:
+    return [chat_pb2.ChatMessage(role=message.role, content=message.content) for message in history]
 
 
 def _generated(message: generator_service_pb2.GenerateCompleted) -> Generated:

@@ -6,39 +6,68 @@ import json
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import asyncpg
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message import Message
 from groundline.v1 import chat_pb2, collection_pb2
-from groundline_runtime.errors import FieldViolation, InvalidArgumentError, NotFoundError, UnavailableError
+from groundline_runtime.errors import (
+    AbortedError,
+    FieldViolation,
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnavailableError,
+)
 
 from groundline_coordinator.domain import (
+    Answered,
+    Claim,
     Collection,
     FinishReason,
+    GenerationLimits,
     HistoryMessage,
     Page,
+    Source,
+    Started,
     StoredMessage,
     Thread,
 )
 from groundline_coordinator.messages import (
     citation_from_proto,
     citation_to_proto,
+    completed_from_proto,
+    completed_to_proto,
     source_from_proto,
     source_to_proto,
     usage_from_proto,
     usage_to_proto,
 )
+from groundline_coordinator.ports import REPLAY_SECONDS
 
 __all__ = ["PostgresCatalog", "PostgresThreads", "check_database"]
+
+RETRY_SECONDS = 1.0
+"""When a request that is under way elsewhere may be asked for again."""
 
 # Writers may also read; an empty list of readers is no restriction.
 _READABLE = """
     SELECT collection_id, settings
     FROM collections
     WHERE (readers = '{}' OR readers && $1::text[] OR writers && $1::text[])
+"""
+
+_SOME_READABLE = """
+    WITH readable AS MATERIALIZED (
+        SELECT collection_id, settings
+        FROM collections
+        WHERE readers = '{}' OR readers && $1::text[] OR writers && $1::text[]
+    )
+    SELECT collection_id, settings FROM readable WHERE settings ? 'generationLimits'
+    UNION
+    (SELECT collection_id, settings FROM readable LIMIT 2)
 """
 
 _THREAD = """
@@ -63,7 +92,7 @@ class PostgresCatalog:
                     f"{_READABLE} AND collection_id = ANY($2::text[])", list(principals), list(collection_ids)
                 )
             else:
-                rows = await self._pool.fetch(f"{_READABLE} LIMIT 2", list(principals))
+                rows = await self._pool.fetch(_SOME_READABLE, list(principals))
         return [_collection(row) for row in rows]
 
 
@@ -72,6 +101,67 @@ class PostgresThreads:
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         self._pool = pool
+
+    async def claim(self, claim: Claim, lease_seconds: float) -> Answered | None:
+        with _database_errors():
+            async with self._pool.acquire() as connection:
+                await connection.execute(
+                    """
+                    DELETE FROM request_replays WHERE (owner, request_id) IN (
+                        SELECT owner, request_id FROM request_replays WHERE expire_time <= now()
+                        LIMIT 10 FOR UPDATE SKIP LOCKED)
+                    """
+                )
+                taken = await connection.fetchval(
+                    """
+                    INSERT INTO request_replays AS replay
+                        (owner, request_id, fingerprint, message_id, expire_time)
+                    VALUES ($1, $2, $3, $4, now() + $5)
+                    ON CONFLICT (owner, request_id) DO UPDATE
+                    SET fingerprint = excluded.fingerprint, message_id = excluded.message_id,
+                        expire_time = excluded.expire_time, thread_id = NULL, completed = NULL, status = NULL
+                    WHERE replay.expire_time <= now()
+                    RETURNING true
+                    """,
+                    *_claim_values(claim),
+                    timedelta(seconds=lease_seconds),
+                )
+                if taken:
+                    return None
+                row = await connection.fetchrow(
+                    """
+                    SELECT replay.fingerprint, replay.thread_id, replay.completed, replay.status,
+                           messages.message_id, messages.content, messages.sources
+                    FROM request_replays AS replay LEFT JOIN messages USING (message_id)
+                    WHERE replay.owner = $1 AND replay.request_id = $2
+                    """,
+                    claim.owner,
+                    claim.request_id,
+                )
+        if row is not None and row["fingerprint"] != claim.fingerprint:
+            raise InvalidArgumentError(
+                [FieldViolation("request_id", "was used for another request before")],
+                reason="REQUEST_ID_REUSED",
+            )
+        if row is None or row["message_id"] is None:
+            raise AbortedError(
+                "REQUEST_UNDER_WAY",
+                "a request with this request_id is still under way",
+                retry_after_seconds=RETRY_SECONDS,
+            )
+        return _answered(row)
+
+    async def release(self, claim: Claim) -> None:
+        with _database_errors():
+            await self._pool.execute(
+                """
+                DELETE FROM request_replays
+                WHERE owner = $1 AND request_id = $2 AND message_id = $3 AND thread_id IS NULL
+                """,
+                claim.owner,
+                claim.request_id,
+                uuid.UUID(claim.message_id),
+            )
 
     async def history(self, owner: str, thread_id: str, limit: int) -> Sequence[HistoryMessage]:
         with _database_errors():
@@ -92,7 +182,14 @@ class PostgresThreads:
         return [HistoryMessage(row["role"], row["content"]) for row in reversed(rows) if row["role"]]
 
     async def append(
-        self, owner: str, thread_id: str, title: str, messages: Sequence[StoredMessage], *, create: bool
+        self,
+        owner: str,
+        thread_id: str,
+        title: str,
+        messages: Sequence[StoredMessage],
+        *,
+        create: bool,
+        answered: tuple[Claim, Answered] | None = None,
     ) -> None:
         key = uuid.UUID(thread_id)
         with _database_errors():
@@ -127,6 +224,8 @@ class PostgresThreads:
                         for index, message in enumerate(messages, start=first)
                     ],
                 )
+                if answered is not None:
+                    await _keep_answer(connection, *answered)
 
     async def get(self, owner: str, thread_id: str) -> Thread:
         with _database_errors():
@@ -205,6 +304,51 @@ def _database_errors() -> Iterator[None]:
         raise UnavailableError("DATABASE_UNAVAILABLE", "the database is out of reach") from error
 
 
+async def _keep_answer(connection: Any, claim: Claim, answered: Answered) -> None:
+    """A claim whose lease ran out may be another's by now; then nothing is kept."""
+    status = chat_pb2.ChatStatus(rewritten_query=answered.rewritten_query, sub_queries=answered.sub_queries)
+    await connection.execute(
+        """
+        UPDATE request_replays
+        SET thread_id = $5, completed = $6::jsonb, status = $7::jsonb, expire_time = now() + $8
+        WHERE owner = $1 AND request_id = $2 AND fingerprint = $3 AND message_id = $4
+        """,
+        *_claim_values(claim),
+        uuid.UUID(answered.started.thread_id),
+        json.dumps(MessageToDict(completed_to_proto(answered.completed))),
+        json.dumps(MessageToDict(status)),
+        timedelta(seconds=REPLAY_SECONDS),
+    )
+
+
+def _claim_values(claim: Claim) -> tuple[str, str, bytes, uuid.UUID]:
+    return claim.owner, claim.request_id, claim.fingerprint, uuid.UUID(claim.message_id)
+
+
+def _answered(row: asyncpg.Record) -> Answered:
+    completed = completed_from_proto(
+        ParseDict(json.loads(row["completed"]), chat_pb2.ChatCompleted(), ignore_unknown_fields=True)
+    )
+    status = ParseDict(json.loads(row["status"]), chat_pb2.ChatStatus(), ignore_unknown_fields=True)
+    if completed is None:
+        raise InternalError("ANSWER_INCOMPLETE", "the stored answer ended for an unknown reason")
+    return Answered(
+        started=Started(str(row["thread_id"]), str(row["message_id"]), trace_id=""),
+        answer=row["content"],
+        sources=_sources(row["sources"]),
+        completed=completed,
+        rewritten_query=status.rewritten_query,
+        sub_queries=tuple(status.sub_queries),
+    )
+
+
+def _sources(stored: str) -> list[Source]:
+    return [
+        source_from_proto(ParseDict(value, chat_pb2.Source(), ignore_unknown_fields=True))
+        for value in json.loads(stored)
+    ]
+
+
 def _no_such_thread(thread_id: str) -> NotFoundError:
     return NotFoundError("THREAD_NOT_FOUND", f"no such thread: {thread_id}")
 
@@ -214,7 +358,23 @@ def _collection(row: asyncpg.Record) -> Collection:
         json.loads(row["settings"]), collection_pb2.CollectionSettings(), ignore_unknown_fields=True
     )
     return Collection(
-        row["collection_id"], MessageToDict(settings.rerank), MessageToDict(settings.generation)
+        row["collection_id"],
+        MessageToDict(settings.rerank),
+        MessageToDict(settings.generation),
+        _limits(settings.generation_limits),
+    )
+
+
+def _limits(message: collection_pb2.GenerationLimits) -> GenerationLimits:
+    return GenerationLimits(
+        models=tuple(message.models),
+        max_temperature=message.max_temperature if message.HasField("max_temperature") else None,
+        max_output_tokens=message.max_output_tokens if message.HasField("max_output_tokens") else None,
+        max_top_k=message.max_top_k if message.HasField("max_top_k") else None,
+        lowest_min_relevance=(
+            message.lowest_min_relevance if message.HasField("lowest_min_relevance") else None
+        ),
+        fixed_prompt=message.fixed_prompt,
     )
 
 
@@ -246,10 +406,7 @@ def _message(row: asyncpg.Record) -> StoredMessage:
         message_id=str(row["message_id"]),
         role=row["role"],
         content=row["content"],
-        sources=[
-            source_from_proto(ParseDict(value, chat_pb2.Source(), ignore_unknown_fields=True))
-            for value in json.loads(row["sources"])
-        ],
+        sources=_sources(row["sources"]),
         citations=[
             citation_from_proto(ParseDict(value, chat_pb2.Citation(), ignore_unknown_fields=True))
             for value in json.loads(row["citations"])

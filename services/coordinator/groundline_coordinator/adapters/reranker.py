@@ -7,7 +7,7 @@ from google.protobuf.json_format import ParseDict
 from groundline.v1 import options_pb2, reranker_service_pb2, reranker_service_pb2_grpc
 from groundline_runtime.status import translated_rpc_errors
 
-from groundline_coordinator.domain import Candidate, Options, Ranking
+from groundline_coordinator.domain import CandidateSet, Options, Ranking
 from groundline_coordinator.messages import (
     candidate_to_proto,
     cut_from_proto,
@@ -28,13 +28,15 @@ class GrpcReranker:
             reranker_service_pb2_grpc.RerankerServiceStub(channel)
         )
 
-    async def rerank(self, query: str, candidates: Sequence[Candidate], options: Options) -> Ranking:
+    async def rerank(self, query: str, sets: Sequence[CandidateSet], options: Options) -> Ranking:
         request = reranker_service_pb2.RerankRequest(
             query=query,
             candidate_sets=[
                 reranker_service_pb2.CandidateSet(
-                    query=query, candidates=[candidate_to_proto(candidate) for candidate in candidates]
+                    query=each.query,
+                    candidates=[candidate_to_proto(candidate) for candidate in each.candidates],
                 )
+                for each in sets
             ],
             options=ParseDict(dict(options), options_pb2.RerankOptions()),
         )

@@ -5,31 +5,46 @@ import re
 import threading
 from collections.abc import AsyncGenerator, Sequence
 
-from groundline_generator.domain import Delta, FinishReason, Issue, ModelFinished, Question
+from groundline_runtime.errors import FailedPreconditionError
+
+from groundline_generator.domain import Delta, FinishReason, Issue, ModelFinished, Passage, Question
 from groundline_generator.extraction import Extract, Extraction, extract
+from groundline_generator.refusals import refusal
 
-__all__ = ["REFUSAL", "ExtractiveModel"]
-
-REFUSAL = "I cannot answer this from the documents."
+__all__ = ["ExtractiveModel"]
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
-class ExtractiveModel:
-    """A LanguageModel; tokens are words and punctuation marks."""
+_NAME = "extractive"
 
-    name = "extractive"
+
+class ExtractiveModel:
+    """An AnswerModel; tokens are words and punctuation marks."""
 
     def __init__(self, *, min_relevance: float, max_sentences: int) -> None:
         self._min_relevance = min_relevance
         self._max_sentences = max_sentences
 
+    def check(self, question: Question) -> str:
+        wanted = question.options.model
+        if wanted is not None and wanted != _NAME:
+            raise FailedPreconditionError(
+                "MODEL_NOT_AVAILABLE",
+                f"model '{wanted}' is not available; available: {_NAME}",
+                metadata={"model": wanted, "available": _NAME},
+            )
+        return _NAME
+
+    def served(self, question: Question) -> Sequence[Passage]:
+        return question.passages
+
     async def stream(self, question: Question) -> AsyncGenerator[Delta | ModelFinished]:
-        """Answer sentence by sentence; see LanguageModel."""
+        """Answer sentence by sentence; see AnswerModel."""
         issues = _unused(question)
         extraction = await self._extract(question)
         if not extraction.extracts:
-            yield Delta(REFUSAL)
+            yield Delta(refusal(question.query))
             yield ModelFinished(FinishReason.NO_ANSWER, issues=issues)
             return
         limit = question.options.max_output_tokens
@@ -97,6 +112,7 @@ def _unused(question: Question) -> tuple[Issue, ...]:
         name
         for name, value in (
             ("system_prompt", question.options.system_prompt),
+            ("prompt_template", question.options.prompt_template),
             ("additional_context", question.additional_context),
         )
         if value

@@ -30,6 +30,7 @@ __all__ = [
 
 MAX_LONG_TEXT_CHARACTERS: Final = 8000
 MAX_TEXT_CHARACTERS: Final = 200
+MAX_MODELS: Final = 100
 DEFAULT_LANGUAGE: Final = "english"
 
 # Least and most value by message and field, as the comments in protos/ say; infinity where there is no bound.
@@ -69,6 +70,12 @@ _RANGES: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
         "max_output_tokens": (1, 32_768),
         "min_relevance": (0, 1),
     },
+    collection_pb2.GenerationLimits.DESCRIPTOR.full_name: {
+        "max_temperature": (0, 2),
+        "max_output_tokens": (1, 32_768),
+        "max_top_k": (1, 100),
+        "lowest_min_relevance": (0, 1),
+    },
 }
 _LONG_TEXTS: Final = {"prompt", "system_prompt"}
 _SOURCE_TYPES: Final = {"file", "object", "web"}
@@ -84,6 +91,12 @@ def check_settings(settings: collection_pb2.CollectionSettings, violations: Viol
         violations.add(
             "settings.lexical.language", "must be a language's English name in lower case, or simple"
         )
+    models = settings.generation_limits.models
+    if len(models) > MAX_MODELS:
+        violations.add("settings.generation_limits.models", f"must be at most {MAX_MODELS}")
+    for index, model in enumerate(models[:MAX_MODELS]):
+        where = f"settings.generation_limits.models[{index}]"
+        check_text(model, where, violations, most=MAX_TEXT_CHARACTERS)
     for role in ("readers", "writers"):
         check_principals(getattr(settings.access, role), f"settings.access.{role}", violations)
 

@@ -1,0 +1,1 @@
+"""Measurements of the suite on this machine."""

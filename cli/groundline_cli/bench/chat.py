@@ -1,0 +1,161 @@
+"""`groundline bench chat`: answers without a model and with one of known speed, a suite for each."""
+
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from groundline_cli.bench.latency import Latency, measure_latency
+from groundline_cli.bench.memory import MemoryGrowth, measure_memory
+from groundline_cli.bench.provider import MODEL, Provider, serving_provider
+from groundline_cli.bench.quality import (
+    AnswerQuality,
+    KnownAnswer,
+    known_answers,
+    load_collection,
+    measure_quality,
+    spread,
+)
+from groundline_cli.bench.streams import StreamStep, measure_streams, sustained
+from groundline_cli.bench.suite import Suite, started_suite
+from groundline_cli.client import GatewayClient, JsonObject
+from groundline_cli.evaluation import EvaluationSet
+
+__all__ = ["ChatBench", "ChatFigures", "EvaluationInput"]
+
+_LATENCY_COLLECTION = "bench"
+_CONCURRENCY = 4
+_MEMORY_CONCURRENCY = 8
+
+
+@dataclass(frozen=True)
+class EvaluationInput:
+    """A set and the lexical language of its text."""
+
+    directory: Path
+    language: str
+
+
+@dataclass
+class ChatFigures:
+    """What was measured; by provider, and by set."""
+
+    latency: dict[str, Latency] = field(default_factory=dict)
+    streams: list[StreamStep] = field(default_factory=list)
+    memory: dict[str, MemoryGrowth] = field(default_factory=dict)
+    quality: dict[str, AnswerQuality] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {**asdict(self), "sustainedStreams": sustained(self.streams)}
+
+
+@dataclass(frozen=True)
+class ChatBench:
+    """How much is measured."""
+
+    sets: Sequence[EvaluationInput]
+    questions: int = 300
+    latency_chats: int = 100
+    warm_up: int = 20
+    most_streams: int = 256
+    memory_chats: int = 2_000
+    tokens: int = 200
+    tokens_per_second: float = 100.0
+    report: Callable[[str], None] = lambda _line: None
+
+    async def run(self) -> ChatFigures:
+        """Raises DatasetError, GatewayError, SuiteFailedError."""
+        loaded = [(one, EvaluationSet.load(one.directory)) for one in self.sets]
+        asked = {
+            one.directory.resolve().name: spread(known_answers(dataset, one.directory), self.questions)
+            for one, dataset in loaded
+        }
+        figures = ChatFigures()
+        first, dataset = loaded[0]
+        queries = asked[first.directory.resolve().name]
+        with tempfile.TemporaryDirectory(prefix="groundline-bench-") as folder:
+            async with self._suite(Path(folder) / "extractive", {}) as (suite, client):
+                for one, each in loaded:
+                    name = one.directory.resolve().name
+                    self.report(
+                        f"extractive: {len(asked[name])} questions of {name}, with and without the answer"
+                    )
+                    figures.quality[name] = await measure_quality(
+                        client,
+                        each,
+                        asked[name],
+                        one.language,
+                        name=name.lower().replace("_", "-"),
+                        concurrency=_CONCURRENCY,
+                    )
+                await load_collection(client, dataset, _LATENCY_COLLECTION, first.language)
+                await self._measure("extractive", suite, client, queries, None, figures)
+            provider = Provider(tokens=self.tokens, tokens_per_second=self.tokens_per_second)
+            async with serving_provider(provider):
+                environment = {
+                    "GROUNDLINE_GENERATOR_PROVIDER": "openai",
+                    "GROUNDLINE_GENERATOR_MODEL": MODEL,
+                    "GROUNDLINE_GENERATOR_PROVIDER_BASE_URL": provider.address,
+                    "GROUNDLINE_GENERATOR_PROVIDER_API_KEY": "bench",
+                }
+                async with self._suite(Path(folder) / "openai", environment) as (suite, client):
+                    await load_collection(client, dataset, _LATENCY_COLLECTION, first.language)
+                    await self._measure("openai", suite, client, queries, provider, figures)
+        return figures
+
+    @asynccontextmanager
+    async def _suite(
+        self, directory: Path, environment: Mapping[str, str]
+    ) -> AsyncIterator[tuple[Suite, GatewayClient]]:
+        self.report(f"{directory.name}: starting a suite")
+        async with (
+            started_suite(directory, environment) as suite,
+            GatewayClient(suite.connection) as client,
+        ):
+            yield suite, client
+
+    async def _measure(
+        self,
+        name: str,
+        suite: Suite,
+        client: GatewayClient,
+        questions: Sequence[KnownAnswer],
+        provider: Provider | None,
+        figures: ChatFigures,
+    ) -> None:
+        requests = [_request(question) for question in questions]
+        if self.latency_chats:
+            self.report(f"{name}: {self.latency_chats} chats one after the other")
+            chats = _times(requests, self.warm_up + self.latency_chats)
+            figures.latency[name] = await measure_latency(client, chats, provider, warm_up=self.warm_up)
+        if provider is not None and self.most_streams:
+            self.report(f"{name}: 1 to {self.most_streams} streams side by side")
+            figures.streams = await measure_streams(client, requests, provider, most=self.most_streams)
+        if self.memory_chats:
+            self.report(f"{name}: {self.memory_chats} chats for the memory they leave behind")
+            if provider is not None:
+                provider.tokens_per_second = 1_000_000.0  # how fast matters no more, how much does
+            figures.memory[name] = await measure_memory(
+                client,
+                requests,
+                suite.pids,
+                chats=self.memory_chats,
+                warm_up=self.memory_chats // 4,
+                concurrency=_MEMORY_CONCURRENCY,
+            )
+
+
+def _request(question: KnownAnswer) -> JsonObject:
+    return {
+        "query": question.query,
+        "collectionIds": [_LATENCY_COLLECTION],
+        # Whether a question is rewritten depends on its words, and would mix two distributions.
+        "options": {"rewriting": "REWRITING_MODE_OFF"},
+    }
+
+
+def _times(requests: Sequence[JsonObject], count: int) -> list[JsonObject]:
+    return [requests[number % len(requests)] for number in range(count)]

@@ -1,0 +1,77 @@
+"""Time to the first delta through the gateway, its parts, and what the suite adds to the work itself."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from groundline_cli.bench.chats import TimedChat, timed_chat
+from groundline_cli.bench.provider import Provider
+from groundline_cli.bench.statistics import percentile
+from groundline_cli.client import GatewayClient, JsonObject
+
+__all__ = ["Latency", "measure_latency", "work_seconds"]
+
+_PARTS = (
+    "retrieving.embedding",
+    "retrieving.keyword",
+    "retrieving.semantic",
+    "retrieving.fetching",
+    "retrieving",
+    "reranking",
+    "generating.first_token",
+)
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Milliseconds at the median and the 95th percentile."""
+
+    chats: int
+    first_delta: tuple[float, float]
+    provider_first_token: tuple[float, float]
+    """Of the extractive provider: as the coordinator sees it, with the call's own cost."""
+    overhead: tuple[float, float]
+    """First delta less embedding, SQL and provider, chat by chat."""
+    parts: Mapping[str, tuple[float, float]]
+
+
+async def measure_latency(
+    client: GatewayClient, requests: Sequence[JsonObject], provider: Provider | None, *, warm_up: int
+) -> Latency:
+    """Chats one after the other; the first `warm_up` do not count."""
+    chats: list[TimedChat] = []
+    model: list[float] = []
+    for number, request in enumerate(requests):
+        if provider is not None:
+            provider.forget()
+        chat = await timed_chat(client, request)
+        if number < warm_up:
+            continue
+        chats.append(chat)
+        # With a provider of our own: its own measure; a refusal asks it nothing.
+        if provider is None:
+            model.append(chat.timings.get("generating.first_token", 0.0))
+        else:
+            model.append(provider.first_token[0] if provider.first_token else 0.0)
+        await asyncio.sleep(0)
+    overheads = [
+        chat.first_delta - work_seconds(chat.timings) - own for chat, own in zip(chats, model, strict=True)
+    ]
+    return Latency(
+        chats=len(chats),
+        first_delta=_milliseconds([chat.first_delta for chat in chats]),
+        provider_first_token=_milliseconds(model),
+        overhead=_milliseconds(overheads),
+        parts={part: _milliseconds([chat.timings.get(part, 0.0) for chat in chats]) for part in _PARTS},
+    )
+
+
+def work_seconds(timings: Mapping[str, float]) -> float:
+    """Embedding and SQL as they follow on each other: the keyword search runs beside both of the others."""
+    embedded = timings.get("retrieving.embedding", 0.0) + timings.get("retrieving.semantic", 0.0)
+    searched = max(timings.get("retrieving.keyword", 0.0), embedded)
+    return searched + timings.get("retrieving.fetching", 0.0)
+
+
+def _milliseconds(seconds: Sequence[float]) -> tuple[float, float]:
+    return percentile(seconds, 0.5) * 1000, percentile(seconds, 0.95) * 1000

@@ -1,0 +1,56 @@
+"""Whether the services' memory grows with the chats they have served."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import cycle, islice
+
+import psutil
+
+from groundline_cli.bench.chats import timed_chat
+from groundline_cli.client import GatewayClient, JsonObject
+
+__all__ = ["MemoryGrowth", "measure_memory"]
+
+
+@dataclass(frozen=True)
+class MemoryGrowth:
+    """Resident memory in MiB by process: after the warm-up, half-way, and at the end."""
+
+    chats: int
+    processes: Mapping[str, tuple[float, float, float]]
+
+
+async def measure_memory(
+    client: GatewayClient,
+    requests: Sequence[JsonObject],
+    pids: Mapping[str, int],
+    *,
+    chats: int,
+    warm_up: int,
+    concurrency: int,
+) -> MemoryGrowth:
+    """Run `chats` chats, `concurrency` at a time, after `warm_up` that fill caches and pools."""
+    source = cycle(requests)
+    await _run(client, islice(source, warm_up), concurrency)
+    before = _resident(pids)
+    await _run(client, islice(source, chats // 2), concurrency)
+    middle = _resident(pids)
+    await _run(client, islice(source, chats - chats // 2), concurrency)
+    after = _resident(pids)
+    return MemoryGrowth(chats, {name: (before[name], middle[name], after[name]) for name in pids})
+
+
+async def _run(client: GatewayClient, requests: Iterator[JsonObject], concurrency: int) -> None:
+    async def worker() -> None:
+        for request in requests:
+            await timed_chat(client, request)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(concurrency):
+            group.create_task(worker())
+
+
+def _resident(pids: Mapping[str, int]) -> dict[str, float]:
+    """Of each process; of PostgreSQL the one that was started, whose backends come and go."""
+    return {name: psutil.Process(pid).memory_info().rss / 2**20 for name, pid in pids.items()}

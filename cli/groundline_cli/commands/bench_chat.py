@@ -1,0 +1,153 @@
+"""groundline bench chat"""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from groundline_cli.bench.suite import SuiteFailedError
+from groundline_cli.commands.gateway import CommandFailedError, json_option
+from groundline_cli.errors import GatewayError
+from groundline_cli.evaluation import DatasetError
+from groundline_cli.terminal import print_columns, print_json
+
+if TYPE_CHECKING:
+    from groundline_cli.bench.chat import ChatFigures
+
+__all__ = ["chat"]
+
+
+@click.command(short_help="Measure answers: speed, streams, memory, quality.")
+@click.argument("sets", nargs=-1, required=True, metavar="SET[:LANGUAGE]...")
+@click.option(
+    "--questions", type=click.IntRange(1), default=300, show_default=True, help="Questions of each set."
+)
+@click.option(
+    "--latency-chats", type=click.IntRange(0), default=100, show_default=True, help="Chats that are timed."
+)
+@click.option(
+    "--streams", type=click.IntRange(0), default=256, show_default=True, help="Most streams at a time."
+)
+@click.option(
+    "--memory-chats",
+    type=click.IntRange(0),
+    default=2000,
+    show_default=True,
+    help="Chats between the two looks at the memory.",
+)
+@click.option("--tokens", type=click.IntRange(1), default=200, show_default=True, help="Tokens of an answer.")
+@click.option(
+    "--tokens-per-second", type=click.FloatRange(1), default=100, show_default=True, help="The model's speed."
+)
+@json_option
+def chat(
+    sets: tuple[str, ...],
+    questions: int,
+    latency_chats: int,
+    streams: int,
+    memory_chats: int,
+    tokens: int,
+    tokens_per_second: float,
+    as_json: bool,
+) -> None:
+    """Measure answers in suites started for this and stopped after it; needs groundline-cli[up].
+
+    Each SET is a folder as for `eval` whose queries name their `answer`; LANGUAGE (default english) is the
+    lexical language of its text. The first set's questions are also those of the time measurements, first
+    without a model (extractive) and then with a local server that speaks like OpenAI's, at a fixed speed.
+
+    Overhead is the time to the first delta less embedding, SQL and the model's own first token.
+    """
+    try:
+        from groundline_cli.bench.chat import ChatBench, EvaluationInput
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("groundline_cli"):
+            raise
+        raise CommandFailedError(
+            f"{error.name} is not installed: pip install 'groundline-cli[up]'"
+        ) from error
+    bench = ChatBench(
+        sets=[EvaluationInput(*_set(text)) for text in sets],
+        questions=questions,
+        latency_chats=latency_chats,
+        warm_up=min(20, latency_chats),
+        most_streams=streams,
+        memory_chats=memory_chats,
+        tokens=tokens,
+        tokens_per_second=tokens_per_second,
+        report=lambda line: click.echo(line, err=True),
+    )
+    try:
+        figures = asyncio.run(bench.run())
+    except (DatasetError, GatewayError, SuiteFailedError) as error:
+        raise CommandFailedError(str(error)) from error
+    if as_json:
+        print_json(figures.as_json())
+    else:
+        _print(figures)
+
+
+def _set(text: str) -> tuple[Path, str]:
+    path, _, language = text.partition(":")
+    if not Path(path).is_dir():
+        raise click.BadParameter(f"{path!r} is not a directory", param_hint="SET")
+    return Path(path), language or "english"
+
+
+def _print(figures: "ChatFigures") -> None:
+    _table(
+        (
+            "SET",
+            "QUESTIONS",
+            "ANSWER IN IT",
+            "GOLD IN SOURCES",
+            "CITATIONS GOLD",
+            "REFUSED",
+            "REFUSED W/O GOLD",
+        ),
+        [
+            (
+                name,
+                one.questions,
+                one.contains_answer,
+                one.sources_contain_gold,
+                one.citations_gold,
+                one.refused,
+                one.refused_without_gold,
+            )
+            for name, one in figures.quality.items()
+        ],
+    )
+    _table(
+        ("TIME TO FIRST DELTA", "P50 MS", "P95 MS"),
+        [
+            (f"{provider} {part}", *times)
+            for provider, one in figures.latency.items()
+            for part, times in (
+                ("first delta", one.first_delta),
+                ("overhead", one.overhead),
+                ("provider", one.provider_first_token),
+                *one.parts.items(),
+            )
+        ],
+    )
+    _table(
+        ("STREAMS", "GAP P95 MS", "PROVIDER P95 MS", "HELD"),
+        [(one.streams, one.gap_p95, one.provider_gap_p95, str(one.held)) for one in figures.streams],
+    )
+    _table(
+        ("RESIDENT MEMORY", "CHATS", "BEFORE MIB", "HALF-WAY MIB", "AFTER MIB"),
+        [
+            (f"{provider} {process}", one.chats, *sizes)
+            for provider, one in figures.memory.items()
+            for process, sizes in one.processes.items()
+        ],
+    )
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    if rows:
+        print_columns(headings, rows)
+        click.echo()

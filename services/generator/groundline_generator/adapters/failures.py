@@ -1,0 +1,79 @@
+"""What a hosted provider's HTTP failures mean to a caller. Their own texts stay out: they may name keys or
+prompts."""
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from groundline_runtime.errors import (
+    FailedPreconditionError,
+    GroundlineError,
+    InternalError,
+    ResourceExhaustedError,
+    UnavailableError,
+)
+
+__all__ = ["cut_off", "http_failure", "not_reachable", "retry_after", "timed_out", "unreadable"]
+
+
+def http_failure(status: int, *, model: str, retry_after_seconds: float | None = None) -> GroundlineError:
+    if status == 429:
+        return ResourceExhaustedError(
+            "PROVIDER_QUOTA_EXHAUSTED",
+            "the model provider's quota is used up",
+            retry_after_seconds=1.0 if retry_after_seconds is None else retry_after_seconds,
+        )
+    if status in (401, 403):
+        return FailedPreconditionError(
+            "PROVIDER_ACCESS_DENIED", "the model provider does not accept the generator's credentials"
+        )
+    if status == 404:
+        return FailedPreconditionError(
+            "MODEL_NOT_AVAILABLE",
+            f"the model provider knows no model '{model}'",
+            metadata={"model": model},
+        )
+    if status in (408, 409, 425) or status >= 500:
+        return UnavailableError(
+            "PROVIDER_UNAVAILABLE",
+            "the model provider failed",
+            retry_after_seconds=retry_after_seconds,
+            metadata={"http_status": str(status)},
+        )
+    return InternalError(
+        "PROVIDER_REJECTED_REQUEST",
+        "the model provider refused the request",
+        metadata={"http_status": str(status)},
+    )
+
+
+def not_reachable() -> GroundlineError:
+    return UnavailableError("PROVIDER_UNAVAILABLE", "the model provider is out of reach")
+
+
+def timed_out() -> GroundlineError:
+    return UnavailableError("PROVIDER_TIMEOUT", "the model provider was silent for too long")
+
+
+def cut_off() -> GroundlineError:
+    return UnavailableError("PROVIDER_STREAM_CUT", "the model's answer was cut off")
+
+
+def unreadable() -> GroundlineError:
+    return InternalError("PROVIDER_OUTPUT_UNREADABLE", "the model provider answered what cannot be read")
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds asked for by Retry-After (a number or a date) or retry-after-ms; None where neither is
+    readable."""
+    try:
+        if milliseconds := headers.get("retry-after-ms"):
+            seconds = float(milliseconds) / 1000
+        elif (value := headers.get("retry-after", "")).replace(".", "", 1).isdecimal():
+            seconds = float(value)
+        else:
+            seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
+    except (ValueError, TypeError):
+        return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None

@@ -1,0 +1,263 @@
+"""Gemini, through google-genai: with an API key, or on Vertex AI."""
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import httpx2
+import structlog
+from google import genai
+from google.auth.credentials import Credentials
+from google.genai import errors, types
+from groundline_runtime.errors import GroundlineError
+from pydantic import SecretStr
+
+from groundline_generator.adapters.failures import (
+    cut_off,
+    http_failure,
+    not_reachable,
+    retry_after,
+    timed_out,
+    unreadable,
+)
+from groundline_generator.domain import Delta, FinishReason, Issue, ModelCall, ModelFinished, Usage
+from groundline_generator.tokens import estimated_tokens
+
+__all__ = ["GeminiModel"]
+
+_CONNECT_SECONDS = 5.0
+_CACHE_SECONDS = 600
+_SAFETY = {
+    types.FinishReason.SAFETY,
+    types.FinishReason.RECITATION,
+    types.FinishReason.BLOCKLIST,
+    types.FinishReason.PROHIBITED_CONTENT,
+    types.FinishReason.SPII,
+    types.FinishReason.MODEL_ARMOR,
+    types.FinishReason.ESCALATION,
+}
+
+_log = structlog.get_logger(__name__)
+
+
+# Closing the SDK's stream leaves the HTTP response open until it is garbage; so it is kept here to be closed.
+_opened: ContextVar[list[httpx2.Response] | None] = ContextVar("gemini_responses", default=None)
+
+
+async def _keep(response: httpx2.Response) -> None:
+    opened = _opened.get()
+    if opened is not None:
+        opened.append(response)
+
+
+class GeminiModel:
+    """A ChatModel. Explicit caches are made for prefixes of at least `cache_min_tokens` (estimated)."""
+
+    def __init__(
+        self,
+        *,
+        api_key: SecretStr | None,
+        vertex_project: str | None,
+        vertex_location: str | None,
+        base_url: str | None,
+        silence_seconds: float,
+        cache_min_tokens: int,
+        credentials: Credentials | None = None,
+    ) -> None:
+        """On Vertex AI without `credentials` the machine's own are taken."""
+        on_vertex = vertex_project is not None
+        self.provider = "gcp.vertex_ai" if on_vertex else "gcp.gemini"
+        self._cache_min_tokens = cache_min_tokens
+        self._http = httpx2.AsyncClient(
+            timeout=httpx2.Timeout(silence_seconds, connect=_CONNECT_SECONDS),
+            follow_redirects=True,
+            event_hooks={"response": [_keep]},
+        )
+        self._client = genai.Client(
+            vertexai=on_vertex,
+            api_key=None if on_vertex or api_key is None else api_key.get_secret_value(),
+            credentials=credentials,
+            project=vertex_project,
+            # Without a location and with a base URL of its own the SDK would forget the project.
+            location=(vertex_location or "global") if on_vertex else None,
+            http_options=types.HttpOptions(
+                base_url=base_url,
+                httpx_async_client=self._http,
+                timeout=int(silence_seconds * 1000),
+                retry_options=types.HttpRetryOptions(attempts=1),
+            ),
+        )
+
+    async def aclose(self) -> None:
+        await self._client.aio.aclose()
+        self._client.close()
+        await self._http.aclose()
+
+    @asynccontextmanager
+    async def cache(self, model: str, system: str, prefix: str) -> AsyncIterator[str | None]:
+        """Keep a prefix at the provider for the length of the block; a failure costs the saving, no more."""
+        name = None
+        if estimated_tokens(system) + estimated_tokens(prefix) >= self._cache_min_tokens:
+            try:
+                with _translated(model):
+                    created = await self._client.aio.caches.create(
+                        model=model,
+                        config=types.CreateCachedContentConfig(
+                            system_instruction=system or None,
+                            contents=[_content("user", prefix)],
+                            ttl=f"{_CACHE_SECONDS}s",
+                        ),
+                    )
+                    name = created.name
+            except GroundlineError as error:
+                _log.warning("context_cache_not_made", model=model, reason=error.reason)
+        try:
+            yield name
+        finally:
+            if name is not None:
+                await self._forget(model, name)
+
+    async def _forget(self, model: str, name: str) -> None:
+        try:
+            with _translated(model):
+                await self._client.aio.caches.delete(name=name)
+        except GroundlineError as error:
+            # It ends by itself after its time to live.
+            _log.warning("context_cache_not_deleted", model=model, reason=error.reason)
+
+    async def stream(self, call: ModelCall) -> AsyncGenerator[Delta | ModelFinished]:
+        """See ChatModel."""
+        finish: FinishReason | None = None
+        issues: tuple[Issue, ...] = ()
+        usage = Usage()
+        model = ""
+        opened: list[httpx2.Response] = []
+        _opened.set(opened)
+        with _translated(call.model):
+            responses: Any = await self._client.aio.models.generate_content_stream(
+                model=call.model, contents=_contents(call), config=_config(call)
+            )
+            try:
+                async for response in responses:
+                    model = response.model_version or model
+                    usage = _usage(response) or usage
+                    if (feedback := response.prompt_feedback) and feedback.block_reason:
+                        finish, issues = FinishReason.SAFETY, (_withheld(str(feedback.block_reason.value)),)
+                    for candidate in (response.candidates or ())[:1]:
+                        for text in _texts(candidate):
+                            yield Delta(text)
+                        if (reason := candidate.finish_reason) and finish is None:
+                            finish = _finish(reason)
+                            if finish is FinishReason.SAFETY:
+                                issues = (_withheld(str(reason.value)),)
+            finally:
+                await responses.aclose()
+                for http_response in opened:
+                    await http_response.aclose()
+        if finish is None:
+            raise cut_off()
+        yield ModelFinished(finish, usage, issues, model=model)
+
+
+def _contents(call: ModelCall) -> list[types.Content]:
+    opening = [_content("user", call.prefix)] if call.prefix and not call.cached else []
+    return [*opening, *(_content(message.role, message.content) for message in call.messages)]
+
+
+def _content(role: str, text: str) -> types.Content:
+    return types.Content(role="model" if role == "assistant" else "user", parts=[types.Part(text=text)])
+
+
+def _config(call: ModelCall) -> types.GenerateContentConfig:
+    return types.GenerateContentConfig(
+        system_instruction=None if call.cached else call.system or None,
+        cached_content=call.cached,
+        temperature=call.temperature,
+        max_output_tokens=call.max_output_tokens,
+        response_mime_type="application/json" if call.schema else None,
+        response_json_schema=dict(call.schema) if call.schema else None,
+        automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
+        automatic_continuation=False,
+    )
+
+
+def _texts(candidate: types.Candidate) -> list[str]:
+    parts = (candidate.content.parts if candidate.content else None) or ()
+    return [part.text for part in parts if part.text and not part.thought]
+
+
+def _finish(reason: types.FinishReason) -> FinishReason:
+    if reason in (types.FinishReason.MAX_TOKENS, types.FinishReason.CONTINUATION):
+        return FinishReason.MAX_TOKENS
+    return FinishReason.SAFETY if reason in _SAFETY else FinishReason.STOP
+
+
+def _withheld(reason: str) -> Issue:
+    return Issue("WITHHELD_FOR_SAFETY", f"the provider withheld the answer: {reason}")
+
+
+def _usage(response: types.GenerateContentResponse) -> Usage | None:
+    usage = response.usage_metadata
+    if usage is None:
+        return None
+    return Usage(
+        usage.prompt_token_count or 0,
+        usage.cached_content_token_count or 0,
+        # Thinking is written, and paid for, like the answer.
+        (usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0),
+    )
+
+
+class _translated:  # noqa: N801 (a context manager that reads like one)
+    """Turns the SDK's failures into ours."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        translated = self._meaning(error)
+        if translated is not None:
+            raise translated from error
+
+    def _meaning(self, error: BaseException | None) -> GroundlineError | None:
+        match error:
+            case errors.APIError():
+                status: Any = error.code
+                return http_failure(
+                    status if isinstance(status, int) else 500,
+                    model=self._model,
+                    retry_after_seconds=_asked_delay(error),
+                )
+            case httpx2.TimeoutException():
+                return timed_out()
+            case httpx2.RemoteProtocolError() | httpx2.ReadError():
+                return cut_off()
+            case httpx2.HTTPError():
+                return not_reachable()
+            case errors.UnknownApiResponseError() | json.JSONDecodeError() | UnicodeDecodeError():
+                return unreadable()
+            case AttributeError() | TypeError() | ValueError():
+                return unreadable()
+        return None
+
+
+def _asked_delay(error: errors.APIError) -> float | None:
+    """The header, or the RetryInfo among the error's details."""
+    headers = getattr(error.response, "headers", None) or {}
+    if (seconds := retry_after(headers)) is not None:
+        return seconds
+    details: Any = error.details
+    body = details.get("error", {}) if isinstance(details, dict) else {}
+    for detail in body.get("details", ()) if isinstance(body, dict) else ():
+        delay = detail.get("retryDelay", "") if isinstance(detail, dict) else ""
+        if isinstance(delay, str) and delay.endswith("s"):
+            try:
+                return max(0.0, float(delay[:-1]))
+            except ValueError:
+                return None
+    return None

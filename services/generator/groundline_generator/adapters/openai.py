@@ -1,0 +1,192 @@
+"""Any OpenAI-compatible chat endpoint, through the openai SDK."""
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import openai
+from groundline_runtime.errors import GroundlineError
+from openai.types.chat import ChatCompletionChunk
+from pydantic import SecretStr
+
+from groundline_generator.adapters.failures import (
+    cut_off,
+    http_failure,
+    not_reachable,
+    retry_after,
+    timed_out,
+    unreadable,
+)
+from groundline_generator.domain import Delta, FinishReason, ModelCall, ModelFinished, Usage
+
+__all__ = ["OpenAIModel"]
+
+_FINISH_REASONS = {
+    "stop": FinishReason.STOP,
+    "length": FinishReason.MAX_TOKENS,
+    "content_filter": FinishReason.SAFETY,
+}
+_CONNECT_SECONDS = 5.0
+
+
+class OpenAIModel:
+    """A ChatModel. Servers may leave out usage, and schemas they do not know: both are coped with."""
+
+    provider = "openai"
+
+    def __init__(self, *, base_url: str | None, api_key: SecretStr | None, silence_seconds: float) -> None:
+        self._client = openai.AsyncOpenAI(
+            # Local servers need no key, but the SDK does, and would look for one in the environment.
+            api_key=api_key.get_secret_value() if api_key else "none",
+            base_url=base_url or "https://api.openai.com/v1",
+            max_retries=0,
+            timeout=httpx2.Timeout(silence_seconds, connect=_CONNECT_SECONDS),
+        )
+        # Parameters that the server has refused, by model; they are not sent again.
+        self._refused: dict[str, frozenset[str]] = {}
+
+    async def aclose(self) -> None:
+        await self._client.close()
+
+    @asynccontextmanager
+    async def cache(self, model: str, system: str, prefix: str) -> AsyncIterator[str | None]:
+        """These servers cache what prompts begin with by themselves."""
+        yield None
+
+    async def stream(self, call: ModelCall) -> AsyncGenerator[Delta | ModelFinished]:
+        """See ChatModel."""
+        finish: FinishReason | None = None
+        usage = Usage()
+        model = ""
+        with _translated(call.model):
+            chunks = await self._opened(call)
+            try:
+                async for chunk in chunks:
+                    model = chunk.model or model
+                    usage = _usage(chunk) or usage
+                    for choice in chunk.choices or ():
+                        if text := choice.delta.content or choice.delta.refusal:
+                            yield Delta(text)
+                        if choice.delta.refusal:
+                            finish = FinishReason.SAFETY
+                        if choice.finish_reason and finish is None:
+                            finish = _FINISH_REASONS.get(choice.finish_reason, FinishReason.STOP)
+            finally:
+                await chunks.close()
+        if finish is None:
+            raise cut_off()
+        yield ModelFinished(finish, usage, model=model)
+
+    async def _opened(self, call: ModelCall) -> "openai.AsyncStream[ChatCompletionChunk]":
+        """Start the stream, once more without what the server refuses by a 400 that names the parameter."""
+        while True:
+            refused = self._refused.get(call.model, frozenset())
+            try:
+                opened: openai.AsyncStream[ChatCompletionChunk] = await self._client.chat.completions.create(
+                    **_parameters(call, refused)
+                )
+                return opened
+            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+                if not (named := _named_parameters(error, call) - refused):
+                    raise
+                self._refused[call.model] = refused | named
+
+
+def _parameters(call: ModelCall, refused: frozenset[str]) -> dict[str, Any]:
+    system = call.system
+    if call.schema and "response_format" in refused:
+        schema = json.dumps(call.schema, ensure_ascii=False)
+        system += f"\n\nReply with one JSON object and nothing else. Its JSON schema:\n{schema}"
+    messages = [{"role": "system", "content": system}] if system else []
+    messages += [{"role": message.role, "content": message.content} for message in call.messages]
+    if call.prefix:
+        opening = next(message for message in messages if message["role"] == "user")
+        opening["content"] = f"{call.prefix}\n\n{opening['content']}"
+    parameters: dict[str, Any] = {"model": call.model, "messages": messages, "stream": True}
+    if "stream_options" not in refused:
+        parameters["stream_options"] = {"include_usage": True}
+    if call.temperature is not None and "temperature" not in refused:
+        parameters["temperature"] = call.temperature
+    if call.max_output_tokens is not None:
+        # The newer name is refused by servers that know only the older one, and the other way round.
+        name = "max_completion_tokens" if "max_tokens" in refused else "max_tokens"
+        parameters[name] = call.max_output_tokens
+    if call.schema and "response_format" not in refused:
+        parameters["response_format"] = {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "schema": call.schema, "strict": True},
+        }
+    return parameters
+
+
+def _named_parameters(error: openai.APIStatusError, call: ModelCall) -> frozenset[str]:
+    sent = {"stream_options", "temperature", "max_tokens"} | ({"response_format"} if call.schema else set())
+    text = f"{error.param or ''} {error.message}"
+    named = {name for name in sent if name in text}
+    if call.schema and "json_schema" in text:
+        named.add("response_format")
+    return frozenset(named)
+
+
+def _usage(chunk: ChatCompletionChunk) -> Usage | None:
+    if chunk.usage is None:
+        return None
+    details = chunk.usage.prompt_tokens_details
+    return Usage(
+        chunk.usage.prompt_tokens or 0,
+        (details.cached_tokens or 0) if details else 0,
+        chunk.usage.completion_tokens or 0,
+    )
+
+
+class _translated:  # noqa: N801 (a context manager that reads like one)
+    """Turns the SDK's failures into ours."""
+
+    def __init__(self, model: str) -> None:
+        self._model = model
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        translated = self._meaning(error)
+        if translated is not None:
+            raise translated from error
+
+    def _meaning(self, error: BaseException | None) -> GroundlineError | None:
+        match error:
+            case openai.APITimeoutError() | httpx2.TimeoutException():
+                return timed_out()
+            case openai.APIStatusError():
+                return http_failure(
+                    error.status_code,
+                    model=self._model,
+                    retry_after_seconds=retry_after(error.response.headers),
+                )
+            case httpx2.RemoteProtocolError() | httpx2.ReadError():
+                return cut_off()
+            case openai.APIConnectionError():
+                return (
+                    cut_off()
+                    if isinstance(error.__cause__, httpx2.RemoteProtocolError | httpx2.ReadError)
+                    else not_reachable()
+                )
+            case httpx2.HTTPError():
+                return not_reachable()
+            case openai.APIError():
+                # An error that the server sends within its stream.
+                return http_failure(_status_in_stream(error), model=self._model)
+            case (
+                json.JSONDecodeError() | UnicodeDecodeError() | AttributeError() | TypeError() | ValueError()
+            ):
+                return unreadable()
+        return None
+
+
+def _status_in_stream(error: openai.APIError) -> int:
+    code = str(error.code or error.type or "")
+    if code.isdecimal():
+        return int(code)
+    return 429 if "rate_limit" in code or "quota" in code else 500

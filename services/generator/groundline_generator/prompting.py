@@ -1,0 +1,190 @@
+"""Prompts: templates as configuration, and passages packed into them as data that cannot break out."""
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from groundline_runtime.errors import FailedPreconditionError
+
+from groundline_generator.domain import Message, Passage, Question
+from groundline_generator.tokens import estimated_tokens
+
+__all__ = ["NO_ANSWER_MARKER", "PromptTemplate", "as_data", "load_templates", "pack"]
+
+NO_ANSWER_MARKER = "NO_ANSWER"
+"""What a model begins a refusal with; it is taken out of the answer."""
+
+_PLACEHOLDERS = {
+    "system": {"system_prompt", "no_answer_marker"},
+    "user": {"passages", "additional_context", "conversation", "question"},
+    "passage": {"number", "title", "uri", "placed", "text"},
+}
+_REQUIRED = {
+    "system": {"no_answer_marker"},
+    "user": {"passages", "question"},
+    "passage": {"number", "text"},
+}
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}$")
+_TAG = re.compile(r"<(?=\s*/?\s*(?:passage|context|conversation|document|chunk|answer)\b)", re.IGNORECASE)
+_BLANK_LINES = re.compile(r"\n{3,}")
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTemplate:
+    """How a question becomes a prompt. `version` is `name@number/hash of the text`."""
+
+    version: str
+    system: Template
+    user: Template
+    passage: Template
+
+    def system_text(self, question: Question) -> str:
+        """The operator's own instructions first, then the rules, so that these have the last word."""
+        return self.system.substitute(
+            system_prompt=question.options.system_prompt or "", no_answer_marker=NO_ANSWER_MARKER
+        ).strip()
+
+    def user_text(self, question: Question) -> str:
+        text = self.user.substitute(
+            passages="\n".join(self.passage_text(passage) for passage in question.passages),
+            additional_context=_context(question.additional_context),
+            conversation=_conversation(question.chat_history),
+            question=as_data(question.query),
+        )
+        return _BLANK_LINES.sub("\n\n", text).strip()
+
+    def passage_text(self, passage: Passage) -> str:
+        return self.passage.substitute(
+            number=passage.number,
+            title=_attribute(passage.title),
+            uri=_attribute(passage.uri),
+            placed=f"({as_data(passage.context)})\n" if passage.context else "",
+            text=as_data(passage.text),
+        ).strip()
+
+
+def load_templates(directory: Path | None = None) -> Mapping[str, PromptTemplate]:
+    """The templates that come with the package, and those of a directory, which win.
+
+    Raises FailedPreconditionError naming the template that cannot be used.
+    """
+    sources = {
+        Path(file.name).stem: file.read_text(encoding="utf-8")
+        for file in (files("groundline_generator") / "templates").iterdir()
+        if file.name.endswith(".toml")
+    }
+    if directory is not None:
+        if not directory.is_dir():
+            raise _invalid(f"prompt templates: {directory} is no directory")
+        sources |= {path.stem: path.read_text(encoding="utf-8") for path in sorted(directory.glob("*.toml"))}
+    return {name: _parsed(name, text) for name, text in sources.items()}
+
+
+def pack(
+    template: PromptTemplate, passages: Sequence[Passage], budget_tokens: int
+) -> tuple[Sequence[Passage], Sequence[Passage]]:
+    """The best passages that fit into a budget, and those left out.
+
+    The first passage is cut where it alone is too long. Neighbouring chunks of one document are put together
+    in their order, at the place of the better one; numbers stay.
+    """
+    kept: list[Passage] = []
+    left_out: list[Passage] = []
+    remaining = budget_tokens
+    for passage in passages:
+        cost = estimated_tokens(template.passage_text(passage))
+        if cost > remaining and not kept:
+            passage = _cut(passage, cost, remaining)
+            cost = min(cost, remaining)
+        if cost > remaining:
+            left_out.append(passage)
+            continue
+        kept.append(passage)
+        remaining -= cost
+    return _neighbours_together(kept), left_out
+
+
+def as_data(text: str) -> str:
+    """Text that cannot open or close one of our delimiters."""
+    return _TAG.sub("&lt;", text)
+
+
+def _attribute(text: str) -> str:
+    return " ".join(text.replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;").split())
+
+
+def _context(text: str) -> str:
+    return f"\n<context>\n{as_data(text)}\n</context>\n" if text.strip() else ""
+
+
+def _conversation(messages: Sequence[Message]) -> str:
+    if not messages:
+        return ""
+    lines = "\n".join(f"{message.role}: {as_data(message.content)}" for message in messages)
+    return f"\n<conversation>\n{lines}\n</conversation>\n"
+
+
+def _cut(passage: Passage, cost: int, budget: int) -> Passage:
+    length = max(1, len(passage.text) * budget // cost * 9 // 10)
+    head = passage.text[:length]
+    return replace(passage, text=(head.rsplit(None, 1)[0] if " " in head else head) + " …")
+
+
+def _neighbours_together(passages: Iterable[Passage]) -> list[Passage]:
+    runs: list[list[Passage]] = []
+    for passage in passages:
+        joined = [run for run in runs if _adjoins(run[-1], passage) or _adjoins(passage, run[0])]
+        if not joined:
+            runs.append([passage])
+            continue
+        first = joined[0]
+        members = [passage, *(member for run in joined for member in run)]
+        first[:] = sorted(members, key=lambda member: int(member.chunk_id))
+        for other in joined[1:]:
+            runs.remove(other)
+    return [passage for run in runs for passage in run]
+
+
+def _adjoins(first: Passage, second: Passage) -> bool:
+    """Chunks of one document have consecutive ids where they were written in one go, as the ingestor does."""
+    if (first.uri, first.title) != (second.uri, second.title):
+        return False
+    ids = first.chunk_id, second.chunk_id
+    return all(each.isdecimal() for each in ids) and int(ids[1]) == int(ids[0]) + 1
+
+
+def _invalid(problem: str) -> FailedPreconditionError:
+    return FailedPreconditionError("PROMPT_TEMPLATE_INVALID", problem)
+
+
+def _parsed(name: str, text: str) -> PromptTemplate:
+    if not _NAME.match(name):
+        raise _invalid(f"prompt template '{name}': the name must be a slug")
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _invalid(f"prompt template '{name}': {error}") from None
+    number = content.get("version")
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise _invalid(f"prompt template '{name}': version must be a whole number")
+    parts: dict[str, Template] = {}
+    for part, allowed in _PLACEHOLDERS.items():
+        value = content.get(part)
+        if not isinstance(value, str):
+            raise _invalid(f"prompt template '{name}': {part} must be a text")
+        template = Template(value)
+        used = set(template.get_identifiers()) if template.is_valid() else None
+        if used is None or used - allowed or _REQUIRED[part] - used:
+            raise _invalid(
+                f"prompt template '{name}': {part} must hold "
+                f"{', '.join('$' + each for each in sorted(_REQUIRED[part]))} and may hold "
+                f"{', '.join('$' + each for each in sorted(allowed))}"
+            )
+        parts[part] = template
+    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    return PromptTemplate(f"{name}@{number}/{digest}", parts["system"], parts["user"], parts["passage"])

@@ -1,0 +1,186 @@
+"""Rewrites questions without a model, in English and German, by their words.
+
+A follow-up (a pronoun with little beside it, "what about X?", "und X?", a bare "why?") takes over what the
+last question that stood alone was about. Several questions in one, and comparisons of two things, come
+apart. It knows no grammar: what it adds stands beside the question, not in it.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from groundline_generator.domain import Message, Rewriting
+from groundline_generator.language import content_terms, guess_language
+
+__all__ = ["decompose", "rewrite", "standalone"]
+
+_WORD = re.compile(r"[\w][\w'’.+#/-]*[\w+#]|\w")
+_QUOTED = re.compile(r"[\"“„«']([^\"“”„«»']{2,80})[\"”“»']")
+
+_ELLIPSIS = re.compile(
+    r"^\s*(?:(?:and|but|so|then|also|or)\s+)?(?:what|how)\s+about\b"
+    r"|^\s*(?:and|but|also|or)\b"
+    r"|^\s*(?:und|aber|oder)\b|^\s*(?:und\s+)?was\s+ist\s+mit\b|^\s*(?:und\s+)?wie\s+(?:sieht|steht)\s+es\b",
+    re.IGNORECASE,
+)
+# Words that point back whatever stands around them.
+_POINTERS = re.compile(
+    r"\b(?:its|their|them|they|theirs|those|these|his|hers?|him|she|he|the (?:former|latter)"
+    r"|that one|this one"
+    r"|deren|dessen|davon|dafür|damit|daran|darin|darauf|dazu|dort|dabei|diese[rnms]?"
+    r"|ihn|ihm|ihre?[nmrs]?)\b",
+    re.IGNORECASE,
+)
+# Words that often point back and often do not ("it is possible", "that the", "es gibt", "das Haus").
+_WEAK_POINTERS = re.compile(r"\b(?:it|this|that|there|one|er|sie|es|das|sein(?:e[nmrs]?)?)\b", re.IGNORECASE)
+_MAX_TERMS_POINTED = 6
+_MAX_TERMS_WEAKLY_POINTED = 2
+
+_LEAD = re.compile(
+    r"^\s*(?:(?:and|but|so|then|also|or|und|aber|oder|dann|auch)\b[\s,]*)*"
+    r"(?:(?:what|how)\s+about\b|was\s+ist\s+mit\b|wie\s+(?:sieht|steht)\s+es\s+(?:\w+\s+)?(?:mit|bei|um)\b)?\s*",
+    re.IGNORECASE,
+)
+_QUESTION_WORD = (
+    r"(?:what|when|where|who|whom|whose|which|why|how|is|are|does|do|did|can|could|should|will"
+    r"|was|wann|wo|wer|wen|wem|wessen|welche[rnms]?|warum|wieso|weshalb|wie|wohin|woher|wofür|womit"
+    r"|ist|sind|kann|muss|darf|hat|haben|gibt)"
+)
+_NEXT_QUESTION = re.compile(
+    rf"(?<=\?)\s+|,?\s+(?:and|und|sowie)\s+(?=(?:also\s+|auch\s+)?{_QUESTION_WORD}\b)", re.IGNORECASE
+)
+_OPENS_LIKE_QUESTION = re.compile(rf"^\s*(?:\w+\s+)?{_QUESTION_WORD}\b", re.IGNORECASE)
+
+_SIDE = r"[^,;?.!]{2,80}?"
+_REST = (
+    r"(?P<rest>(?:\s+(?:in|for|with respect to|regarding|when|bei|für|hinsichtlich|bezüglich|im)"
+    r"\s+[^?.!]{2,120})?)"
+)
+_TWO_SIDES = (
+    r"\b(?:differences?|differ|distinction|compar\w+)\s+(?:is\s+there\s+)?(?:between|of)\s+{a}\s+(?:and|with)\s+{b}",
+    r"\bcompare\s+{a}\s+(?:and|with|to|against)\s+{b}",
+    r"\bhow\s+(?:do|does)\s+{a}\s+(?:compare\s+(?:to|with)|differ\s+from)\s+{b}",
+    r"^\s*{a}\s+(?:vs\.?|versus)\s+{b}",
+    r"\b(?:unterschiede?|unterscheidung|vergleich)\s+(?:\w+\s+)?(?:zwischen|von)\s+{a}\s+(?:und|mit)\s+{b}",
+    r"\bvergleiche?\s+{a}\s+(?:und|mit)\s+{b}",
+    r"\b(?:worin\s+|wie\s+)?unterscheide(?:t|n)\s+sich\s+{a}\s+(?:von|und)\s+{b}",
+)
+_COMPARISONS = tuple(
+    re.compile(
+        pattern.replace("{a}", f"(?P<a>{_SIDE})").replace("{b}", f"(?P<b>{_SIDE})") + _REST + r"\s*[?.!]*$",
+        re.IGNORECASE,
+    )
+    for pattern in _TWO_SIDES
+)
+_ARTICLE = re.compile(r"^(?:the|an?|der|die|das|dem|den|des|eine[rnms]?|ein)\s+", re.IGNORECASE)
+_TOPIC_TERMS = 6
+
+
+def rewrite(query: str, history: Sequence[Message], max_sub_queries: int) -> Rewriting:
+    """What the rules make of a question; the question itself where they find nothing to do."""
+    alone = standalone(query, history)
+    return Rewriting(alone, decompose(alone, max_sub_queries), model="rules")
+
+
+def standalone(query: str, history: Sequence[Message]) -> str:
+    """The question with what it leaves out beside it in parentheses."""
+    asked = [message.content for message in history if message.role == "user"]
+    if not _points_back(query) or not asked:
+        return query
+    topic = _topic(asked)
+    bare = _LEAD.sub("", query).strip()
+    own = _Topic.of(query)
+    carried = topic.words
+    if _ELLIPSIS.search(query) and own.entities:
+        # "And for Austria?": the new thing takes the place of the old one.
+        carried = [word for word in carried if word not in topic.entities] or carried
+    known = set(content_terms(query, guess_language(query)))
+    language = guess_language(" ".join(asked)) or guess_language(query)
+    added = [word for word in carried if not set(content_terms(word, language)) & known]
+    if not added:
+        return query
+    return f"{(bare or query).rstrip(' ?')} ({' '.join(added)})?"
+
+
+def decompose(query: str, max_sub_queries: int) -> tuple[str, ...]:
+    """The parts of a question that is several, or that compares two things; nothing for a simple one."""
+    if max_sub_queries < 2:
+        return ()
+    for comparison in _COMPARISONS:
+        if found := comparison.search(query):
+            rest = found["rest"].strip(" ?.!")
+            sides = (_ARTICLE.sub("", found[side].strip()) for side in ("a", "b"))
+            return tuple(f"{side} {rest}".strip() for side in sides)
+    parts = [part.strip(" ,") for part in _NEXT_QUESTION.split(query) if part.strip(" ,?")]
+    if len(parts) < 2 or not all(_is_question(part) for part in parts):
+        return ()
+    asked: list[str] = []
+    for part in parts[:max_sub_queries]:
+        history = [Message("user", earlier) for earlier in asked]
+        asked.append(standalone(part if part.endswith("?") else f"{part}?", history))
+    return tuple(asked)
+
+
+def _is_question(part: str) -> bool:
+    return bool(_OPENS_LIKE_QUESTION.search(part)) and bool(content_terms(part, guess_language(part)))
+
+
+def _points_back(query: str) -> bool:
+    terms = len(set(content_terms(query, guess_language(query))))
+    return (
+        bool(_ELLIPSIS.search(query))
+        or terms == 0
+        or (terms <= _MAX_TERMS_POINTED and bool(_POINTERS.search(query)))
+        or (terms <= _MAX_TERMS_WEAKLY_POINTED and bool(_WEAK_POINTERS.search(query)))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    """What a question is about: its content words in order, and those of them that name something."""
+
+    words: list[str]
+    entities: frozenset[str]
+
+    @classmethod
+    def of(cls, question: str) -> "_Topic":
+        """Of a question without its lead ("and", "what about"), after which a capital is no sentence's."""
+        bare = _LEAD.sub("", question)
+        opens = bare.strip() == question.strip()
+        question = bare
+        language = guess_language(question)
+        quoted = [found.group(1) for found in _QUOTED.finditer(question)]
+        words = list(quoted)
+        entities = set(quoted)
+        for found in _WORD.finditer(_QUOTED.sub(" ", question)):
+            word = found.group()
+            if not content_terms(word, language):
+                continue
+            words.append(word)
+            if _names(word, first=opens and not question[: found.start()].strip(), language=language):
+                entities.add(word)
+        return cls(list(dict.fromkeys(words))[: _TOPIC_TERMS * 2], frozenset(entities))
+
+
+def _names(word: str, *, first: bool, language: str | None) -> bool:
+    """Whether a word names something: an identifier, a number, a capital where the language has none for
+    nouns."""
+    if any(character.isdigit() or character in "_./#" for character in word[:-1]) or not word[1:].islower():
+        return len(word) > 1
+    return word[0].isupper() and not first and language != "german"
+
+
+def _topic(asked: Sequence[str]) -> _Topic:
+    """The topic of the last question that stood alone, with what the follow-ups since then have named."""
+    later: list[str] = []
+    named: set[str] = set()
+    for question in reversed(asked):
+        topic = _Topic.of(question)
+        if not _points_back(question) and topic.words:
+            words = topic.words[:_TOPIC_TERMS]
+            if named:
+                words = [word for word in words if word not in topic.entities] + later
+            return _Topic(words, frozenset(named) or topic.entities)
+        if not later:
+            later, named = [word for word in topic.words if word in topic.entities], set(topic.entities)
+    return _Topic(later, frozenset(named))

@@ -1,0 +1,54 @@
+from pathlib import Path
+
+import pytest
+from groundline_cli.bench.latency import work_seconds
+from groundline_cli.bench.quality import KnownAnswer, known_answers, spread
+from groundline_cli.bench.statistics import percentile
+from groundline_cli.bench.streams import StreamStep, sustained
+from groundline_cli.evaluation import DatasetError, EvaluationSet
+
+
+@pytest.mark.parametrize(
+    ("values", "share", "expected"),
+    [
+        ([3.0], 0.5, 3.0),
+        ([4.0, 1.0, 3.0, 2.0], 0.5, 2.0),
+        (list(range(1, 101)), 0.95, 95),
+        ([1.0, 2.0], 1.0, 2.0),
+    ],
+)
+def test_percentiles_are_values_that_were_measured(
+    values: list[float], share: float, expected: float
+) -> None:
+    assert percentile(values, share) == expected
+
+
+def test_work_is_the_longer_of_both_arms_and_the_fetching() -> None:
+    timings = {"retrieving.embedding": 0.002, "retrieving.semantic": 0.003, "retrieving.fetching": 0.001}
+    assert work_seconds({**timings, "retrieving.keyword": 0.004}) == pytest.approx(0.006)
+    assert work_seconds({**timings, "retrieving.keyword": 0.009}) == pytest.approx(0.010)
+
+
+def test_streams_hold_while_gaps_stay_below_twice_the_providers() -> None:
+    steps = [
+        StreamStep(1, 10.0, 10.0, 10.0),
+        StreamStep(2, 20.0, 10.0, 10.0),
+        StreamStep(4, 20.1, 10.0, 10.0),
+    ]
+    assert [step.held for step in steps] == [True, True, False]
+    assert sustained(steps) == 2
+    assert sustained(steps[2:]) == 0
+
+
+def test_questions_are_taken_from_the_whole_set() -> None:
+    questions = [KnownAnswer(str(number), "a", frozenset({"d"})) for number in range(10)]
+    assert [question.query for question in spread(questions, 4)] == ["0", "2", "5", "7"]
+    assert spread(questions, 99) == questions
+
+
+def test_a_set_that_names_no_answer_cannot_be_measured(tmp_path: Path) -> None:
+    (tmp_path / "corpus.jsonl").write_text('{"id": "d", "text": "t"}\n')
+    (tmp_path / "queries.jsonl").write_text('{"id": "q", "text": "why?"}\n')
+    (tmp_path / "qrels.tsv").write_text("query_id\tdoc_id\trelevance\nq\td\t1\n")
+    with pytest.raises(DatasetError, match=r"queries\.jsonl: no query names its answer"):
+        known_answers(EvaluationSet.load(tmp_path), tmp_path)

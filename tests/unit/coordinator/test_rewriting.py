@@ -1,0 +1,87 @@
+"""Which questions are rewritten, and what the workflow makes of a rewriting."""
+
+import pytest
+from groundline_coordinator.domain import (
+    ArmScore,
+    Candidate,
+    HistoryMessage,
+    RewritingMode,
+)
+from groundline_coordinator.rewriting import is_complex, is_follow_up, is_weak, wants_rewriting
+from groundline_coordinator.testing import make_chunk
+
+HISTORY = (
+    HistoryMessage("user", "How long is parental leave in Kiel?"),
+    HistoryMessage("assistant", "A year."),
+)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "And in Hamburg?",
+        "What about the contractors of the Hamburg office?",
+        "Why?",
+        "Who approves it when the manager is away?",
+        "Where do they file the form for the office?",
+        "Und wie ist es im Büro in Hamburg geregelt?",
+        "Wer genehmigt das bei längerer Abwesenheit?",
+        "Gilt dies auch für Werkstudenten im Sommer?",
+        "¿Y en Hamburgo?",
+    ],
+)
+def test_a_question_that_leans_on_the_conversation_is_a_follow_up(query: str) -> None:
+    assert is_follow_up(query, HISTORY)
+    assert not is_follow_up(query, ())
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "How many days of annual leave does an employee have?",
+        "Wie viele Urlaubstage hat ein Angestellter im Jahr?",
+        "Which port does the gateway listen on by default?",
+    ],
+)
+def test_a_question_that_stands_alone_is_none(query: str) -> None:
+    assert not is_follow_up(query, HISTORY)
+    assert not is_complex(query)
+    assert not wants_rewriting(RewritingMode.AUTO, query, HISTORY)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Who approves leave? And who pays for travel?",
+        "Compare the DN4 and the DN6.",
+        "What is the difference between the DN4 and the DN6?",
+        "Is the DN6 heavier than the DN4?",
+        "DN4 vs DN6 battery life",
+        "What is the DN4 and how is it cleaned?",
+        "Was ist der Unterschied zwischen DN4 und DN6?",
+        "Wer genehmigt Urlaub und wie wird er beantragt?",
+    ],
+)
+def test_comparisons_and_several_questions_are_complex(query: str) -> None:
+    assert is_complex(query)
+    assert wants_rewriting(RewritingMode.AUTO, query, ())
+    assert not wants_rewriting(RewritingMode.OFF, query, ())
+
+
+def test_always_means_always() -> None:
+    assert wants_rewriting(RewritingMode.ALWAYS, "Which port does the gateway listen on by default?", ())
+
+
+def found(similarity: float | None) -> Candidate:
+    semantic = None if similarity is None else ArmScore(1, similarity)
+    return Candidate(make_chunk("1"), keyword=ArmScore(1, 3.0), semantic=semantic)
+
+
+def test_results_are_weak_when_none_is_similar() -> None:
+    assert is_weak((), 0.3)
+    assert is_weak((found(0.1), found(0.29)), 0.3)
+    assert not is_weak((found(0.1), found(0.3)), 0.3)
+
+
+def test_without_similarities_what_was_found_is_good_enough() -> None:
+    assert not is_weak((found(None),), 0.3)

@@ -1,0 +1,129 @@
+import time
+from collections.abc import Sequence
+
+import pytest
+from groundline_generator.domain import Delta, FinishReason, Message, ModelCall, ModelFinished, Usage
+from groundline_generator.guarding import GuardedModel, structured
+from groundline_generator.limits import Limiter
+from groundline_generator.testing import ScriptedChat
+from groundline_runtime.context import deadline_at
+from groundline_runtime.errors import (
+    FailedPreconditionError,
+    GroundlineError,
+    InternalError,
+    ResourceExhaustedError,
+    UnavailableError,
+)
+from pydantic import BaseModel
+
+CALL = ModelCall("m", "", (Message("user", "Hi"),))
+END = ModelFinished(FinishReason.STOP, Usage(5, 0, 2))
+DOWN = UnavailableError("PROVIDER_UNAVAILABLE", "down")
+
+
+class Guarded:
+    """A guarded scripted model whose waits take no time."""
+
+    def __init__(self, *scripts: Sequence[str | ModelFinished | Exception]) -> None:
+        self.chat = ScriptedChat(*scripts)
+        self.waits: list[float] = []
+        self.model = GuardedModel(self.chat, Limiter(), max_attempts=3, sleep=self._sleep)
+
+    async def _sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+    async def events(self) -> list[Delta | ModelFinished]:
+        return [event async for event in self.model.stream(CALL)]
+
+
+async def test_a_failure_before_the_first_token_is_tried_again() -> None:
+    guarded = Guarded([DOWN], [DOWN], ["Hi", END])
+    assert await guarded.events() == [Delta("Hi"), END]
+    assert len(guarded.waits) == 2
+    assert guarded.waits[1] > guarded.waits[0]
+
+
+async def test_after_the_first_token_nothing_is_tried_again() -> None:
+    guarded = Guarded(["Hi", DOWN], ["never", END])
+    with pytest.raises(UnavailableError):
+        await guarded.events()
+    assert len(guarded.chat.calls) == 1
+
+
+async def test_the_last_attempts_failure_is_told() -> None:
+    guarded = Guarded([DOWN], [DOWN], [DOWN], ["never", END])
+    with pytest.raises(UnavailableError):
+        await guarded.events()
+    assert len(guarded.chat.calls) == 3
+
+
+async def test_a_wait_that_the_provider_asks_for_is_kept() -> None:
+    guarded = Guarded([ResourceExhaustedError("Q", "quota", retry_after_seconds=7)], ["Hi", END])
+    await guarded.events()
+    assert 7 <= guarded.waits[0] < 8
+
+
+async def test_what_would_come_after_the_deadline_is_not_waited_for() -> None:
+    guarded = Guarded([ResourceExhaustedError("Q", "quota", retry_after_seconds=7)], ["never", END])
+    with deadline_at(time.monotonic() + 5), pytest.raises(ResourceExhaustedError) as failure:
+        await guarded.events()
+    assert failure.value.retry_after_seconds == 7
+    assert guarded.waits == []
+
+
+@pytest.mark.parametrize(
+    "error", [FailedPreconditionError("MODEL_NOT_AVAILABLE", "no"), InternalError("PROVIDER_REJECTED", "no")]
+)
+async def test_what_waiting_does_not_mend_is_not_tried_again(error: GroundlineError) -> None:
+    guarded = Guarded([error], ["never", END])
+    with pytest.raises(type(error)):
+        await guarded.events()
+    assert len(guarded.chat.calls) == 1
+
+
+async def test_a_stream_that_ends_without_an_end_was_cut() -> None:
+    with pytest.raises(UnavailableError) as failure:
+        await Guarded(["Hi"]).events()
+    assert failure.value.reason == "PROVIDER_STREAM_CUT"
+
+
+async def test_leaving_closes_the_providers_stream() -> None:
+    guarded = Guarded(["Hi", "there", END])
+    events = guarded.model.stream(CALL)
+    await anext(events)
+    assert guarded.chat.open == 1
+    await events.aclose()
+    assert guarded.chat.open == 0
+
+
+class Answer(BaseModel):
+    a: int
+
+
+@pytest.mark.parametrize("text", ['{"a": 1}', '```json\n{"a": 1}\n```', 'Sure: {"a": 1}.'])
+async def test_structured_output_may_be_wrapped(text: str) -> None:
+    answer, usage = await structured(ScriptedChat([text, END]), CALL, Answer)
+    assert answer == Answer(a=1)
+    assert usage == Usage(5, 0, 2)
+
+
+@pytest.mark.parametrize("text", ["", "no", '{"a": "x"}', '{"a": 1'])
+async def test_structured_output_of_another_form_is_an_error(text: str) -> None:
+    with pytest.raises(InternalError) as failure:
+        await structured(ScriptedChat([text, END]), CALL, Answer)
+    assert failure.value.reason == "MODEL_OUTPUT_INVALID"
+
+
+async def test_an_attempt_that_failed_gives_its_tokens_back() -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    limiter = Limiter(tokens_per_minute=600, clock=lambda: 1000.0, sleep=sleep)
+    chat = ScriptedChat([InternalError("PROVIDER_REJECTED", "no")], ["Hi", END])
+    model = GuardedModel(chat, limiter, max_attempts=1)
+    with pytest.raises(InternalError):
+        await anext(model.stream(CALL))
+    assert await anext(model.stream(CALL)) == Delta("Hi")
+    assert waits == []
