@@ -261,12 +261,16 @@ def collection_id_from(name: str) -> str:
 
 @dataclass(frozen=True)
 class DocumentInput:
-    """A document as handed in. `uri`, `title` and `mime_type` are empty where they were left open."""
+    """A document as handed in. `uri`, `title` and `mime_type` are empty where they were left open.
+
+    An object's content is its properties in JSON.
+    """
 
     content: str | bytes
     uri: str = ""
     title: str = ""
     mime_type: str = ""
+    source_type: SourceType = SourceType.FILE
     metadata: Mapping[str, Any] = field(default_factory=dict)
     allowed_principals: tuple[str, ...] = ()
 
