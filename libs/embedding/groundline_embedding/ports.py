@@ -29,6 +29,12 @@ class Embedder(Protocol):
     def max_tokens(self) -> int | None:
         """Tokens read of a text, special tokens included; what follows is ignored. None: no limit."""
 
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each whole text, without special tokens: what lies beyond `max_tokens` counts as well.
+
+        An estimate where the model's tokenizer is out of reach. CPU work, safe in any thread.
+        """
+
     async def embed_query(self, text: str) -> Vectors:
         """Embed a search query: float32 of shape (dimensions,), unit length."""
 

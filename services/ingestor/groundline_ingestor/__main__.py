@@ -1,6 +1,7 @@
 """Runs the ingestor, or migrates the database."""
 
 import argparse
+import shutil
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
@@ -11,12 +12,14 @@ from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.postgres import require_schema_version
 from groundline_runtime.server import Application, run, run_command
 
-from groundline_ingestor.adapters.extraction import TextExtractor
+from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
+from groundline_ingestor.adapters.extraction.readers.common import Limits as ReaderLimits
+from groundline_ingestor.adapters.extraction.sandbox import Sandbox
 from groundline_ingestor.adapters.postgres import open_database
 from groundline_ingestor.adapters.postgres_collections import PostgresCollections
 from groundline_ingestor.adapters.postgres_documents import PostgresDocuments
 from groundline_ingestor.adapters.postgres_jobs import PostgresJobs
-from groundline_ingestor.adapters.splitting import RecursiveSplitter
+from groundline_ingestor.adapters.splitting import DocumentSplitter
 from groundline_ingestor.migrate import SCHEMA_VERSION, migrate
 from groundline_ingestor.ports import CollectionRepository, DocumentRepository, JobRepository
 from groundline_ingestor.service.collections import CollectionService
@@ -37,6 +40,7 @@ async def wire(settings: IngestorSettings) -> AsyncIterator[Application]:
         async with (
             open_database(settings.database_url, max_size=settings.pool_max_size) as pool,
             create_embedder(settings.embedding) as embedder,
+            open_sandbox(settings) as sandbox,
         ):
             await require_schema_version(pool, SCHEMA_VERSION)
             async with pool.acquire() as connection:
@@ -47,6 +51,7 @@ async def wire(settings: IngestorSettings) -> AsyncIterator[Application]:
                 PostgresDocuments(pool),
                 PostgresJobs(pool),
                 embedder,
+                sandbox,
             )
 
             async def database_is_usable() -> None:
@@ -69,10 +74,12 @@ def assemble(
     documents: DocumentRepository,
     jobs: JobRepository,
     embedder: Embedder,
+    sandbox: Sandbox,
 ) -> IngestorServicer:
     """The servicer over given stores and model."""
     limits = Limits(settings.max_document_bytes, settings.max_chunks_per_document)
-    preparation = Preparation(TextExtractor(), RecursiveSplitter(), limits)
+    splitter = DocumentSplitter(embedder.count_tokens)
+    preparation = Preparation(DocumentExtractor(sandbox), splitter, limits)
     return IngestorServicer(
         CollectionService(collections, embedder),
         DocumentService(collections, documents),
@@ -80,6 +87,22 @@ def assemble(
         JobService(collections, jobs),
         max_documents=settings.max_documents_per_request,
     )
+
+
+@asynccontextmanager
+async def open_sandbox(settings: IngestorSettings) -> AsyncIterator[Sandbox]:
+    """Where risky formats are read; a process is started when the first such file comes."""
+    limits = ReaderLimits(
+        max_pages=settings.max_pages,
+        max_unpacked_bytes=settings.max_unpacked_bytes,
+        max_image_pixels=settings.max_image_pixels,
+        memory_bytes=settings.reader_memory_bytes,
+        seconds=settings.reader_timeout_seconds,
+        ocr_command=shutil.which(settings.ocr_command) or "",
+        ocr_languages=settings.ocr_languages,
+    )
+    with Sandbox(limits, processes=settings.reader_processes) as sandbox:
+        yield sandbox
 
 
 def main(argv: Sequence[str] | None = None) -> None:

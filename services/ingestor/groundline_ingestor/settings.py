@@ -41,6 +41,30 @@ class IngestorSettings(MigrationSettings):
     max_chunks_per_document: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
     """Most chunks of a document; one with more fails."""
 
+    reader_processes: Annotated[int, Field(ge=1, le=64)] = 2
+    """Processes that read PDF, DOCX, HTML and images; one is started when it is first needed."""
+
+    reader_timeout_seconds: Seconds = 120.0
+    """Time that reading one such file may take; a slower one fails."""
+
+    reader_memory_bytes: Annotated[int, Field(ge=256 * 1024**2, le=64 * 1024**3)] = 2 * 1024**3
+    """Address space of such a process; a file that takes more fails."""
+
+    max_pages: Annotated[int, Field(ge=1, le=1_000_000)] = 5000
+    """Most pages of a PDF and frames of an image; a document with more fails."""
+
+    max_unpacked_bytes: Annotated[int, Field(ge=1024**2, le=4 * 1024**3)] = 256 * 1024**2
+    """Most that a DOCX or a part of a PDF may unpack to."""
+
+    max_image_pixels: Annotated[int, Field(ge=1, le=1_000_000_000)] = 100_000_000
+    """Most pixels of an image."""
+
+    ocr_command: str = "tesseract"
+    """Program that reads images, by name or path; without it they fail with OCR_NOT_AVAILABLE."""
+
+    ocr_languages: Annotated[str, Field(pattern=r"^[A-Za-z_/]+(\+[A-Za-z_/]+)*$")] = "eng"
+    """Languages of images, as tesseract names them, such as eng+deu; each needs its data installed."""
+
     max_message_bytes: Annotated[int, Field(ge=1024, le=1024**3)] = 80 * 1024**2
     """Largest request accepted and response sent, in bytes; above max_document_bytes."""
 

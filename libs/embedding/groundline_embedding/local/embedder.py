@@ -10,6 +10,7 @@ from typing import Any, Final, Self, cast
 import numpy as np
 from fastembed import TextEmbedding
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
 from groundline_embedding.errors import ModelError
 from groundline_embedding.local import models
@@ -35,6 +36,10 @@ class LocalEmbedder:
         self.model = name
         # Every fastembed text model has a tokenizer, though their common base does not declare it.
         self._tokenizer = cast(Any, embedding.model).tokenizer
+        # Truncation and padding are state of a tokenizer, and the model's own must keep both.
+        self._counting = Tokenizer.from_str(self._tokenizer.to_str())
+        self._counting.no_truncation()
+        self._counting.no_padding()
         self._embedding = embedding
         self._batch_size = batch_size
         # Fails now and not at the first query if the files are not what they are said to be.
@@ -65,6 +70,10 @@ class LocalEmbedder:
         truncation = self._tokenizer.truncation
         return None if truncation is None else int(truncation["max_length"])
 
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        encodings = self._counting.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [len(encoding.ids) for encoding in encodings]
+
     async def embed_query(self, text: str) -> Vectors:
         return await _run(self._queries, self._embed_one, text)
 
@@ -72,7 +81,7 @@ class LocalEmbedder:
         vectors = np.empty((len(texts), self.dimensions), np.float32)
         lengths: list[int] = []
         for some in itertools.batched(texts, COUNTED_AT_ONCE):
-            lengths += await _run(self._documents, self._count_tokens, some)
+            lengths += await _run(self._documents, self._lengths, some)
         # Texts of like length share a batch, so that little of it is padding; the longest go first, so
         # that onnxruntime takes the memory it needs once.
         longest_first = sorted(range(len(texts)), key=lengths.__getitem__, reverse=True)
@@ -84,7 +93,7 @@ class LocalEmbedder:
         for executor in (self._queries, self._documents):
             await asyncio.to_thread(executor.shutdown)
 
-    def _count_tokens(self, texts: Sequence[str]) -> list[int]:
+    def _lengths(self, texts: Sequence[str]) -> list[int]:
         return [sum(encoding.attention_mask) for encoding in self._tokenizer.encode_batch_fast(texts)]
 
     def _embed_one(self, text: str) -> Vectors:

@@ -86,6 +86,11 @@ class EmbedderContract:
         vectors = await embedder.embed_documents([full, full + "bread and butter"])
         assert np.array_equal(vectors[0], vectors[1])
 
+    async def test_tokens_are_counted_to_the_end_of_a_text(self, embedder: Embedder) -> None:
+        one, many, none = embedder.count_tokens(["lease", "lease " * 1000, ""])
+        assert (one, many, none) == (1, 1000, 0)
+        assert embedder.count_tokens([]) == []
+
     async def test_concurrent_calls_do_not_mix_their_results(self, embedder: Embedder) -> None:
         expected = await embedder.embed_documents(TEXTS)
         *queries, documents = await asyncio.gather(

@@ -97,7 +97,7 @@ class Preparation:
         first_heading = extraction.headings[0].title if extraction.headings else ""
         version = replace(
             version,
-            title=given.title or first_heading or version.title,
+            title=given.title or extraction.title or first_heading or version.title,
             mime_type=extraction.mime_type,
         )
         return self.chunk(extraction, version, collection, on_stage)
@@ -112,7 +112,7 @@ class Preparation:
         """The chunks of a text that was extracted before. Raises IngestionError."""
         on_stage(IngestionState.CHUNKING)
         sections = self._splitter.split(
-            extraction.text, extraction.mime_type, Chunking.of(collection.settings)
+            extraction, Chunking.of(collection.settings), collection.partition.language
         )
         if len(sections) > self._limits.max_chunks:
             raise IngestionError(
