@@ -63,12 +63,13 @@ __all__ = [
     "is_readable",
     "is_writable",
     "last_part",
+    "llm_contextualization_of",
     "settings_violations",
     "structural_context",
     "with_changes",
 ]
 
-PIPELINE_VERSION: Final = 1
+PIPELINE_VERSION: Final = 2
 """Raised when the same content would give other chunks, so that ingesting it again replaces them."""
 
 MAX_COLLECTION_ID_LENGTH: Final = 63
@@ -155,6 +156,14 @@ def contextualization_of(settings: Mapping[str, Any]) -> ContextualizationMode:
     """The effective contextualization mode of a collection's settings."""
     mode = settings.get("contextualization", {}).get("mode", ContextualizationMode.STRUCTURAL)
     return ContextualizationMode(mode)
+
+
+def llm_contextualization_of(settings: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Prompt and model, empty for the generator's own, where a language model writes the contexts."""
+    if contextualization_of(settings) is not ContextualizationMode.LLM:
+        return None
+    chosen = settings["contextualization"]
+    return chosen.get("prompt", ""), chosen.get("model", "")
 
 
 def settings_violations(settings: Mapping[str, Any]) -> Sequence[FieldViolation]:
@@ -364,11 +373,15 @@ class Heading:
 
 @dataclass(frozen=True)
 class Extraction:
-    """The text of a document, which offsets count in; what it is; its headings in order."""
+    """The text of a document, which offsets count in; what the document is; its headings in order.
+
+    `title` is what the document calls itself, empty where it does not say.
+    """
 
     text: str
     mime_type: str
     headings: tuple[Heading, ...] = ()
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -454,6 +467,7 @@ def ingestion_hash(given: bytes, settings: Mapping[str, Any], partition: Partiti
         given.hex(),
         [chunking.strategy, chunking.chunk_size, chunking.chunk_overlap, chunking.unit],
         contextualization_of(settings),
+        llm_contextualization_of(settings),
         [partition.partition_id, partition.embedding_model, partition.language],
     ]
     return hashlib.sha256(json.dumps(deciding).encode()).digest()
