@@ -65,6 +65,16 @@ class IngestorSettings(MigrationSettings):
     ocr_languages: Annotated[str, Field(pattern=r"^[A-Za-z_/]+(\+[A-Za-z_/]+)*$")] = "eng"
     """Languages of images, as tesseract names them, such as eng+deu; each needs its data installed."""
 
+    generator_target: str | None = None
+    """Address of the generator, host:port or dns:///host:port. Unset: collections whose contexts a language
+    model writes take no documents."""
+
+    generator_timeout_seconds: Seconds = 180.0
+    """Time that one call of the generator may take; it writes the contexts of some 20 chunks."""
+
+    generator_calls: Annotated[int, Field(ge=1, le=100)] = 4
+    """Most calls of the generator at a time."""
+
     max_message_bytes: Annotated[int, Field(ge=1024, le=1024**3)] = 80 * 1024**2
     """Largest request accepted and response sent, in bytes; above max_document_bytes."""
 

@@ -92,3 +92,11 @@ CREATE TABLE embedding_cache (
     PRIMARY KEY (model, content_hash)
 );
 CREATE INDEX ON embedding_cache (create_time);
+
+CREATE TABLE context_cache (
+    -- SHA-256 of document, chunk, prompt and model.
+    cache_key bytea PRIMARY KEY,
+    context text NOT NULL,
+    create_time timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX ON context_cache (create_time);

@@ -26,7 +26,7 @@ from groundline_ingestor.domain import (
 )
 from groundline_ingestor.ports import Extractor, Splitter
 
-__all__ = ["Limits", "OnStage", "Preparation", "Prepared", "identify"]
+__all__ = ["Limits", "OnStage", "Preparation", "Prepared", "identify", "shown_uri"]
 
 _GENERATED_URI = "sha256:"
 
@@ -126,7 +126,7 @@ class Preparation:
             Chunk(
                 section,
                 context,
-                lexical_text(section.text, context=context, title=version.title, uri=_shown(version.uri)),
+                lexical_text(section.text, context=context, title=version.title, uri=shown_uri(version.uri)),
             )
             for section, context in zip(sections, contexts, strict=True)
         ]
@@ -139,10 +139,10 @@ def _contexts(
     if mode is ContextualizationMode.NONE:
         return [""] * len(sections)
     trails = heading_trails(extraction.headings, (section.start for section in sections))
-    return [structural_context(version.title, _shown(version.uri), trail) for trail in trails]
+    return [structural_context(version.title, shown_uri(version.uri), trail) for trail in trails]
 
 
-def _shown(uri: str) -> str:
+def shown_uri(uri: str) -> str:
     """The uri as far as it says anything: a generated one would only put digits into the index."""
     return "" if uri.startswith(_GENERATED_URI) else uri
 
