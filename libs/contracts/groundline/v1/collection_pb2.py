@@ -26,19 +26,19 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from groundline.v1 import options_pb2 as groundline_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1egroundline/v1/collection.proto\x12\rgroundline.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bgroundline/v1/options.proto\"\xc7\x01\n\x10\x43hunkingSettings\x12\x31\n\x08strategy\x18\x01 \x01(\x0e\x32\x1f.groundline.v1.ChunkingStrategy\x12\x17\n\nchunk_size\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x1a\n\rchunk_overlap\x18\x03 \x01(\x05H\x01\x88\x01\x01\x12*\n\x04unit\x18\x04 \x01(\x0e\x32\x1c.groundline.v1.ChunkSizeUnitB\r\n\x0b_chunk_sizeB\x10\n\x0e_chunk_overlap\"n\n\x19\x43ontextualizationSettings\x12\x32\n\x04mode\x18\x01 \x01(\x0e\x32$.groundline.v1.ContextualizationMode\x12\x0e\n\x06prompt\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\"6\n\x11\x45mbeddingSettings\x12\r\n\x05model\x18\x01 \x01(\t\x12\x12\n\ndimensions\x18\x02 \x01(\x05\"#\n\x0fLexicalSettings\x12\x10\n\x08language\x18\x01 \x01(\t\"2\n\x0e\x41\x63\x63\x65ssSettings\x12\x0f\n\x07readers\x18\x01 \x03(\t\x12\x0f\n\x07writers\x18\x02 \x03(\t\"\xb9\x03\n\x12\x43ollectionSettings\x12\x31\n\x08\x63hunking\x18\x01 \x01(\x0b\x32\x1f.groundline.v1.ChunkingSettings\x12\x43\n\x11\x63ontextualization\x18\x02 \x01(\x0b\x32(.groundline.v1.ContextualizationSettings\x12\x33\n\tembedding\x18\x03 \x01(\x0b\x32 .groundline.v1.EmbeddingSettings\x12/\n\x07lexical\x18\x04 \x01(\x0b\x32\x1e.groundline.v1.LexicalSettings\x12\x32\n\tretrieval\x18\x05 \x01(\x0b\x32\x1f.groundline.v1.RetrievalOptions\x12,\n\x06rerank\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.RerankOptions\x12\x34\n\ngeneration\x18\x07 \x01(\x0b\x32 .groundline.v1.GenerationOptions\x12-\n\x06\x61\x63\x63\x65ss\x18\x08 \x01(\x0b\x32\x1d.groundline.v1.AccessSettings\"\xf5\x01\n\nCollection\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x33\n\x08settings\x18\x03 \x01(\x0b\x32!.groundline.v1.CollectionSettings\x12\x16\n\x0e\x64ocument_count\x18\x04 \x01(\x05\x12\x13\n\x0b\x63hunk_count\x18\x05 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\xb4\x01\n\x10\x43hunkingStrategy\x12!\n\x1d\x43HUNKING_STRATEGY_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x43HUNKING_STRATEGY_RECURSIVE\x10\x01\x12\x1e\n\x1a\x43HUNKING_STRATEGY_SECTIONS\x10\x02\x12\x1b\n\x17\x43HUNKING_STRATEGY_WORDS\x10\x03\x12\x1f\n\x1b\x43HUNKING_STRATEGY_SENTENCES\x10\x04*l\n\rChunkSizeUnit\x12\x1f\n\x1b\x43HUNK_SIZE_UNIT_UNSPECIFIED\x10\x00\x12\x1e\n\x1a\x43HUNK_SIZE_UNIT_CHARACTERS\x10\x01\x12\x1a\n\x16\x43HUNK_SIZE_UNIT_TOKENS\x10\x02*\xa7\x01\n\x15\x43ontextualizationMode\x12&\n\"CONTEXTUALIZATION_MODE_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x43ONTEXTUALIZATION_MODE_NONE\x10\x01\x12%\n!CONTEXTUALIZATION_MODE_STRUCTURAL\x10\x02\x12\x1e\n\x1a\x43ONTEXTUALIZATION_MODE_LLM\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1egroundline/v1/collection.proto\x12\rgroundline.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1bgroundline/v1/options.proto\"\xc7\x01\n\x10\x43hunkingSettings\x12\x31\n\x08strategy\x18\x01 \x01(\x0e\x32\x1f.groundline.v1.ChunkingStrategy\x12\x17\n\nchunk_size\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x1a\n\rchunk_overlap\x18\x03 \x01(\x05H\x01\x88\x01\x01\x12*\n\x04unit\x18\x04 \x01(\x0e\x32\x1c.groundline.v1.ChunkSizeUnitB\r\n\x0b_chunk_sizeB\x10\n\x0e_chunk_overlap\"n\n\x19\x43ontextualizationSettings\x12\x32\n\x04mode\x18\x01 \x01(\x0e\x32$.groundline.v1.ContextualizationMode\x12\x0e\n\x06prompt\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\"6\n\x11\x45mbeddingSettings\x12\r\n\x05model\x18\x01 \x01(\t\x12\x12\n\ndimensions\x18\x02 \x01(\x05\"#\n\x0fLexicalSettings\x12\x10\n\x08language\x18\x01 \x01(\t\"2\n\x0e\x41\x63\x63\x65ssSettings\x12\x0f\n\x07readers\x18\x01 \x03(\t\x12\x0f\n\x07writers\x18\x02 \x03(\t\"Q\n\rCrawlSettings\x12$\n\x17\x61llow_private_addresses\x18\x01 \x01(\x08H\x00\x88\x01\x01\x42\x1a\n\x18_allow_private_addresses\"\xe6\x03\n\x12\x43ollectionSettings\x12\x31\n\x08\x63hunking\x18\x01 \x01(\x0b\x32\x1f.groundline.v1.ChunkingSettings\x12\x43\n\x11\x63ontextualization\x18\x02 \x01(\x0b\x32(.groundline.v1.ContextualizationSettings\x12\x33\n\tembedding\x18\x03 \x01(\x0b\x32 .groundline.v1.EmbeddingSettings\x12/\n\x07lexical\x18\x04 \x01(\x0b\x32\x1e.groundline.v1.LexicalSettings\x12\x32\n\tretrieval\x18\x05 \x01(\x0b\x32\x1f.groundline.v1.RetrievalOptions\x12,\n\x06rerank\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.RerankOptions\x12\x34\n\ngeneration\x18\x07 \x01(\x0b\x32 .groundline.v1.GenerationOptions\x12-\n\x06\x61\x63\x63\x65ss\x18\x08 \x01(\x0b\x32\x1d.groundline.v1.AccessSettings\x12+\n\x05\x63rawl\x18\t \x01(\x0b\x32\x1c.groundline.v1.CrawlSettings\"\xf5\x01\n\nCollection\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x33\n\x08settings\x18\x03 \x01(\x0b\x32!.groundline.v1.CollectionSettings\x12\x16\n\x0e\x64ocument_count\x18\x04 \x01(\x05\x12\x13\n\x0b\x63hunk_count\x18\x05 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\xb4\x01\n\x10\x43hunkingStrategy\x12!\n\x1d\x43HUNKING_STRATEGY_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x43HUNKING_STRATEGY_RECURSIVE\x10\x01\x12\x1e\n\x1a\x43HUNKING_STRATEGY_SECTIONS\x10\x02\x12\x1b\n\x17\x43HUNKING_STRATEGY_WORDS\x10\x03\x12\x1f\n\x1b\x43HUNKING_STRATEGY_SENTENCES\x10\x04*l\n\rChunkSizeUnit\x12\x1f\n\x1b\x43HUNK_SIZE_UNIT_UNSPECIFIED\x10\x00\x12\x1e\n\x1a\x43HUNK_SIZE_UNIT_CHARACTERS\x10\x01\x12\x1a\n\x16\x43HUNK_SIZE_UNIT_TOKENS\x10\x02*\xa7\x01\n\x15\x43ontextualizationMode\x12&\n\"CONTEXTUALIZATION_MODE_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x43ONTEXTUALIZATION_MODE_NONE\x10\x01\x12%\n!CONTEXTUALIZATION_MODE_STRUCTURAL\x10\x02\x12\x1e\n\x1a\x43ONTEXTUALIZATION_MODE_LLM\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'groundline.v1.collection_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CHUNKINGSTRATEGY']._serialized_start=1263
-  _globals['_CHUNKINGSTRATEGY']._serialized_end=1443
-  _globals['_CHUNKSIZEUNIT']._serialized_start=1445
-  _globals['_CHUNKSIZEUNIT']._serialized_end=1553
-  _globals['_CONTEXTUALIZATIONMODE']._serialized_start=1556
-  _globals['_CONTEXTUALIZATIONMODE']._serialized_end=1723
+  _globals['_CHUNKINGSTRATEGY']._serialized_start=1391
+  _globals['_CHUNKINGSTRATEGY']._serialized_end=1571
+  _globals['_CHUNKSIZEUNIT']._serialized_start=1573
+  _globals['_CHUNKSIZEUNIT']._serialized_end=1681
+  _globals['_CONTEXTUALIZATIONMODE']._serialized_start=1684
+  _globals['_CONTEXTUALIZATIONMODE']._serialized_end=1851
   _globals['_CHUNKINGSETTINGS']._serialized_start=112
   _globals['_CHUNKINGSETTINGS']._serialized_end=311
   _globals['_CONTEXTUALIZATIONSETTINGS']._serialized_start=313
@@ -49,8 +49,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LEXICALSETTINGS']._serialized_end=516
   _globals['_ACCESSSETTINGS']._serialized_start=518
   _globals['_ACCESSSETTINGS']._serialized_end=568
-  _globals['_COLLECTIONSETTINGS']._serialized_start=571
-  _globals['_COLLECTIONSETTINGS']._serialized_end=1012
-  _globals['_COLLECTION']._serialized_start=1015
-  _globals['_COLLECTION']._serialized_end=1260
+  _globals['_CRAWLSETTINGS']._serialized_start=570
+  _globals['_CRAWLSETTINGS']._serialized_end=651
+  _globals['_COLLECTIONSETTINGS']._serialized_start=654
+  _globals['_COLLECTIONSETTINGS']._serialized_end=1140
+  _globals['_COLLECTION']._serialized_start=1143
+  _globals['_COLLECTION']._serialized_end=1388
 # @@protoc_insertion_point(module_scope)

@@ -76,9 +76,7 @@ class DocumentSplitter:
     def __init__(self, count_tokens: TokenCounter) -> None:
         self._count_tokens = count_tokens
 
-    def split(
-        self, extraction: Extraction, chunking: Chunking, language: str
-    ) -> Sequence[Section]:
+    def split(self, extraction: Extraction, chunking: Chunking, language: str) -> Sequence[Section]:
         """Sections of at most `chunk_size` units, in order, without white space around them; none is blank.
 
         A single word (or with characters of several tokens, a single character) may be longer in tokens.

@@ -1,4 +1,4 @@
-"""Contexts written by a language model: cached, several chunks a call, at the pace that the generator allows."""
+"""Contexts written by a language model: cached, several chunks a call, at the pace the generator allows."""
 
 import asyncio
 import hashlib
@@ -42,6 +42,8 @@ PATIENCE_SECONDS: Final = 900.0
 
 _TRANSIENT: Final = (Code.RESOURCE_EXHAUSTED, Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED)
 
+_NO_USAGE: Final = Usage()
+
 _log = structlog.get_logger(__name__)
 
 
@@ -50,7 +52,7 @@ class Contextualized:
     """Chunks with their contexts, and what writing these took."""
 
     chunks: Sequence[Chunk]
-    usage: Usage = Usage()
+    usage: Usage = _NO_USAGE
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from groundline_ingestor.adapters.extraction.readers.common import Limits, Read,
 
 __all__ = ["FormatName", "Sandbox"]
 
-type FormatName = Literal["pdf", "docx", "html", "image"]
+type FormatName = Literal["pdf", "docx", "html", "image", "links"]
 
 FILES_PER_PROCESS: Final = 200
 """After so many a process is replaced: libraries keep some memory of every file."""
