@@ -79,4 +79,27 @@ class IngestorSettings(MigrationSettings):
     """Largest request accepted and response sent, in bytes; above max_document_bytes."""
 
     default_timeout_seconds: Seconds = 900.0
-    """Deadline of a request whose caller set none; ingestion answers when the documents are stored."""
+    """Deadline of a request whose caller set none; so long a job can be watched."""
+
+    workers: Annotated[int, Field(ge=0, le=32)] = 2
+    """Documents that this process prepares at a time for jobs. 0: it only answers requests, and other
+    replicas do the jobs."""
+
+    lease_seconds: Annotated[float, Field(ge=1, le=3600)] = 30.0
+    """After so long without a sign of life from a worker, another takes its documents over."""
+
+    max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
+    """How often a document is begun, before it fails, when its worker ends or what it needs is out of
+    reach."""
+
+    embedding_cache_days: Annotated[float, Field(ge=0, le=3650)] = 30.0
+    """How long vectors are kept for texts that come again. 0: not at all."""
+
+    embedding_cache_entries: Annotated[int, Field(ge=0, le=10_000_000)] = 10_000
+    """Vectors that the process keeps in memory before the database's cache."""
+
+    payload_days: Annotated[float, Field(gt=0, le=3650)] = 7.0
+    """How long a document that failed or was cancelled can be retried."""
+
+    reindex_grace_seconds: Annotated[float, Field(ge=0, le=86400)] = 60.0
+    """How long a replaced index stays for searches that have begun."""
