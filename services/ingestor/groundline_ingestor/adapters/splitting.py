@@ -60,6 +60,8 @@ _LANGUAGE_CODES: Final[Mapping[str, str]] = {
 }
 
 _WORD: Final = re.compile(r"\S+")
+# One line, or one that is underlined.
+_ONLY_HEADING: Final = re.compile(r"[^\r\n]*+(?:\r\n?|\n)?+[=\-]*+\s*+")
 
 
 class _Splitter(Protocol):
@@ -119,10 +121,10 @@ class DocumentSplitter:
         """From heading to heading; one without a text of its own stays with the next."""
         text = extraction.text
         splitter = self._splitter(extraction.mime_type, chunking)
-        starts = [0, *sorted({heading.start for heading in extraction.headings})]
+        starts = sorted({heading.start for heading in extraction.headings})
         begin = 0
-        for start, end in pairwise([*starts, len(text)]):
-            if end < len(text) and len(text[start:end].strip().splitlines()) <= 1:
+        for start, end in pairwise([0, *starts, len(text)]):
+            if end < len(text) and (start or starts[0] == 0) and _ONLY_HEADING.fullmatch(text, start, end):
                 continue
             begin, first = end, begin
             yield from self._fitting(text, first, end, chunking, splitter)
