@@ -7,8 +7,8 @@ import click
 from groundline_cli.commands.ask import ask
 from groundline_cli.commands.eval import evaluate
 from groundline_cli.commands.gateway import CommandFailedError
-from groundline_cli.commands.ingest import ingest
-from groundline_cli.commands.manage import collections, delete, documents, jobs
+from groundline_cli.commands.ingest import ingest, sync
+from groundline_cli.commands.manage import collections, delete, documents, jobs, reindex, stats
 from groundline_cli.commands.search import search
 
 __all__ = ["cli", "main"]
@@ -62,7 +62,19 @@ def cli() -> None:
     """
 
 
-for _command in (ask, collections, delete, documents, evaluate, ingest, jobs, search):
+for _command in (
+    ask,
+    collections,
+    delete,
+    documents,
+    evaluate,
+    ingest,
+    jobs,
+    reindex,
+    search,
+    stats,
+    sync,
+):
     cli.add_command(_command)
 
 

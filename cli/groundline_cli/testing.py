@@ -52,6 +52,7 @@ class FakeGateway:
     answer: Json = field(default_factory=dict)
     passages: list[Json] | None = None
     """What every search finds; None: documents by how many of the query's words they hold."""
+    stats: Json = field(default_factory=dict)
     degraded: list[Json] = field(default_factory=list)
     jobs_take_time: bool = False
     """Whether a job has not ended when the request that began it is answered."""
@@ -97,6 +98,15 @@ class FakeGateway:
                 items = self.jobs[job_id]
                 states = [_job(job_id, "RUNNING", items[:1]), _job(job_id, "DONE", items)]
                 return Reply(200, [{"job": state, "items": []} for state in states])
+            case "POST", ["api", "jobs", named] if named.partition(":")[0] in self.jobs:
+                job_id, _, verb = named.partition(":")
+                state = {"cancel": "CANCELLED", "retry": "QUEUED"}[verb]
+                return Reply(200, {"job": _job(job_id, state, self.jobs[job_id])})
+            case "POST", ["api", "collections", named] if named.endswith(":reindex"):
+                job_id = next(iter(self.jobs))
+                return Reply(200, {"job": _job(job_id, "QUEUED", self.jobs[job_id])})
+            case "GET", ["api", "collections", name, "stats"] if name in self.collections:
+                return Reply(200, {"stats": self.stats})
             case "POST", ["api", "search"]:
                 return Reply(200, {"passages": self._search(body), "degraded": self.degraded})
             case "POST", ["api", "answer"]:
@@ -138,6 +148,7 @@ class FakeGateway:
                 "state": "INGESTION_STATE_DONE",
                 "outcome": f"INGESTION_OUTCOME_{outcome}",
             }
+            item["attempts"] = 1
             item["chunks"] = {"parsed": 1, "contextualized": 1, "embedded": 1, "stored": 1}
             if "unreadable" in document["text"]:
                 failure = {
@@ -148,7 +159,12 @@ class FakeGateway:
                 item = {"uri": uri, "state": "INGESTION_STATE_FAILED", "failure": failure}
             else:
                 document_id = hashlib.sha256(uri.encode()).hexdigest()[:8]
-                stored[uri] = {**document, "documentId": document_id, "state": "INGESTION_STATE_DONE"}
+                stored[uri] = {
+                    **document,
+                    "documentId": document_id,
+                    "sourceType": "SOURCE_TYPE_FILE",
+                    "state": "INGESTION_STATE_DONE",
+                }
             items.append(item)
         job_id = f"job-{len(self.jobs) + 1}"
         self.jobs[job_id] = items
