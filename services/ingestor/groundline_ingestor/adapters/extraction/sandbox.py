@@ -64,8 +64,11 @@ class Sandbox:
         with self._lock:
             if self._closed:
                 raise RuntimeError("the sandbox is closed")
-            if self._idle:
-                return self._idle.pop()
+            while self._idle:
+                process = self._idle.pop()
+                if process.is_usable:
+                    return process
+                process.end()
         return _Process(self._limits)
 
     def _put_back(self, process: "_Process") -> None:
@@ -141,4 +144,5 @@ class _Process:
     def _kill(self) -> None:
         """With what it started; once it was waited for, its id may be another's."""
         if self._popen.returncode is None:
-            os.killpg(self._popen.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._popen.pid, signal.SIGKILL)

@@ -134,7 +134,10 @@ def type_of(given: DocumentInput) -> str:
     if isinstance(given.content, str):
         # Text is taken as it is, whatever it looks like, but for what its name says of its form.
         return hint if hint in {MARKDOWN} or hint.startswith("text/x-") else PLAIN
-    return _text_type(decoded(given.content[: 4 * _LOOKED_AT_CHARACTERS], whole=False), hint, given.content)
+    start = given.content[: 4 * _LOOKED_AT_CHARACTERS]
+    if _is_html(start.decode("latin-1"), hint):
+        return HTML  # which declares its encoding itself
+    return _text_type(decoded(start, whole=False), hint, given.content)
 
 
 def is_image(mime_type: str) -> bool:
@@ -219,13 +222,10 @@ def _zip_type(content: bytes) -> str:
 
 def _text_type(start: str, hint: str, content: bytes) -> str:
     text = start.lstrip()
-    opening = text[:2000].lower()
-    if opening.startswith(("<!doctype html", "<html")) or (
-        opening.startswith(("<?xml", "<!--")) and "<html" in opening
-    ):
+    if _is_html(text, hint):  # in UTF-16
         return HTML
     if hint == HTML:
-        return HTML if "<" in opening else PLAIN
+        return PLAIN
     if hint in {CSV, TSV}:
         return hint if table_dialect(start, hint) else PLAIN
     if text[:1] in {"{", "["} and hint in {"", JSON, JSON_LINES}:
@@ -239,6 +239,15 @@ def _text_type(start: str, hint: str, content: bytes) -> str:
     if hint in {JSON, JSON_LINES}:
         return PLAIN
     return hint or _unnamed_text_type(text)
+
+
+def _is_html(text: str, hint: str) -> bool:
+    opening = text.lstrip("\ufeffï»¿ \t\r\n")[:2000].lower()
+    return (
+        opening.startswith(("<!doctype html", "<html"))
+        or (opening.startswith(("<?xml", "<!--")) and "<html" in opening)
+        or (hint == HTML and "<" in opening)
+    )
 
 
 def _unnamed_text_type(text: str) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pypdf
-from pypdf import filters
 from pypdf.errors import FileNotDecryptedError, LimitReachedError, PyPdfError
 
 from groundline_ingestor.adapters.extraction.readers import image
@@ -21,32 +20,9 @@ def read(data: bytes, limits: Limits) -> Read:
 
     Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT, TOO_MANY_PAGES or DOCUMENT_TOO_LARGE.
     """
-    # One stream of a file may not unpack to more than the whole file may.
-    filters.ZLIB_MAX_OUTPUT_LENGTH = min(filters.ZLIB_MAX_OUTPUT_LENGTH, limits.max_unpacked_bytes)
     try:
-        document = pypdf.PdfReader(io.BytesIO(data))
-        # Many files are encrypted only to forbid changes; the empty password opens them.
-        if document.is_encrypted and not document.decrypt(""):
-            raise ReadError("ENCRYPTED_DOCUMENT", "the PDF needs a password")
-        if len(document.pages) > limits.max_pages:
-            raise ReadError(
-                "TOO_MANY_PAGES", f"{len(document.pages)} pages; at most {limits.max_pages} are taken"
-            )
-        texts, starts, length = [], [], 0
-        for page in document.pages:
-            text = clean(_text_of(page, limits)).strip()
-            texts.append(text)
-            starts.append(length)
-            length += len(text) + len(_PAGE_BREAK)
-            if length > limits.max_unpacked_bytes:
-                raise ReadError(
-                    "DOCUMENT_TOO_LARGE", f"more than {limits.max_unpacked_bytes} characters of text"
-                )
-        return Read(
-            _PAGE_BREAK.join(texts),
-            title=clean(_title_of(document)),
-            headings=_headings(document, starts),
-        )
+        with pypdf.apply_configuration(zlib_maximum_output_length=limits.max_unpacked_bytes):
+            return _read(data, limits)
     except FileNotDecryptedError:
         raise ReadError("ENCRYPTED_DOCUMENT", "the PDF needs a password") from None
     except LimitReachedError:
@@ -58,6 +34,30 @@ def read(data: bytes, limits: Limits) -> Read:
     except Exception as error:
         # A broken file makes pypdf fail with whatever its values happen to lead to.
         raise ReadError("CORRUPT_DOCUMENT", f"not a sound PDF ({type(error).__name__})") from None
+
+
+def _read(data: bytes, limits: Limits) -> Read:
+    document = pypdf.PdfReader(io.BytesIO(data))
+    # Many files are encrypted only to forbid changes; the empty password opens them.
+    if document.is_encrypted and not document.decrypt(""):
+        raise ReadError("ENCRYPTED_DOCUMENT", "the PDF needs a password")
+    if len(document.pages) > limits.max_pages:
+        raise ReadError(
+            "TOO_MANY_PAGES", f"{len(document.pages)} pages; at most {limits.max_pages} are taken"
+        )
+    texts, starts, length = [], [], 0
+    for page in document.pages:
+        text = clean(_text_of(page, limits)).strip()
+        texts.append(text)
+        starts.append(length)
+        length += len(text) + len(_PAGE_BREAK)
+        if length > limits.max_unpacked_bytes:
+            raise ReadError("DOCUMENT_TOO_LARGE", f"more than {limits.max_unpacked_bytes} characters of text")
+    return Read(
+        _PAGE_BREAK.join(texts),
+        title=clean(_title_of(document)),
+        headings=_headings(document, starts),
+    )
 
 
 def _text_of(page: pypdf.PageObject, limits: Limits) -> str:
