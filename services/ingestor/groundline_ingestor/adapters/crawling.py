@@ -85,9 +85,9 @@ class _PinnedTransport(httpx.AsyncBaseTransport):
     """Resolves a host once, checks its addresses, and connects to one that was checked: a name that changes
     its mind in between leads nowhere. Certificates are checked against the name."""
 
-    def __init__(self, resolve: Resolve, *, allow_private: bool) -> None:
+    def __init__(self, resolve: Resolve, is_allowed: Callable[[str], bool]) -> None:
         self._resolve = resolve
-        self._allow_private = allow_private
+        self._is_allowed = is_allowed
         # Connections are pooled by address, and certificates checked by name: none is kept for another name.
         self._inner = httpx.AsyncHTTPTransport(limits=httpx.Limits(max_keepalive_connections=0))
 
@@ -100,7 +100,7 @@ class _PinnedTransport(httpx.AsyncBaseTransport):
             raise httpx.ConnectError("the name has no address") from error
         if not addresses:
             raise httpx.ConnectError("the name has no address")
-        if not self._allow_private and not all(map(is_public, addresses)):
+        if not all(map(self._is_allowed, addresses)):
             raise _RefusedError(
                 "ADDRESS_NOT_ALLOWED", f"{host[:200]} is not a public address of the internet"
             )
@@ -126,16 +126,19 @@ class HttpCrawler:
         limits: CrawlLimits = CrawlLimits(),
         *,
         resolve: Resolve = resolve,
+        is_public: Callable[[str], bool] = is_public,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._sandbox = sandbox
         self._limits = limits
         self._resolve = resolve
+        self._is_public = is_public
         self._sleep = sleep
 
     async def crawl(self, request: CrawlRequest) -> AsyncIterator[CrawledPage | CrawlFailure]:
         """Pages and failures as they come; what robots.txt forbids is passed over, but for the start."""
-        transport = _PinnedTransport(self._resolve, allow_private=request.allow_private_addresses)
+        any_address = request.allow_private_addresses
+        transport = _PinnedTransport(self._resolve, lambda address: any_address or self._is_public(address))
         async with httpx.AsyncClient(
             transport=transport,
             trust_env=False,  # a proxy would resolve names by itself
