@@ -1,5 +1,6 @@
 """The `groundline` command."""
 
+from importlib import import_module
 from importlib.metadata import version
 
 import click
@@ -15,36 +16,45 @@ __all__ = ["cli", "main"]
 
 
 class _Commands(click.Group):
-    """A group that imports `up` only when it is wanted: it needs what the extra of that name installs."""
+    """A group that imports `up` and `bench` only when they are wanted: they need what the extra `up`
+    installs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), "up"])
+        return sorted([*super().list_commands(ctx), *_WITH_EXTRA])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return _up() if cmd_name == "up" else super().get_command(ctx, cmd_name)
+        if cmd_name in _WITH_EXTRA:
+            return _with_extra(cmd_name)
+        return super().get_command(ctx, cmd_name)
 
 
-def _up() -> click.Command:
+_WITH_EXTRA = {"up": "Run the suite here", "bench": "Measure parts of the suite here"}
+
+
+def _with_extra(name: str) -> click.Command:
     try:
-        from groundline_cli.commands.up import up
+        module = import_module(f"groundline_cli.commands.{name}")
     except ModuleNotFoundError as error:
         missing = error.name or ""
         if missing.startswith("groundline_cli"):
             raise
-        return _up_without_extra(missing)
-    return up
+        return _without_extra(name, missing)
+    command = getattr(module, name)
+    assert isinstance(command, click.Command)
+    return command
 
 
-def _up_without_extra(missing: str) -> click.Command:
+def _without_extra(name: str, missing: str) -> click.Command:
     @click.command(
-        short_help="Run the suite here (not installed: groundline-cli[up]).",
+        name,
+        short_help=f"{_WITH_EXTRA[name]} (not installed: groundline-cli[up]).",
+        help=f"{_WITH_EXTRA[name]}. Needs groundline-cli[up], which is not installed.",
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )
-    def up() -> None:
-        """Run the whole suite on this machine. Needs groundline-cli[up], which is not installed."""
+    def command() -> None:
         raise CommandFailedError(f"{missing} is not installed: pip install 'groundline-cli[up]'")
 
-    return up
+    return command
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
