@@ -81,6 +81,13 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
     async def IngestDocuments(
         self, request: pb.IngestDocumentsRequest, context: Context
     ) -> pb.IngestDocumentsResponse:
+        if request.HasField("crawl"):
+            documents.crawl_request(request)
+            raise UnimplementedError(
+                "OPTION_NOT_AVAILABLE",
+                "crawl is not available in this release",
+                metadata={"field": "crawl"},
+            )
         collection_id, inputs, request_id = documents.ingestion_request(request, self._max_documents)
         caller = current_caller()
         if request.dry_run:
