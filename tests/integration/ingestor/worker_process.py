@@ -1,18 +1,20 @@
 """A worker in a process of its own, which stops at a stage and waits there to be killed.
 
-Arguments: the database's URL, and the stage: extracting, embedding, or storing (where the test's own lock
-holds it). Prints the stage's name when it is there.
+Arguments: the database's URL, and the stage: leased, embedding, counting, or storing (where a lock of the
+test holds it). Prints the stage's name when it is there.
 """
 
 import asyncio
 import sys
 import time
+import uuid
 from collections.abc import Sequence
 
+from groundline_embedding.ports import Vectors
 from groundline_embedding.testing import FakeEmbedder
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on
 from groundline_ingestor.adapters.postgres import acquire, open_database
-from groundline_ingestor.domain import Vectors
+from groundline_ingestor.adapters.postgres_queue import PostgresQueue
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
 from pydantic import SecretStr
@@ -51,12 +53,7 @@ async def main(database_url: str, stage: str) -> None:
             lexical = await detect_lexical_index(connection)
         _, worker = assemble(settings, stores_on(pool, lexical), StuckEmbedder(stage), sandbox)
         if stage == "leased":
-            # What is leased is never worked on: the pipeline waits for this lock of its own making.
-            async with acquire(pool) as connection:
-                await connection.execute(
-                    "UPDATE ingestion_items SET lease_id = gen_random_uuid(), attempts = 1, state = 'extracting',"
-                    " lease_until = clock_timestamp() + interval '1 second'"
-                )
+            await PostgresQueue(pool).lease(str(uuid.uuid4()), limit=10, seconds=1, max_attempts=5)
             print("leased", flush=True)
             await asyncio.Event().wait()
         await worker.run()

@@ -1,5 +1,7 @@
 """What ends an item of a job, inside the transaction that makes it so."""
 
+# ruff: noqa: S608 - what is put into SQL here are constants
+
 from collections.abc import Sequence
 from typing import Final
 

@@ -21,9 +21,9 @@ from groundline_ingestor.service.pages import Page
 __all__ = [
     "get_request",
     "get_response",
+    "ingestion_response",
     "job_id_of",
     "job_message",
-    "ingestion_response",
     "list_request",
     "list_response",
     "watch_response",

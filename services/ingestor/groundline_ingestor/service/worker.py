@@ -283,9 +283,7 @@ class Worker:
         try:
             texts = [chunk.embedded_text for work in group for chunk in work.prepared.chunks]
             with _tracer.start_as_current_span("embed_chunks", attributes={"chunks": len(texts)}):
-                parts = [
-                    await self._embedder.embed(some) for some in batched(texts, GROUP_CHUNKS)
-                ]
+                parts = [await self._embedder.embed(some) for some in batched(texts, GROUP_CHUNKS)]
             tokens = await asyncio.to_thread(self._embedder.embedder.count_tokens, texts)
         except Exception as error:
             if len(group) == 1:

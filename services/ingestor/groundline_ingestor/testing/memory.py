@@ -397,9 +397,8 @@ class MemoryJobs:
         data = self._data
         if collection.collection_id not in data.collections:
             raise NotFoundError("COLLECTION_NOT_FOUND", f"no collection {collection.collection_id!r}")
-        if request_id:
-            if earlier := await self.find_by_request_id(collection.collection_id, request_id):
-                return earlier
+        if request_id and (earlier := await self.find_by_request_id(collection.collection_id, request_id)):
+            return earlier
         job_id, now = str(uuid.uuid4()), datetime.now(UTC)
         documents = MemoryDocuments(data)
         for index, (given, version) in enumerate(handed_in):
