@@ -37,6 +37,8 @@ DOCUMENT_CHARACTERS: Final = 400_000
 CONTEXT_TOKENS: Final = 100
 """What the prompt asks for at most, for estimates."""
 
+DISCARDED_CONTEXTS: Final = 10_000
+
 PATIENCE_SECONDS: Final = 900.0
 """How long a call is tried again while the generator is over its quota or out of reach."""
 
@@ -142,6 +144,10 @@ class Contextualization:
             if text == before
         )
         return Usage(sum(documents) + sum(chunks), cached, CONTEXT_TOKENS * len(missing))
+
+    async def discard(self, older_than_seconds: float) -> None:
+        """Forget contexts that were written so long ago, many but not all at a time."""
+        await self._cache.discard(older_than_seconds, DISCARDED_CONTEXTS)
 
     async def _write(self, prepared: Prepared, call: _Call, prompt: str, model: str) -> WrittenContexts:
         assert self._writer is not None, "require() was called"

@@ -411,6 +411,7 @@ class Worker:
     async def _clean(self) -> None:
         await self._queue.discard(self._options.payload_seconds)
         await self._cache.discard(self._options.cache_seconds, CLEANED_VECTORS)
+        await self._contextualization.discard(self._options.cache_seconds)
 
 
 def _transactions(group: Sequence[_Work]) -> Iterator[list[_Work]]:
