@@ -1,16 +1,15 @@
 """The `groundline` command."""
 
-import importlib
+from importlib import import_module
 from importlib.metadata import version
 
 import click
 
 from groundline_cli.commands.ask import ask
-from groundline_cli.commands.bench import bench
 from groundline_cli.commands.eval import evaluate
 from groundline_cli.commands.gateway import CommandFailedError
-from groundline_cli.commands.ingest import ingest
-from groundline_cli.commands.manage import collections, delete, documents, jobs
+from groundline_cli.commands.ingest import ingest, sync
+from groundline_cli.commands.manage import collections, delete, documents, jobs, reindex, stats
 from groundline_cli.commands.search import search
 from groundline_cli.commands.threads import threads
 
@@ -18,27 +17,31 @@ __all__ = ["cli", "main"]
 
 
 class _Commands(click.Group):
-    """A group that imports some commands when they are wanted: they need what the extra `up` installs."""
+    """A group that imports `up` and `bench` only when they are wanted: they need what the extra `up`
+    installs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted([*super().list_commands(ctx), *_WITH_EXTRA])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        return _with_extra(cmd_name) if cmd_name in _WITH_EXTRA else super().get_command(ctx, cmd_name)
+        if cmd_name in _WITH_EXTRA:
+            return _with_extra(cmd_name)
+        return super().get_command(ctx, cmd_name)
 
 
-_WITH_EXTRA = {"bench": "Measure the suite's speed here", "up": "Run the suite here"}
+_WITH_EXTRA = {"up": "Run the suite here", "bench": "Measure parts of the suite here"}
 
 
 def _with_extra(name: str) -> click.Command:
     try:
-        module = importlib.import_module(f"groundline_cli.commands.{name}")
+        module = import_module(f"groundline_cli.commands.{name}")
     except ModuleNotFoundError as error:
         missing = error.name or ""
         if missing.startswith("groundline_cli"):
             raise
         return _without_extra(name, missing)
-    command: click.Command = getattr(module, name)
+    command = getattr(module, name)
+    assert isinstance(command, click.Command)
     return command
 
 
@@ -70,7 +73,20 @@ def cli() -> None:
     """
 
 
-for _command in (ask, bench, collections, delete, documents, evaluate, ingest, jobs, search, threads):
+for _command in (
+    ask,
+    collections,
+    delete,
+    documents,
+    evaluate,
+    ingest,
+    jobs,
+    reindex,
+    search,
+    stats,
+    sync,
+    threads,
+):
     cli.add_command(_command)
 
 

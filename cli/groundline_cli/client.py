@@ -14,7 +14,7 @@ from groundline_cli.connection import Connection
 from groundline_cli.errors import ApiError, ProtocolError, UnreachableError
 from groundline_cli.sse import EventParser
 
-__all__ = ["GatewayClient", "JsonObject"]
+__all__ = ["GatewayClient", "JsonObject", "has_ended"]
 
 type JsonObject = dict[str, Any]
 """A request or response of protos/groundline/v1 in proto3 JSON: lowerCamelCase, enums by name."""
@@ -27,6 +27,9 @@ _CONNECT_SECONDS = 5.0
 _READ_SECONDS = 150.0
 _DOCUMENTS_READ_SECONDS = 660.0
 _STREAM_READ_SECONDS = 330.0
+
+# Between two looks at a job whose stream of changes has ended too early.
+_LOOK_AGAIN_SECONDS = 1.0
 
 _ATTEMPTS = 6
 _CONNECT_ATTEMPTS = 3
@@ -122,6 +125,25 @@ class GatewayClient:
         path = f"{_collection_path(collection)}/documents/{_segment(document_id)}"
         await self._call("DELETE", path, idempotent=True)
 
+    async def get_stats(self, collection: str) -> JsonObject:
+        """The CollectionStats."""
+        return _part(
+            await self._call("GET", f"{_collection_path(collection)}/stats", idempotent=True), "stats"
+        )
+
+    async def reindex_collection(self, collection: str, request: JsonObject) -> JsonObject:
+        """ReindexCollectionRequest (with `requestId`) → IngestionJob."""
+        path = f"{_collection_path(collection)}:reindex"
+        return _part(await self._call("POST", path, body=request, idempotent=True), "job")
+
+    async def cancel_job(self, job_id: str) -> JsonObject:
+        """Cancel what has not ended of a job; the IngestionJob."""
+        return _part(await self._call("POST", f"{_job_path(job_id)}:cancel", body={}, idempotent=True), "job")
+
+    async def retry_job(self, job_id: str) -> JsonObject:
+        """Queue what failed or was cancelled of a job again; the IngestionJob."""
+        return _part(await self._call("POST", f"{_job_path(job_id)}:retry", body={}, idempotent=False), "job")
+
     async def get_job(self, job_id: str) -> JsonObject:
         """The IngestionJob."""
         return _part(await self._call("GET", _job_path(job_id), idempotent=True), "job")
@@ -151,6 +173,20 @@ class GatewayClient:
         async with aclosing(self._events("GET", f"{_job_path(job_id)}:watch")) as events:
             async for event in events:
                 yield _part(event, "job")
+
+    async def wait_for_job(self, job_id: str) -> AsyncGenerator[JsonObject, None]:
+        """IngestionJob as it changes, until it has ended, however long that takes."""
+        while True:
+            async with aclosing(self.watch_job(job_id)) as states:
+                async for job in states:
+                    yield job
+                    if has_ended(job):
+                        return
+            job = await self.get_job(job_id)
+            yield job
+            if has_ended(job):
+                return
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
     async def _pages(
         self, path: str, key: str, *, limit: int | None = None
@@ -246,6 +282,11 @@ class GatewayClient:
                 return UnreachableError(f"{self._gateway} does not answer")
             case _:
                 return UnreachableError(f"the connection to {self._gateway} broke off: {error}")
+
+
+def has_ended(job: JsonObject) -> bool:
+    """Whether an IngestionJob has."""
+    return job.get("state") not in ("JOB_STATE_QUEUED", "JOB_STATE_RUNNING")
 
 
 def _collection_path(collection: str) -> str:

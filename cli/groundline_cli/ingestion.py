@@ -1,6 +1,5 @@
 """Files and other documents on their way into a collection."""
 
-import asyncio
 import re
 import uuid
 from collections import Counter
@@ -9,24 +8,24 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from groundline_cli.client import GatewayClient, JsonObject
+from groundline_cli.client import GatewayClient, JsonObject, has_ended
 from groundline_cli.errors import ApiError, ProtocolError
 from groundline_cli.files import Failure, UnreadableFileError, scan
 
 __all__ = [
     "IngestReport",
     "Progress",
+    "SyncReport",
     "ensure_collection",
     "has_collections",
     "ingest_documents",
     "ingest_paths",
+    "sync_directory",
 ]
 
 # Small batches make progress visible; the bytes stay far below the gateway's limit of 64 MiB a request.
 _BATCH_DOCUMENTS = 16
 _BATCH_BYTES = 4 << 20
-# Between two looks at a job whose stream of changes has ended too early.
-_LOOK_AGAIN_SECONDS = 1.0
 
 _INVALID_ARGUMENT = 3
 _ALREADY_EXISTS = 6
@@ -57,6 +56,8 @@ class IngestReport:
     failures: list[Failure] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     """Entries of directories that were passed over, by why."""
+    jobs: list[str] = field(default_factory=list)
+    """Ids of the jobs that the documents were handed in by."""
 
     @property
     def ended(self) -> int:
@@ -100,6 +101,7 @@ async def ingest_paths(
     *,
     create: bool = True,
     on_progress: OnProgress | None = None,
+    wait: bool = True,
 ) -> IngestReport:
     """Ingest the Markdown and text files that `paths` name or hold; see `groundline_cli.files.scan`.
 
@@ -125,7 +127,7 @@ async def ingest_paths(
                 yield {"uri": file.uri, "text": text, "mimeType": file.mime_type}
 
     return await ingest_documents(
-        client, documents(), collection, total=total, report=report, on_progress=on_progress
+        client, documents(), collection, total=total, report=report, on_progress=on_progress, wait=wait
     )
 
 
@@ -138,15 +140,58 @@ async def ingest_documents(
     report: IngestReport | None = None,
     on_progress: OnProgress | None = None,
     batch_documents: int = _BATCH_DOCUMENTS,
+    wait: bool = True,
 ) -> IngestReport:
     """Ingest DocumentInputs with texts, a batch at a time, into a collection that exists; see `ingest_paths`.
 
-    `total` counts them for the progress; `report` is one to go on with.
+    `total` counts them for the progress; `report` is one to go on with. Without `wait` they are only handed
+    in, and the report says by which jobs.
     """
     upload = _Upload(client, collection, report or IngestReport(), total, on_progress)
     for batch in _batches(documents, batch_documents):
         await upload.send(batch)
+    if wait:
+        await upload.finish()
     return upload.report
+
+
+@dataclass
+class SyncReport:
+    """What bringing a collection up to date with a directory did."""
+
+    ingested: IngestReport
+    deleted: list[str] = field(default_factory=list)
+    """Uris of documents whose files have vanished."""
+
+
+async def sync_directory(
+    client: GatewayClient,
+    directory: Path,
+    collection: str,
+    *,
+    on_progress: OnProgress | None = None,
+) -> SyncReport:
+    """Ingest what a directory holds, and delete the collection's other documents of source type file.
+
+    Nothing is deleted of a directory that holds no documents: it is more likely to be the wrong one. A file
+    that is there but cannot be read keeps its document. Raises GatewayError.
+    """
+    found = scan([directory])
+    report = SyncReport(
+        await ingest_paths(client, [directory], collection, on_progress=on_progress, wait=True)
+    )
+    if not found.files:
+        return report
+    kept = {file.uri for file in found.files} | {failure.name for failure in found.failures}
+    vanished = [
+        document
+        async for document in client.list_documents(collection)
+        if document.get("sourceType") == "SOURCE_TYPE_FILE" and document["uri"] not in kept
+    ]
+    for document in vanished:
+        await client.delete_document(collection, document["documentId"])
+        report.deleted.append(document["uri"])
+    return report
 
 
 class _Upload:
@@ -163,6 +208,7 @@ class _Upload:
         self._collection = collection
         self._total = total
         self._on_progress = on_progress
+        self._ended: set[str] = set()
 
     async def send(self, batch: list[JsonObject]) -> None:
         while batch:
@@ -177,32 +223,32 @@ class _Upload:
                 self.report.failures += [Failure(batch[i]["uri"], why) for i, why in refused.items()]
                 batch = [document for i, document in enumerate(batch) if i not in refused]
             else:
-                await self._finish(response)
+                self._take(response)
                 batch = []
             self._show(0, 0)
 
-    async def _finish(self, response: JsonObject) -> None:
-        job = response.get("job")
-        if not isinstance(job, dict):
-            raise ProtocolError("the answer holds no job: is this the address of a Groundline gateway?")
-        items = response.get("items", [])
-        if not _has_ended(job):
-            await self._wait(job["jobId"])
-            items = [item async for item in self._client.list_job_items(job["jobId"])]
-        for item in items:
-            self._record(item)
-
-    async def _wait(self, job_id: str) -> None:
-        while True:
-            async with aclosing(self._client.watch_job(job_id)) as states:
+    async def finish(self) -> None:
+        """Wait until the jobs have ended, in the order of hand-in."""
+        for job_id in self.report.jobs:
+            if job_id in self._ended:
+                continue
+            async with aclosing(self._client.wait_for_job(job_id)) as states:
                 async for job in states:
                     ended = job.get("doneCount", 0) + job.get("failedCount", 0) + job.get("cancelledCount", 0)
                     self._show(ended, job.get("chunks", {}).get("stored", 0))
-                    if _has_ended(job):
-                        return
-            if _has_ended(await self._client.get_job(job_id)):
-                return
-            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+            async for item in self._client.list_job_items(job_id):
+                self._record(item)
+            self._show(0, 0)
+
+    def _take(self, response: JsonObject) -> None:
+        job = response.get("job")
+        if not isinstance(job, dict):
+            raise ProtocolError("the answer holds no job: is this the address of a Groundline gateway?")
+        self.report.jobs.append(job["jobId"])
+        if has_ended(job):
+            self._ended.add(job["jobId"])
+            for item in response.get("items", []):
+                self._record(item)
 
     def _record(self, item: JsonObject) -> None:
         match item.get("outcome"):
@@ -254,7 +300,3 @@ def _refused(error: ApiError, count: int) -> dict[int, str]:
     if not refused and count == 1 and (error.code == _INVALID_ARGUMENT or too_large) and not error.violations:
         return {0: error.message}
     return {position: "; ".join(texts) for position, texts in refused.items()}
-
-
-def _has_ended(job: JsonObject) -> bool:
-    return job.get("state") not in ("JOB_STATE_QUEUED", "JOB_STATE_RUNNING")

@@ -54,6 +54,7 @@ class FakeGateway:
     answer: Json = field(default_factory=dict)
     passages: list[Json] | None = None
     """What every search finds; None: documents by how many of the query's words they hold."""
+    stats: Json = field(default_factory=dict)
     degraded: list[Json] = field(default_factory=list)
     jobs_take_time: bool = False
     """Whether a job has not ended when the request that began it is answered."""
@@ -117,6 +118,15 @@ class FakeGateway:
             case "DELETE", ["api", "threads", thread_id] if thread_id in self.threads:
                 del self.threads[thread_id]
                 return Reply(200, {})
+            case "POST", ["api", "jobs", named] if named.partition(":")[0] in self.jobs:
+                job_id, _, verb = named.partition(":")
+                state = {"cancel": "CANCELLED", "retry": "QUEUED"}[verb]
+                return Reply(200, {"job": _job(job_id, state, self.jobs[job_id])})
+            case "POST", ["api", "collections", named] if named.endswith(":reindex"):
+                job_id = next(iter(self.jobs))
+                return Reply(200, {"job": _job(job_id, "QUEUED", self.jobs[job_id])})
+            case "GET", ["api", "collections", name, "stats"] if name in self.collections:
+                return Reply(200, {"stats": self.stats})
             case "POST", ["api", "search"]:
                 return Reply(200, {"passages": self._search(body), "degraded": self.degraded})
             case "POST", ["api", "answer"]:
@@ -158,6 +168,7 @@ class FakeGateway:
                 "state": "INGESTION_STATE_DONE",
                 "outcome": f"INGESTION_OUTCOME_{outcome}",
             }
+            item["attempts"] = 1
             item["chunks"] = {"parsed": 1, "contextualized": 1, "embedded": 1, "stored": 1}
             if "unreadable" in document["text"]:
                 failure = {
@@ -168,7 +179,12 @@ class FakeGateway:
                 item = {"uri": uri, "state": "INGESTION_STATE_FAILED", "failure": failure}
             else:
                 document_id = hashlib.sha256(uri.encode()).hexdigest()[:8]
-                stored[uri] = {**document, "documentId": document_id, "state": "INGESTION_STATE_DONE"}
+                stored[uri] = {
+                    **document,
+                    "documentId": document_id,
+                    "sourceType": "SOURCE_TYPE_FILE",
+                    "state": "INGESTION_STATE_DONE",
+                }
             items.append(item)
         job_id = f"job-{len(self.jobs) + 1}"
         self.jobs[job_id] = items

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from groundline_tests.suite import Stack, running_stack
+from groundline_tests.suite import Stack, ended_job, running_stack
 
 ROWS = 40
 
@@ -22,8 +22,10 @@ async def ingest_facts(stack: Stack) -> None:
     async with stack.client() as client:
         created = await client.post("/api/collections", json={"collectionId": "facts"})
         assert created.status_code == 200, created.text
-        done = await client.post("/api/collections/facts/documents", json={"documents": documents})
-        assert done.json()["job"]["doneCount"] == ROWS, done.text
+        handed_in = await client.post("/api/collections/facts/documents", json={"documents": documents})
+        assert handed_in.status_code == 200, handed_in.text
+        job = await ended_job(client, handed_in.json()["job"]["jobId"])
+        assert job["doneCount"] == ROWS, job
 
 
 async def found(client: httpx.AsyncClient, mode: str) -> set[str]:

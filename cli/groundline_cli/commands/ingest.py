@@ -14,7 +14,7 @@ from groundline_cli.commands.gateway import json_option, run, with_gateway
 from groundline_cli.connection import Connection
 from groundline_cli.terminal import print_json, printable
 
-__all__ = ["ingest", "progress_bar"]
+__all__ = ["ingest", "progress_bar", "sync"]
 
 
 @click.command()
@@ -23,10 +23,20 @@ __all__ = ["ingest", "progress_bar"]
 )
 @click.option("--collection", required=True, metavar="NAME", help="Collection to put the documents in.")
 @click.option("--create/--no-create", default=True, help="Whether to create the collection when missing.")
+@click.option(
+    "--watch/--detach",
+    default=True,
+    help="Wait until the documents are searchable, with a progress bar, or only hand them in.",
+)
 @json_option
 @with_gateway
 def ingest(
-    connection: Connection, paths: tuple[Path, ...], collection: str, create: bool, as_json: bool
+    connection: Connection,
+    paths: tuple[Path, ...],
+    collection: str,
+    create: bool,
+    watch: bool,
+    as_json: bool,
 ) -> None:
     """Put Markdown and text files into a collection.
 
@@ -40,30 +50,70 @@ def ingest(
     async def work(client: GatewayClient) -> ingestion.IngestReport:
         with progress_bar() as on_progress:
             return await ingestion.ingest_paths(
-                client, paths, collection, create=create, on_progress=on_progress
+                client, paths, collection, create=create, on_progress=on_progress, wait=watch
             )
 
     report = run(connection, work)
+    _print_failures(report)
+    if as_json:
+        print_json({"collection": collection, **_report_json(report)})
+    elif watch:
+        click.echo(_summary(report, collection))
+    else:
+        click.echo(f"{collection}: handed in; see groundline jobs")
+        for job in report.jobs:
+            click.echo(job)
+    if report.failures:
+        raise SystemExit(1)
+
+
+@click.command()
+@click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--collection", required=True, metavar="NAME", help="Collection to bring up to date.")
+@click.option("--yes", is_flag=True, help="Do not ask before documents are deleted.")
+@json_option
+@with_gateway
+def sync(connection: Connection, directory: Path, collection: str, yes: bool, as_json: bool) -> None:
+    """Make a collection hold what DIRECTORY holds.
+
+    As `ingest`, and documents whose files have vanished are deleted. Objects and web pages stay.
+
+    Exit code 1: a file could not be ingested; the others were.
+    """
+    if not yes:
+        click.confirm(f"Delete documents of {collection} that are not in {directory}?", abort=True)
+
+    async def work(client: GatewayClient) -> ingestion.SyncReport:
+        with progress_bar() as on_progress:
+            return await ingestion.sync_directory(client, directory, collection, on_progress=on_progress)
+
+    report = run(connection, work)
+    _print_failures(report.ingested)
+    if as_json:
+        print_json({"collection": collection, **_report_json(report.ingested), "deleted": report.deleted})
+    else:
+        click.echo(f"{_summary(report.ingested, collection)}; {len(report.deleted)} documents deleted")
+    if report.ingested.failures:
+        raise SystemExit(1)
+
+
+def _print_failures(report: ingestion.IngestReport) -> None:
     for failure in report.failures:
         click.echo(
             f"{click.style('failed:', fg='red')} {_line(failure.name)}: {_line(failure.reason)}", err=True
         )
-    if as_json:
-        print_json(
-            {
-                "collection": collection,
-                "created": report.created,
-                "updated": report.updated,
-                "unchanged": report.unchanged,
-                "chunks": report.chunks,
-                "skipped": dict(report.skipped),
-                "failed": [{"name": failure.name, "reason": failure.reason} for failure in report.failures],
-            }
-        )
-    else:
-        click.echo(_summary(report, collection))
-    if report.failures:
-        raise SystemExit(1)
+
+
+def _report_json(report: ingestion.IngestReport) -> dict[str, object]:
+    return {
+        "created": report.created,
+        "updated": report.updated,
+        "unchanged": report.unchanged,
+        "chunks": report.chunks,
+        "skipped": dict(report.skipped),
+        "failed": [{"name": failure.name, "reason": failure.reason} for failure in report.failures],
+        "jobs": report.jobs,
+    }
 
 
 @contextmanager

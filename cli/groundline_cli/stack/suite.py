@@ -55,7 +55,7 @@ def _module(service: str) -> tuple[str, ...]:
 
 
 SERVICES = (
-    Service("ingestor"),
+    Service("ingestor", calls=("generator",)),
     Service("retriever"),
     Service("reranker", calls=("generator",)),
     Service("generator"),

@@ -27,7 +27,14 @@ class Embedder(Protocol):
 
     @property
     def max_tokens(self) -> int | None:
-        """Tokens read of a text, special tokens included; what follows is ignored. None: no limit."""
+        """Tokens read at once, special tokens included. What follows in a query is ignored; of a longer
+        document every part counts where the provider can see to it. None: no limit."""
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each whole text, without special tokens: what lies beyond `max_tokens` counts as well.
+
+        An estimate where the model's tokenizer is out of reach. CPU work, safe in any thread.
+        """
 
     async def embed_query(self, text: str) -> Vectors:
         """Embed a search query: float32 of shape (dimensions,), unit length."""

@@ -1,33 +1,60 @@
 """Runs the ingestor, or migrates the database."""
 
 import argparse
+import asyncio
+import shutil
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 
 from groundline.v1 import ingestor_service_pb2_grpc
 from groundline_embedding import Embedder, ModelError, create_embedder
-from groundline_lexical import LexicalIndexError, detect_lexical_index
+from groundline_lexical import LexicalIndex, LexicalIndexError, detect_lexical_index
+from groundline_runtime.channels import open_channel
 from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.postgres import require_schema_version
 from groundline_runtime.server import Application, run, run_command
 
-from groundline_ingestor.adapters.extraction import TextExtractor
-from groundline_ingestor.adapters.postgres import open_database
+from groundline_ingestor.adapters.contextualizing import (
+    GENERATOR_SERVICE,
+    GrpcContextWriter,
+    PostgresContextCache,
+)
+from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
+from groundline_ingestor.adapters.extraction.readers.common import Limits as ReaderLimits
+from groundline_ingestor.adapters.extraction.sandbox import Sandbox
+from groundline_ingestor.adapters.postgres import Pool, open_database
 from groundline_ingestor.adapters.postgres_collections import PostgresCollections
 from groundline_ingestor.adapters.postgres_documents import PostgresDocuments
+from groundline_ingestor.adapters.postgres_embeddings import PostgresEmbeddingCache
 from groundline_ingestor.adapters.postgres_jobs import PostgresJobs
-from groundline_ingestor.adapters.splitting import RecursiveSplitter
+from groundline_ingestor.adapters.postgres_queue import PostgresQueue
+from groundline_ingestor.adapters.postgres_reindex import PostgresReindex
+from groundline_ingestor.adapters.splitting import DocumentSplitter
 from groundline_ingestor.migrate import SCHEMA_VERSION, migrate
-from groundline_ingestor.ports import CollectionRepository, DocumentRepository, JobRepository
+from groundline_ingestor.ports import (
+    CollectionRepository,
+    ContextCache,
+    ContextWriter,
+    DocumentRepository,
+    EmbeddingCache,
+    JobRepository,
+    ReindexRepository,
+    WorkQueue,
+)
 from groundline_ingestor.service.collections import CollectionService
+from groundline_ingestor.service.contextualization import Contextualization
 from groundline_ingestor.service.documents import DocumentService
+from groundline_ingestor.service.embedding import RememberingEmbedder
 from groundline_ingestor.service.ingestion import IngestionService
 from groundline_ingestor.service.jobs import JobService
 from groundline_ingestor.service.preparation import Limits, Preparation
+from groundline_ingestor.service.reindex import ReindexService
+from groundline_ingestor.service.worker import Worker, WorkerOptions
 from groundline_ingestor.servicer import SERVICE_NAME, IngestorServicer
 from groundline_ingestor.settings import IngestorSettings, MigrationSettings
 
-__all__ = ["assemble", "main", "wire"]
+__all__ = ["Stores", "assemble", "main", "open_sandbox", "stores_on", "wire", "working"]
 
 
 @asynccontextmanager
@@ -37,49 +64,146 @@ async def wire(settings: IngestorSettings) -> AsyncIterator[Application]:
         async with (
             open_database(settings.database_url, max_size=settings.pool_max_size) as pool,
             create_embedder(settings.embedding) as embedder,
+            open_sandbox(settings) as sandbox,
+            open_generator(settings) as generator,
         ):
             await require_schema_version(pool, SCHEMA_VERSION)
             async with pool.acquire() as connection:
                 lexical = await detect_lexical_index(connection, settings.lexical_backend)
-            servicer = assemble(
-                settings,
-                PostgresCollections(pool, lexical),
-                PostgresDocuments(pool),
-                PostgresJobs(pool),
-                embedder,
-            )
+            servicer, worker = assemble(settings, stores_on(pool, lexical), embedder, sandbox, generator)
 
             async def database_is_usable() -> None:
                 await require_schema_version(pool, SCHEMA_VERSION)
 
             # The model needs no check: without it the port does not open.
-            yield Application(
-                services={
-                    SERVICE_NAME: lambda server: (
-                        ingestor_service_pb2_grpc.add_IngestorServiceServicer_to_server(servicer, server)
-                    )
-                },
-                readiness={"database": database_is_usable},
-            )
+            async with working(worker):
+                yield Application(
+                    services={
+                        SERVICE_NAME: lambda server: (
+                            ingestor_service_pb2_grpc.add_IngestorServiceServicer_to_server(servicer, server)
+                        )
+                    },
+                    readiness={"database": database_is_usable},
+                )
+
+
+@dataclass(frozen=True)
+class Stores:
+    """What is behind the ports of storage."""
+
+    collections: CollectionRepository
+    documents: DocumentRepository
+    jobs: JobRepository
+    queue: WorkQueue
+    reindex: ReindexRepository
+    embeddings: EmbeddingCache
+    contexts: ContextCache
+
+
+def stores_on(pool: Pool, lexical: LexicalIndex) -> Stores:
+    """All of them in PostgreSQL."""
+    return Stores(
+        PostgresCollections(pool, lexical),
+        PostgresDocuments(pool),
+        PostgresJobs(pool),
+        PostgresQueue(pool),
+        PostgresReindex(pool, lexical),
+        PostgresEmbeddingCache(pool),
+        PostgresContextCache(pool),
+    )
 
 
 def assemble(
     settings: IngestorSettings,
-    collections: CollectionRepository,
-    documents: DocumentRepository,
-    jobs: JobRepository,
+    stores: Stores,
     embedder: Embedder,
-) -> IngestorServicer:
-    """The servicer over given stores and model."""
+    sandbox: Sandbox,
+    generator: ContextWriter | None = None,
+) -> tuple[IngestorServicer, Worker]:
+    """The servicer over given stores and models, and the worker that does what it takes in."""
     limits = Limits(settings.max_document_bytes, settings.max_chunks_per_document)
-    preparation = Preparation(TextExtractor(), RecursiveSplitter(), limits)
-    return IngestorServicer(
+    splitter = DocumentSplitter(embedder.count_tokens)
+    preparation = Preparation(DocumentExtractor(sandbox), splitter, limits)
+    contextualization = Contextualization(
+        generator, stores.contexts, embedder.count_tokens, calls=settings.generator_calls
+    )
+    remembering = RememberingEmbedder(
+        embedder,
+        stores.embeddings if settings.embedding_cache_days else None,
+        remembered=settings.embedding_cache_entries,
+    )
+    options = WorkerOptions(
+        workers=settings.workers,
+        lease_seconds=settings.lease_seconds,
+        max_attempts=settings.max_attempts,
+        reindex_grace_seconds=settings.reindex_grace_seconds,
+        payload_seconds=settings.payload_days * 86400,
+        cache_seconds=settings.embedding_cache_days * 86400,
+    )
+    worker = Worker(
+        stores.queue,
+        stores.collections,
+        stores.documents,
+        stores.reindex,
+        remembering,
+        stores.embeddings,
+        preparation,
+        contextualization,
+        options,
+    )
+    collections, jobs = stores.collections, stores.jobs
+    servicer = IngestorServicer(
         CollectionService(collections, embedder),
-        DocumentService(collections, documents),
-        IngestionService(collections, documents, jobs, embedder, preparation),
-        JobService(collections, jobs),
+        DocumentService(collections, stores.documents),
+        IngestionService(
+            collections, jobs, embedder, preparation, contextualization, on_enqueued=worker.wake
+        ),
+        JobService(collections, jobs, on_enqueued=worker.wake),
+        ReindexService(collections, jobs, stores.reindex, embedder, on_enqueued=worker.wake),
         max_documents=settings.max_documents_per_request,
     )
+    return servicer, worker
+
+
+@asynccontextmanager
+async def working(worker: Worker) -> AsyncIterator[None]:
+    """The worker at work; what it holds at the end goes back to the queue."""
+    task = asyncio.create_task(worker.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def open_generator(settings: IngestorSettings) -> AsyncIterator[ContextWriter | None]:
+    """What writes contexts, where there is one."""
+    if settings.generator_target is None:
+        yield None
+        return
+    async with open_channel(
+        settings.generator_target,
+        service=GENERATOR_SERVICE,
+        default_timeout_seconds=settings.generator_timeout_seconds,
+    ) as channel:
+        yield GrpcContextWriter(channel)
+
+
+@asynccontextmanager
+async def open_sandbox(settings: IngestorSettings) -> AsyncIterator[Sandbox]:
+    """Where risky formats are read; a process is started when the first such file comes."""
+    limits = ReaderLimits(
+        max_pages=settings.max_pages,
+        max_unpacked_bytes=settings.max_unpacked_bytes,
+        max_image_pixels=settings.max_image_pixels,
+        memory_bytes=settings.reader_memory_bytes,
+        seconds=settings.reader_timeout_seconds,
+        ocr_command=shutil.which(settings.ocr_command) or "",
+        ocr_languages=settings.ocr_languages,
+    )
+    with Sandbox(limits, processes=settings.reader_processes) as sandbox:
+        yield sandbox
 
 
 def main(argv: Sequence[str] | None = None) -> None:

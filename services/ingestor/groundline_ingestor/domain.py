@@ -23,8 +23,10 @@ __all__ = [
     "ChunkCounts",
     "Chunking",
     "ChunkingStrategy",
+    "Claim",
     "Collection",
     "CollectionChange",
+    "CollectionStats",
     "ContextualizationMode",
     "Document",
     "DocumentInput",
@@ -37,13 +39,18 @@ __all__ = [
     "IngestionState",
     "Item",
     "Job",
+    "JobKind",
     "JobState",
+    "LeasedItem",
     "NewCollection",
+    "NewVersion",
     "Partition",
+    "Progress",
     "Section",
     "SettingChange",
     "SizeUnit",
     "SourceType",
+    "StoredText",
     "Vectors",
     "collection_id_from",
     "content_hash",
@@ -51,16 +58,18 @@ __all__ = [
     "contextualized",
     "heading_trails",
     "ingestion_hash",
+    "input_hash",
     "is_document_readable",
     "is_readable",
     "is_writable",
     "last_part",
+    "llm_contextualization_of",
     "settings_violations",
     "structural_context",
     "with_changes",
 ]
 
-PIPELINE_VERSION: Final = 1
+PIPELINE_VERSION: Final = 2
 """Raised when the same content would give other chunks, so that ingesting it again replaces them."""
 
 MAX_COLLECTION_ID_LENGTH: Final = 63
@@ -147,6 +156,14 @@ def contextualization_of(settings: Mapping[str, Any]) -> ContextualizationMode:
     """The effective contextualization mode of a collection's settings."""
     mode = settings.get("contextualization", {}).get("mode", ContextualizationMode.STRUCTURAL)
     return ContextualizationMode(mode)
+
+
+def llm_contextualization_of(settings: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Prompt and model, empty for the generator's own, where a language model writes the contexts."""
+    if contextualization_of(settings) is not ContextualizationMode.LLM:
+        return None
+    chosen = settings["contextualization"]
+    return chosen.get("prompt", ""), chosen.get("model", "")
 
 
 def settings_violations(settings: Mapping[str, Any]) -> Sequence[FieldViolation]:
@@ -261,12 +278,16 @@ def collection_id_from(name: str) -> str:
 
 @dataclass(frozen=True)
 class DocumentInput:
-    """A document as handed in. `uri`, `title` and `mime_type` are empty where they were left open."""
+    """A document as handed in. `uri`, `title` and `mime_type` are empty where they were left open.
+
+    An object's content is its properties in JSON.
+    """
 
     content: str | bytes
     uri: str = ""
     title: str = ""
     mime_type: str = ""
+    source_type: SourceType = SourceType.FILE
     metadata: Mapping[str, Any] = field(default_factory=dict)
     allowed_principals: tuple[str, ...] = ()
 
@@ -324,6 +345,7 @@ class DocumentVersion:
     title: str
     mime_type: str
     content_hash: bytes
+    input_hash: bytes
     ingestion_hash: bytes
     size_bytes: int
     metadata: Mapping[str, Any]
@@ -351,11 +373,15 @@ class Heading:
 
 @dataclass(frozen=True)
 class Extraction:
-    """The text of a document, which offsets count in; what it is; its headings in order."""
+    """The text of a document, which offsets count in; what the document is; its headings in order.
+
+    `title` is what the document calls itself, empty where it does not say.
+    """
 
     text: str
     mime_type: str
     headings: tuple[Heading, ...] = ()
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -417,26 +443,43 @@ def content_hash(content: str | bytes) -> bytes:
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).digest()
 
 
-def ingestion_hash(
-    given: DocumentInput, content: bytes, settings: Mapping[str, Any], partition: Partition
-) -> bytes:
-    """SHA-256 of all that decides a document's chunks; `content` is the content's hash.
+def input_hash(given: DocumentInput, content: bytes) -> bytes:
+    """SHA-256 of all of what was handed in that decides the chunks; `content` is the content's hash.
 
     Metadata and principals are not part of it: they are stored beside the chunks and change in place.
     """
-    chunking = Chunking.of(settings)
     deciding = [
-        PIPELINE_VERSION,
         content.hex(),
         type(given.content).__name__,
         given.uri,
         given.title,
         given.mime_type,
+        given.source_type,
+    ]
+    return hashlib.sha256(json.dumps(deciding).encode()).digest()
+
+
+def ingestion_hash(given: bytes, settings: Mapping[str, Any], partition: Partition) -> bytes:
+    """SHA-256 of all that decides a document's chunks; `given` is the input_hash."""
+    chunking = Chunking.of(settings)
+    deciding = [
+        PIPELINE_VERSION,
+        given.hex(),
         [chunking.strategy, chunking.chunk_size, chunking.chunk_overlap, chunking.unit],
         contextualization_of(settings),
+        llm_contextualization_of(settings),
         [partition.partition_id, partition.embedding_model, partition.language],
     ]
     return hashlib.sha256(json.dumps(deciding).encode()).digest()
+
+
+@dataclass(frozen=True)
+class StoredText:
+    """A document's extraction as it is kept, for making chunks again."""
+
+    version: DocumentVersion
+    version_number: int
+    extraction: Extraction
 
 
 # --- jobs ---
@@ -461,6 +504,27 @@ class ChunkCounts:
 
 
 @dataclass(frozen=True)
+class Usage:
+    """Tokens that contextualization read (of them from a cache) and wrote."""
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.output_tokens + other.output_tokens,
+        )
+
+
+class JobKind(enum.StrEnum):
+    INGEST = "ingest"
+    REINDEX = "reindex"
+
+
+@dataclass(frozen=True)
 class Item:
     """One document of a job. `document_id` is None until it is known."""
 
@@ -472,6 +536,11 @@ class Item:
     failure: IngestionFailure | None = None
     attempts: int = 1
     chunks: ChunkCounts = ChunkCounts()
+    usage: Usage = Usage()
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in (IngestionState.DONE, IngestionState.FAILED, IngestionState.CANCELLED)
 
 
 @dataclass(frozen=True)
@@ -490,3 +559,70 @@ class Job:
     failed_count: int = 0
     cancelled_count: int = 0
     chunks: ChunkCounts = ChunkCounts()
+    usage: Usage = Usage()
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A worker's right to an item; void once the lease has gone to another or the item was cancelled."""
+
+    job_id: str
+    item_index: int
+    lease_id: str
+
+
+@dataclass(frozen=True)
+class LeasedItem:
+    """An item to work on. `input` lacks its content, which is read by itself; None for an item of a
+    re-index, whose `partition` is where it goes and whose `settings` are those it is built by."""
+
+    claim: Claim
+    kind: JobKind
+    collection_id: str
+    uri: str
+    document_id: str | None
+    attempts: int
+    """This one included; those before the last retry by a person not counted."""
+    input: Mapping[str, Any] | None
+    partition: Partition | None = None
+    settings: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an item has come, for those who watch."""
+
+    claim: Claim
+    state: IngestionState
+    chunks: ChunkCounts
+
+
+@dataclass(frozen=True)
+class NewVersion:
+    """A document ready to be stored, by the right of a claim."""
+
+    version: DocumentVersion
+    chunks: Sequence[Chunk]
+    vectors: Vectors
+    extraction: Extraction
+    token_count: int = 0
+    usage: Usage = Usage()
+    claim: Claim | None = None
+
+
+@dataclass(frozen=True)
+class CollectionStats:
+    """What a collection holds; bytes and tokens of searchable documents."""
+
+    states: Mapping[IngestionState, int]
+    chunk_count: int
+    vector_count: int
+    orphan_count: int
+    document_bytes: int
+    text_bytes: int
+    storage_bytes: int
+    token_count: int

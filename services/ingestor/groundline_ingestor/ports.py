@@ -1,13 +1,17 @@
 """What the use cases need of the world, beside groundline_embedding's Embedder."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from groundline_ingestor.crawling import CrawledPage, CrawlFailure, CrawlRequest
 from groundline_ingestor.domain import (
-    Chunk,
+    ChunkCounts,
     Chunking,
+    Claim,
     Collection,
+    CollectionStats,
     Document,
     DocumentInput,
     DocumentVersion,
@@ -16,18 +20,43 @@ from groundline_ingestor.domain import (
     IngestionOutcome,
     Item,
     Job,
+    LeasedItem,
     NewCollection,
+    NewVersion,
+    Progress,
     Section,
+    StoredText,
+    Usage,
     Vectors,
 )
 
 __all__ = [
+    "ClaimLostError",
     "CollectionRepository",
+    "ContextCache",
+    "ContextWriter",
+    "Crawler",
     "DocumentRepository",
+    "EmbeddingCache",
     "Extractor",
+    "HandedIn",
     "JobRepository",
+    "ReindexRepository",
     "Splitter",
+    "WorkQueue",
+    "WrittenContexts",
 ]
+
+type HandedIn = tuple[DocumentInput, DocumentVersion]
+"""A document with a uri, and what is known of it before its text is read."""
+
+
+class ClaimLostError(Exception):
+    """The item went to another worker, was cancelled, or has ended; nothing was changed."""
+
+    def __init__(self, claim: Claim) -> None:
+        super().__init__(f"item {claim.item_index} of job {claim.job_id} is no longer ours")
+        self.claim = claim
 
 
 class CollectionRepository(Protocol):
@@ -76,41 +105,47 @@ class DocumentRepository(Protocol):
     ) -> Sequence[Document]:
         """The first `limit` documents by uri, above the uri `after`, that one of the principals may read."""
 
-    async def replace(
-        self, collection: Collection, version: DocumentVersion, chunks: Sequence[Chunk], vectors: Vectors
-    ) -> tuple[str, IngestionOutcome]:
-        """Put a document and its chunks in the place of what the uri held, in one transaction.
+    async def store(
+        self, collection: Collection, versions: Sequence[NewVersion]
+    ) -> Sequence[tuple[str, IngestionOutcome]]:
+        """Put documents of different uris and their chunks in the place of what the uris held, and end their
+        items, all in one transaction.
 
-        Returns its id and whether it is new. Two calls for one uri happen one after the other. Raises
-        NotFoundError when the collection is gone, AbortedError when its partition is no longer the one given.
+        Returns the id of each and whether it is new. Two calls for one uri happen one after the other. Raises
+        ClaimLostError, NotFoundError when the collection is gone, AbortedError when its partition is no
+        longer the one given.
         """
 
     async def refresh(
-        self, collection: Collection, version: DocumentVersion
+        self, collection: Collection, version: DocumentVersion, claim: Claim | None = None
     ) -> tuple[str, IngestionOutcome] | None:
-        """Take over metadata and principals where the stored chunks are already those of the version.
+        """Take over metadata and principals where the stored chunks are already those of the version, and
+        end the item.
 
         Returns its id and outcome (updated or unchanged); None, with nothing done, when what is stored has
-        another ingestion_hash.
+        another ingestion_hash. Raises what `store` raises.
         """
 
-    async def record_failure(
-        self, collection: Collection, version: DocumentVersion, failure: IngestionFailure
-    ) -> str:
-        """Note that a document's ingestion failed and return its id; what was searchable of it stays so."""
-
     async def delete(self, collection: Collection, document_id: str) -> bool:
-        """Delete a document with its chunks, in one transaction; False when it is gone."""
+        """Delete a document with its chunks and cancel what is still to be done for it, in one transaction;
+        False when it is gone."""
+
+    async def delete_selected(self, collection: Collection, predicate: str, values: Sequence[Any]) -> int:
+        """The same for all documents of the collection that a condition on the table documents selects; its
+        values are numbered from $2. Returns how many there were."""
+
+    async def stats(self, collection: Collection) -> CollectionStats:
+        """What the collection holds."""
 
 
 class JobRepository(Protocol):
     """Stores jobs and their items. Any method raises UnavailableError while the store is down."""
 
-    async def record(self, job: Job, items: Sequence[Item], request_id: str) -> Job:
-        """Store a job that has ended.
+    async def enqueue(self, collection: Collection, handed_in: Sequence[HandedIn], request_id: str) -> Job:
+        """Store a job with its documents' content, in one transaction.
 
-        Returns the stored job, which is the earlier one when its collection knows the `request_id` already.
-        Raises NotFoundError when the collection is gone.
+        A document that is new is there from now on, without chunks. Returns the earlier job when its
+        collection knows the `request_id` already. Raises NotFoundError when the collection is gone.
         """
 
     async def find(self, job_id: str) -> Job | None:
@@ -133,6 +168,11 @@ class JobRepository(Protocol):
         With principals, without the items whose document none of them may read.
         """
 
+    async def changed_items(
+        self, job_id: str, principals: Sequence[str], *, within_seconds: float, limit: int
+    ) -> Sequence[Item]:
+        """Items that changed within the last so many seconds, by index; as `items`."""
+
     async def list_readable(
         self,
         principals: Sequence[str],
@@ -142,6 +182,100 @@ class JobRepository(Protocol):
         limit: int,
     ) -> Sequence[Job]:
         """Jobs on readable collections, newest first (by create_time, then id), below `before`."""
+
+    async def cancel(self, job_id: str) -> None:
+        """Cancel the items that have not ended; claims on them are void from then on."""
+
+    async def retry(self, job_id: str) -> int:
+        """Queue failed and cancelled items again, except those whose uri a later item is done for or whose
+        content is no longer kept. Returns how many."""
+
+
+class WorkQueue(Protocol):
+    """Items for workers, in the order of hand-in; those of one uri one after the other.
+
+    Any method raises UnavailableError while the store is down.
+    """
+
+    async def lease(
+        self, lease_id: str, *, limit: int, seconds: float, max_attempts: int
+    ) -> Sequence[LeasedItem]:
+        """Claim items that nobody works on, or whose lease has run out.
+
+        An item that was begun `max_attempts` times and never ended fails.
+        """
+
+    async def given(self, item: LeasedItem) -> DocumentInput:
+        """What was handed in. Raises ClaimLostError."""
+
+    async def extend(self, lease_ids: Sequence[str], seconds: float) -> None:
+        """Keep what is still held for `seconds` from now."""
+
+    async def progress(self, progress: Sequence[Progress]) -> None:
+        """Show how far items have come."""
+
+    async def fail(self, claim: Claim, failure: IngestionFailure, chunks: ChunkCounts) -> None:
+        """End an item and mark its document; what was searchable of it stays so. Raises ClaimLostError."""
+
+    async def postpone(self, claim: Claim, seconds: float, failure: IngestionFailure) -> None:
+        """Queue an item again, not to be begun before so many seconds. Nothing when the claim is lost."""
+
+    async def release(self, lease_ids: Sequence[str]) -> None:
+        """Queue what is held again, as if it had not been begun: its worker ends."""
+
+    async def discard(self, older_than_seconds: float) -> None:
+        """Drop the content of items that failed or were cancelled so long ago."""
+
+
+class ReindexRepository(Protocol):
+    """Builds partitions beside those in use. Any method raises UnavailableError while the store is down."""
+
+    async def begin(
+        self,
+        collection: Collection,
+        settings: Mapping[str, Any],
+        model: str,
+        dimensions: int,
+        language: str,
+        request_id: str,
+    ) -> str:
+        """Make an empty partition and a job with an item for each document; returns the job's id, which is
+        the earlier one's for a known `request_id`.
+
+        Raises FailedPreconditionError (REINDEX_RUNNING), NotFoundError.
+        """
+
+    async def text(self, collection_id: str, document_id: str) -> StoredText | None:
+        """What chunks are made of; None when the document is gone. Raises IngestionError."""
+
+    async def store(self, item: LeasedItem, version_number: int, new: NewVersion) -> None:
+        """Write a document's chunks into the partition being built and end the item, in one transaction.
+
+        Raises ClaimLostError.
+        """
+
+    async def skip(self, item: LeasedItem) -> None:
+        """End the item of a document that is gone. Raises ClaimLostError."""
+
+    async def settle(self, grace_seconds: float) -> Sequence[str]:
+        """Go on with every reindex whose items have ended: queue what changed meanwhile, or else put its
+        partition in the place of the one in use; drop what was replaced `grace_seconds` ago.
+
+        Returns ids of jobs that have ended.
+        """
+
+
+class EmbeddingCache(Protocol):
+    """Vectors by model and SHA-256 of the embedded text."""
+
+    async def get(self, model: str, hashes: Sequence[bytes]) -> Mapping[bytes, Vectors]:
+        """Those that are known."""
+
+    async def put(self, model: str, vectors: Mapping[bytes, Vectors]) -> None:
+        """Keep vectors; known ones stay as they are."""
+
+    async def discard(self, older_than_seconds: float, limit: int) -> int:
+        """Drop at most `limit` vectors that are older; returns how many."""
 
 
 class Extractor(Protocol):
@@ -154,5 +288,46 @@ class Extractor(Protocol):
 class Splitter(Protocol):
     """Cuts texts."""
 
-    def split(self, text: str, mime_type: str, chunking: Chunking) -> Sequence[Section]:
-        """Sections in order, none of them blank; CPU work."""
+    def split(self, extraction: Extraction, chunking: Chunking, language: str) -> Sequence[Section]:
+        """Sections in order, none of them blank; CPU work. `language` is a collection's."""
+
+
+@dataclass(frozen=True)
+class WrittenContexts:
+    """A context for each chunk of a call, what it took, and the model that wrote them."""
+
+    contexts: Sequence[str]
+    usage: Usage
+    model: str
+
+
+class ContextWriter(Protocol):
+    """Has a language model write texts that place chunks in their document."""
+
+    async def write(
+        self, *, title: str, document_text: str, chunk_texts: Sequence[str], prompt: str, model: str
+    ) -> WrittenContexts:
+        """Contexts in the order of the chunks; `prompt` and `model` empty for the generator's own.
+
+        Raises GroundlineError, with retry_after_seconds where the provider says when to come back.
+        """
+
+
+class ContextCache(Protocol):
+    """Keeps contexts that were paid for. Any method raises UnavailableError while the store is down."""
+
+    async def get(self, keys: Sequence[bytes]) -> Mapping[bytes, str]:
+        """Those that there are."""
+
+    async def put(self, contexts: Mapping[bytes, str]) -> None:
+        """Keep them; what is there already stays."""
+
+    async def discard(self, older_than_seconds: float, limit: int) -> int:
+        """Forget at most `limit` of those older than that, and return how many."""
+
+
+class Crawler(Protocol):
+    """Finds the pages of a web site."""
+
+    def crawl(self, request: CrawlRequest) -> AsyncIterator[CrawledPage | CrawlFailure]:
+        """Pages as they come, and those that could not be had. Close it to stop early."""

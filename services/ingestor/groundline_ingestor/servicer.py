@@ -3,6 +3,7 @@
 # ruff: noqa: N802 - the contract names the methods
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any
 
 import grpc
@@ -16,6 +17,7 @@ from groundline_ingestor.service.collections import CollectionService
 from groundline_ingestor.service.documents import DocumentService
 from groundline_ingestor.service.ingestion import IngestionService
 from groundline_ingestor.service.jobs import JobService
+from groundline_ingestor.service.reindex import ReindexService
 
 __all__ = ["SERVICE_NAME", "IngestorServicer"]
 
@@ -33,6 +35,7 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         documents: DocumentService,
         ingestion: IngestionService,
         jobs: JobService,
+        reindex: ReindexService,
         *,
         max_documents: int,
     ) -> None:
@@ -40,6 +43,7 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         self._documents = documents
         self._ingestion = ingestion
         self._jobs = jobs
+        self._reindex = reindex
         self._max_documents = max_documents
 
     async def CreateCollection(
@@ -77,8 +81,19 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
     async def IngestDocuments(
         self, request: pb.IngestDocumentsRequest, context: Context
     ) -> pb.IngestDocumentsResponse:
+        if request.HasField("crawl"):
+            documents.crawl_request(request)
+            raise UnimplementedError(
+                "OPTION_NOT_AVAILABLE",
+                "crawl is not available in this release",
+                metadata={"field": "crawl"},
+            )
         collection_id, inputs, request_id = documents.ingestion_request(request, self._max_documents)
-        job, items = await self._ingestion.ingest(current_caller(), collection_id, inputs, request_id)
+        caller = current_caller()
+        if request.dry_run:
+            job, items = await self._ingestion.estimate(caller, collection_id, inputs)
+        else:
+            job, items = await self._ingestion.ingest(caller, collection_id, inputs, request_id)
         return jobs.ingestion_response(job, items)
 
     async def GetDocument(self, request: pb.GetDocumentRequest, context: Context) -> pb.GetDocumentResponse:
@@ -111,29 +126,35 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
     async def WatchJob(
         self, request: pb.WatchJobRequest, context: Context
     ) -> AsyncIterator[pb.WatchJobResponse]:
-        job, items = await self._jobs.watch(current_caller(), jobs.watch_request(request))
-        yield jobs.watch_response(job, items)
+        states = self._jobs.watch(current_caller(), jobs.job_id_of(request))
+        async with aclosing(states):
+            async for job, items in states:
+                yield jobs.watch_response(job, items)
+
+    async def CancelJob(self, request: pb.CancelJobRequest, context: Context) -> pb.CancelJobResponse:
+        job = await self._jobs.cancel(current_caller(), jobs.job_id_of(request))
+        return pb.CancelJobResponse(job=jobs.job_message(job))
+
+    async def RetryJob(self, request: pb.RetryJobRequest, context: Context) -> pb.RetryJobResponse:
+        job = await self._jobs.retry(current_caller(), jobs.job_id_of(request))
+        return pb.RetryJobResponse(job=jobs.job_message(job))
 
     async def ReindexCollection(
         self, request: pb.ReindexCollectionRequest, context: Context
     ) -> pb.ReindexCollectionResponse:
-        raise _not_available("ReindexCollection")
+        job = await self._reindex.begin(current_caller(), *collections.reindex_request(request))
+        return pb.ReindexCollectionResponse(job=jobs.job_message(job))
 
     async def GetCollectionStats(
         self, request: pb.GetCollectionStatsRequest, context: Context
     ) -> pb.GetCollectionStatsResponse:
-        raise _not_available("GetCollectionStats")
+        stats = await self._documents.stats(current_caller(), collections.collection_id_of(request))
+        return collections.stats_response(stats)
 
     async def DeleteDocuments(
         self, request: pb.DeleteDocumentsRequest, context: Context
     ) -> pb.DeleteDocumentsResponse:
         raise _not_available("DeleteDocuments")
-
-    async def CancelJob(self, request: pb.CancelJobRequest, context: Context) -> pb.CancelJobResponse:
-        raise _not_available("CancelJob")
-
-    async def RetryJob(self, request: pb.RetryJobRequest, context: Context) -> pb.RetryJobResponse:
-        raise _not_available("RetryJob")
 
 
 def _not_available(rpc: str) -> UnimplementedError:

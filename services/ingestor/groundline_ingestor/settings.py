@@ -41,8 +41,65 @@ class IngestorSettings(MigrationSettings):
     max_chunks_per_document: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
     """Most chunks of a document; one with more fails."""
 
+    reader_processes: Annotated[int, Field(ge=1, le=64)] = 2
+    """Processes that read PDF, DOCX, HTML and images; one is started when it is first needed."""
+
+    reader_timeout_seconds: Seconds = 120.0
+    """Time that reading one such file may take; a slower one fails."""
+
+    reader_memory_bytes: Annotated[int, Field(ge=256 * 1024**2, le=64 * 1024**3)] = 2 * 1024**3
+    """Address space of such a process; a file that takes more fails."""
+
+    max_pages: Annotated[int, Field(ge=1, le=1_000_000)] = 5000
+    """Most pages of a PDF and frames of an image; a document with more fails."""
+
+    max_unpacked_bytes: Annotated[int, Field(ge=1024**2, le=4 * 1024**3)] = 256 * 1024**2
+    """Most that a DOCX or a part of a PDF may unpack to."""
+
+    max_image_pixels: Annotated[int, Field(ge=1, le=1_000_000_000)] = 100_000_000
+    """Most pixels of an image."""
+
+    ocr_command: str = "tesseract"
+    """Program that reads images, by name or path; without it they fail with OCR_NOT_AVAILABLE."""
+
+    ocr_languages: Annotated[str, Field(pattern=r"^[A-Za-z_/]+(\+[A-Za-z_/]+)*$")] = "eng"
+    """Languages of images, as tesseract names them, such as eng+deu; each needs its data installed."""
+
+    generator_target: str | None = None
+    """Address of the generator, host:port or dns:///host:port. Unset: collections whose contexts a language
+    model writes take no documents."""
+
+    generator_timeout_seconds: Seconds = 180.0
+    """Time that one call of the generator may take; it writes the contexts of some 20 chunks."""
+
+    generator_calls: Annotated[int, Field(ge=1, le=100)] = 4
+    """Most calls of the generator at a time."""
+
     max_message_bytes: Annotated[int, Field(ge=1024, le=1024**3)] = 80 * 1024**2
     """Largest request accepted and response sent, in bytes; above max_document_bytes."""
 
     default_timeout_seconds: Seconds = 900.0
-    """Deadline of a request whose caller set none; ingestion answers when the documents are stored."""
+    """Deadline of a request whose caller set none; so long a job can be watched."""
+
+    workers: Annotated[int, Field(ge=0, le=32)] = 2
+    """Documents that this process prepares at a time for jobs. 0: it only answers requests, and other
+    replicas do the jobs."""
+
+    lease_seconds: Annotated[float, Field(ge=1, le=3600)] = 30.0
+    """After so long without a sign of life from a worker, another takes its documents over."""
+
+    max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
+    """How often a document is begun, before it fails, when its worker ends or what it needs is out of
+    reach."""
+
+    embedding_cache_days: Annotated[float, Field(ge=0, le=3650)] = 30.0
+    """How long vectors are kept for texts that come again. 0: not at all."""
+
+    embedding_cache_entries: Annotated[int, Field(ge=0, le=10_000_000)] = 10_000
+    """Vectors that the process keeps in memory before the database's cache."""
+
+    payload_days: Annotated[float, Field(gt=0, le=3650)] = 7.0
+    """How long a document that failed or was cancelled can be retried."""
+
+    reindex_grace_seconds: Annotated[float, Field(ge=0, le=86400)] = 60.0
+    """How long a replaced index stays for searches that have begun."""

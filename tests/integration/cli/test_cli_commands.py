@@ -161,6 +161,7 @@ def test_ingesting_again_changes_only_what_has_changed(
         "chunks": 1,
         "skipped": {"hidden": 1, "unsupported type": 1},
         "failed": [],
+        "jobs": ["job-2"],
     }
     assert gateway.documents["docs"]["a.md"]["mimeType"] == "text/markdown"
 
@@ -170,6 +171,57 @@ def test_a_directory_without_documents_makes_no_collection(
 ) -> None:
     assert groundline("ingest", str(tmp_path), "--collection", "docs").exit_code == 0
     assert not gateway.collections
+
+
+def test_handing_in_without_waiting_names_the_job(groundline: Run, gateway: FakeGateway, docs: Path) -> None:
+    gateway.jobs_take_time = True
+    result = groundline("ingest", str(docs), "--collection", "docs", "--detach")
+    assert result.stdout.splitlines() == ["docs: handed in; see groundline jobs", "job-1"]
+    assert not [path for path in gateway.paths("GET") if "jobs" in path]
+    assert groundline("jobs", "job-1", "--watch").stdout.splitlines()[1].split()[:2] == ["job-1", "done"]
+
+
+def test_jobs_are_cancelled_and_retried(groundline: Run, gateway: FakeGateway, docs: Path) -> None:
+    assert groundline("jobs", "--cancel").exit_code == 2
+    groundline("ingest", str(docs), "--collection", "docs")
+    assert "cancelled" in groundline("jobs", "job-1", "--cancel").stdout
+    assert "queued" in groundline("jobs", "job-1", "--retry").stdout
+
+
+def test_sync_deletes_what_has_vanished_and_nothing_else(
+    groundline: Run, gateway: FakeGateway, docs: Path, tmp_path: Path
+) -> None:
+    groundline("ingest", str(docs), "--collection", "docs")
+    gateway.documents["docs"]["web"] = {"uri": "web", "documentId": "w", "sourceType": "SOURCE_TYPE_WEB"}
+    (docs / "a.md").unlink()
+    assert groundline("sync", str(docs), "--collection", "docs", input="n\n").exit_code == 1
+    assert not gateway.paths("DELETE")
+    result = groundline("sync", str(docs), "--collection", "docs", "--yes")
+    assert "1 documents deleted" in result.stdout
+    assert len(gateway.paths("DELETE")) == 1
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert groundline("sync", str(empty), "--collection", "docs", "--yes").exit_code == 0
+    assert len(gateway.paths("DELETE")) == 1
+
+
+def test_stats_are_shown_and_orphans_are_an_error(groundline: Run, gateway: FakeGateway) -> None:
+    gateway.collections["docs"] = {"collectionId": "docs"}
+    gateway.stats = {
+        "states": [{"state": "INGESTION_STATE_DONE", "documentCount": 2}],
+        "chunkCount": 5,
+        "orphanCount": 1,
+    }
+    result = groundline("stats", "docs")
+    assert result.exit_code == 1
+    assert ["documents", "done", "2"] in [line.split() for line in result.stdout.splitlines()]
+
+
+def test_a_reindex_sends_only_what_is_given(groundline: Run, gateway: FakeGateway, docs: Path) -> None:
+    groundline("ingest", str(docs), "--collection", "docs")
+    assert groundline("reindex", "docs", "--chunk-size", "500").exit_code == 0
+    [body] = [body for _, path, body in gateway.requests if path.endswith(":reindex")]
+    assert body["settings"] == {"chunking": {"chunkSize": 500}}
 
 
 @pytest.mark.parametrize("jobs_take_time", [False, True])
@@ -466,8 +518,8 @@ def test_what_is_there_is_listed(groundline: Run, gateway: FakeGateway, docs: Pa
     assert groundline("jobs").stdout.splitlines()[1].split() == ["job-1", "done", "docs", "2", "2", "0"]
     items = groundline("jobs", "job-1").stdout.splitlines()
     assert [line.split() for line in items[1:]] == [
-        ["done", "created", "1", "a.md"],
-        ["done", "created", "1", "sub/b.txt"],
+        ["done", "created", "1", "1", "a.md"],
+        ["done", "created", "1", "1", "sub/b.txt"],
     ]
     assert len(json.loads(groundline("documents", "docs", "--json").stdout)["documents"]) == 2
 

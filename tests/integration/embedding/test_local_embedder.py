@@ -35,6 +35,16 @@ class TestLocalEmbedder(EmbedderContract):
         first, second = await embedder.embed_documents([start, start + "bread and butter"])
         assert not np.array_equal(first, second)
 
+    @pytest.mark.parametrize("times", [45, 90, 400])
+    async def test_every_part_of_a_long_text_counts(self, embedder: Embedder, times: int) -> None:
+        start = "The lease of a replica runs out. " * times
+        query = await embedder.embed_query("bread and butter for breakfast")
+        documents = await embedder.embed_documents(
+            [start, "short", start + "Bread and butter for breakfast. " * times]
+        )
+        assert documents[2] @ query > documents[0] @ query + 0.2
+        assert np.abs(np.linalg.norm(documents, axis=1) - 1).max() < 1e-5
+
     async def test_queries_are_answered_while_documents_are_under_way(self, embedder: Embedder) -> None:
         documents = asyncio.create_task(embedder.embed_documents(["lease of a replica " * 60] * 200))
         for _ in range(3):

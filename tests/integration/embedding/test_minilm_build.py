@@ -113,9 +113,10 @@ async def test_vectors_equal_those_of_a_plain_forward_pass(
     async with create_embedder(minilm_settings) as embedder:
         documents = await embedder.embed_documents(texts)
         queries = np.stack([await embedder.embed_query(text) for text in texts])
-    for vectors in (documents, queries):
-        assert np.abs(vectors - expected).max() < 1e-4
-        assert (vectors * expected).sum(axis=1).min() > 0.99999
+    # The whole of a long document counts, but only the beginning of a long query.
+    for vectors, reference_vectors in ((documents[:-1], expected[:-1]), (queries, expected)):
+        assert np.abs(vectors - reference_vectors).max() < 1e-4
+        assert (vectors * reference_vectors).sum(axis=1).min() > 0.99999
 
 
 type Floats = NDArray[np.float64]

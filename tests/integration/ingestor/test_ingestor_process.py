@@ -78,13 +78,15 @@ async def test_it_serves_and_ends_cleanly_and_logs_no_document(service: Service)
         response = await stub.IngestDocuments(
             pb.IngestDocumentsRequest(collection_id="process", documents=[given])
         )
-        assert response.job.state == job_pb2.JOB_STATE_DONE
+        watched = stub.WatchJob(pb.WatchJobRequest(job_id=response.job.job_id))
+        states = [state.job.state async for state in watched]
+        assert states[-1] == job_pb2.JOB_STATE_DONE
         shown = await stub.GetCollection(pb.GetCollectionRequest(collection_id="process"))
         assert shown.collection.settings.embedding.dimensions == 384
         assert shown.collection.chunk_count == 1
     service.process.terminate()
     logged = await service.lines()
     assert await service.process.wait() == 0, logged
-    assert "documents_ingested" in logged
+    assert "item_ended" in logged
     for word in ("hush", "Zebra", "confidential"):
         assert word not in logged

@@ -7,6 +7,7 @@ from groundline_ingestor.adapters.postgres import Pool, acquire, chunk_table, op
 from groundline_ingestor.adapters.postgres_collections import PostgresCollections
 from groundline_ingestor.adapters.postgres_documents import PostgresDocuments
 from groundline_ingestor.adapters.postgres_jobs import PostgresJobs
+from groundline_ingestor.adapters.postgres_queue import PostgresQueue
 from groundline_ingestor.domain import Collection
 from groundline_ingestor.testing import StoreContract
 from groundline_lexical import detect_lexical_index
@@ -19,6 +20,7 @@ class PostgresStores:
         self.collections = collections
         self.documents = PostgresDocuments(pool)
         self.jobs = PostgresJobs(pool)
+        self.queue = PostgresQueue(pool)
         self._pool = pool
 
     async def texts_of(self, collection: Collection, document_id: str) -> Sequence[str]:

@@ -85,6 +85,18 @@ def is_running(pid: int) -> bool:
         return False
 
 
+async def ended_job(client: httpx.AsyncClient, job_id: str) -> Mapping[str, Any]:
+    """The job when it has ended, watched as a client does."""
+    while True:
+        async with client.stream("GET", f"/api/jobs/{job_id}:watch") as watched:
+            assert watched.status_code == 200
+            async for _ in watched.aiter_bytes():
+                pass
+        job: Mapping[str, Any] = (await client.get(f"/api/jobs/{job_id}")).json()["job"]
+        if job["state"] not in ("JOB_STATE_QUEUED", "JOB_STATE_RUNNING"):
+            return job
+
+
 @asynccontextmanager
 async def running_stack(data_dir: Path, **environment: str) -> AsyncIterator[Stack]:
     """`groundline up` on free ports; stopped at the end, in whatever state."""

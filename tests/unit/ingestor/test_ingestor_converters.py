@@ -1,5 +1,6 @@
 """Requests are checked whole, and every wrong field is named by its path."""
 
+import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,8 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_ingestor.converters import collections, common, documents, jobs
+from groundline_ingestor.crawling import CrawlRequest
+from groundline_ingestor.domain import SourceType
 from groundline_runtime.errors import InvalidArgumentError, UnimplementedError, Violations
 
 UUID = "6f1c1d9e-9d3e-4c55-8a52-0d7d2f1f5c11"
@@ -192,19 +195,81 @@ def test_the_number_of_documents_is_bounded(count: int) -> None:
     assert fields_of(lambda: documents.ingestion_request(request, 3)) == {"documents"}
 
 
-@pytest.mark.parametrize(
-    ("values", "field"),
-    [
-        ({"crawl": {"startUrl": "https://example.org"}}, "crawl"),
-        ({"documents": [{"text": "x"}], "dryRun": True}, "dry_run"),
-        ({"documents": [{"text": "x"}, {"object": {"schema": "s"}}]}, "documents[1].object"),
-    ],
-)
-def test_what_is_not_built_is_refused_by_name(values: dict[str, Any], field: str) -> None:
-    request = parsed(pb.IngestDocumentsRequest(), {"collectionId": "c", **values})
+def test_a_crawl_cannot_be_estimated() -> None:
+    crawl = {"crawl": {"startUrl": "https://example.org"}, "dryRun": True}
+    request = parsed(pb.IngestDocumentsRequest(), {"collectionId": "c", **crawl})
     with pytest.raises(UnimplementedError) as raised:
-        documents.ingestion_request(request, 1000)
-    assert (raised.value.reason, raised.value.metadata) == ("OPTION_NOT_AVAILABLE", {"field": field})
+        documents.crawl_request(request)
+    assert (raised.value.reason, raised.value.metadata) == ("OPTION_NOT_AVAILABLE", {"field": "dry_run"})
+
+
+def test_every_wrong_field_of_a_crawl_is_named() -> None:
+    crawl = {
+        "startUrl": "file:///etc/passwd",
+        "maxPages": 10_001,
+        "maxDepth": 21,
+        "includePaths": ["docs/*", "/" + "x" * 200],
+        "excludePaths": ["/x"] * 101,
+        "delaySeconds": "NaN",
+    }
+    request = parsed(
+        pb.IngestDocumentsRequest(), {"collectionId": "c", "crawl": crawl, "documents": [{"text": "x"}]}
+    )
+    assert fields_of(lambda: documents.crawl_request(request)) == {
+        "crawl",
+        "crawl.start_url",
+        "crawl.max_pages",
+        "crawl.max_depth",
+        "crawl.include_paths[0]",
+        "crawl.include_paths[1]",
+        "crawl.exclude_paths",
+        "crawl.delay_seconds",
+    }
+
+
+def test_a_crawl_has_the_defaults_of_the_contract() -> None:
+    crawl = {"startUrl": "HTTP://Example.org:80#top", "maxDepth": 0}
+    request = parsed(pb.IngestDocumentsRequest(), {"collectionId": "c", "crawl": crawl, "requestId": "r"})
+    expected = CrawlRequest("http://example.org/", max_pages=100, max_depth=0)
+    assert documents.crawl_request(request) == ("c", expected, "r")
+    request.crawl.ClearField("max_depth")
+    request.crawl.delay_seconds = 0
+    assert documents.crawl_request(request)[1] == CrawlRequest("http://example.org/", delay_seconds=0)
+
+
+def test_a_record_keeps_what_it_says_of_itself() -> None:
+    record = {
+        "uri": "crm://products/7",
+        "uuid": "0b9c",
+        "name": "Valve",
+        "weight": 2,
+        "parts": [{"id": "a"}],
+    }
+    given_metadata = {"schema": "mine"}
+    request = parsed(
+        pb.IngestDocumentsRequest(),
+        {
+            "collectionId": "c",
+            "documents": [
+                {"object": {"properties": record, "schema": "product"}},
+                {
+                    "object": {"properties": record, "schema": "product"},
+                    "metadata": given_metadata,
+                    "uri": "u",
+                },
+                {"object": {"properties": {"uri": ["no name"], "uuid": "0b9c"}}},
+                {"object": {}},
+            ],
+        },
+    )
+    _, [own, named, by_uuid, empty], _ = documents.ingestion_request(request, 1000)
+    assert own.source_type is SourceType.OBJECT
+    assert own.uri == "crm://products/7"
+    assert own.metadata == {"schema": "product", "uuid": "0b9c"}
+    assert json.loads(own.content) == record
+    assert (named.uri, named.metadata) == ("u", {"schema": "mine", "uuid": "0b9c"})
+    assert by_uuid.uri == "0b9c"
+    assert (empty.uri, empty.metadata, empty.content) == ("", {}, "{}")
 
 
 def test_whole_numbers_of_metadata_are_whole() -> None:

@@ -16,6 +16,7 @@ from groundline_ingestor.domain import (
     content_hash,
     heading_trails,
     ingestion_hash,
+    input_hash,
     is_readable,
     is_writable,
     last_part,
@@ -156,7 +157,7 @@ def test_the_ingestion_hash_follows_what_decides_the_chunks_and_nothing_else() -
     def hashed(
         given: DocumentInput, settings: dict[str, Any] | None = None, partition: Partition = PARTITION
     ) -> bytes:
-        return ingestion_hash(given, content_hash(given.content), settings or {}, partition)
+        return ingestion_hash(input_hash(given, content_hash(given.content)), settings or {}, partition)
 
     same = [
         replace(given, metadata={"a": 1}),

@@ -1,11 +1,40 @@
-"""Chunks are exact cuts of the text, whatever it holds."""
+"""Chunks are exact cuts of the text, whatever it holds and however it is cut."""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
-from groundline_ingestor.adapters.extraction import MARKDOWN, PLAIN
-from groundline_ingestor.adapters.splitting import RecursiveSplitter
-from groundline_ingestor.domain import Chunking
+from groundline_ingestor.adapters.extraction.types import MARKDOWN, PLAIN
+from groundline_ingestor.adapters.markdown import read_headings
+from groundline_ingestor.adapters.splitting import DocumentSplitter
+from groundline_ingestor.domain import Chunking, ChunkingStrategy, Extraction, Section, SizeUnit
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+PYTHON = "text/x-python"
+
+
+def count_words(texts: Sequence[str]) -> list[int]:
+    return [len(re.findall(r"\w+|[^\w\s]", text)) for text in texts]
+
+
+def split(
+    text: str,
+    mime_type: str = PLAIN,
+    strategy: ChunkingStrategy = ChunkingStrategy.RECURSIVE,
+    size: int = 2000,
+    overlap: int = 0,
+    unit: SizeUnit = SizeUnit.CHARACTERS,
+) -> Sequence[Section]:
+    headings = read_headings(text) if mime_type == MARKDOWN else ()
+    chunking = Chunking(strategy, size, overlap, unit)
+    return DocumentSplitter(count_words).split(Extraction(text, mime_type, headings), chunking, "english")
+
+
+def texts(sections: Sequence[Section]) -> list[str]:
+    return [section.text for section in sections]
+
 
 # What breaks offsets: several bytes a character, line ends of two, marks that combine, joined emoji.
 LINE_ENDS = ["\r\n", "\r", "\n\n", "\u2028", "\x1c"]
@@ -25,16 +54,22 @@ AWKWARD = st.sampled_from([*LINE_ENDS, *CHARACTERS, *STRUCTURE])
 TEXTS = st.lists(st.one_of(AWKWARD, st.text(max_size=20)), max_size=60).map("".join)
 
 
-@pytest.mark.parametrize("mime_type", [PLAIN, MARKDOWN])
+@pytest.mark.parametrize("mime_type", [PLAIN, MARKDOWN, PYTHON])
+@pytest.mark.parametrize("strategy", ChunkingStrategy)
+@pytest.mark.parametrize("unit", SizeUnit)
 @given(text=TEXTS, size=st.integers(50, 120), share=st.floats(0, 0.49))
-@settings(max_examples=120, deadline=None)
-def test_every_chunk_is_the_text_at_its_offsets(mime_type: str, text: str, size: int, share: float) -> None:
-    chunking = Chunking(chunk_size=size, chunk_overlap=int(size * share))
-    sections = RecursiveSplitter().split(text, mime_type, chunking)
+@settings(max_examples=25, deadline=None)
+def test_every_chunk_is_the_text_at_its_offsets(
+    unit: SizeUnit, strategy: ChunkingStrategy, mime_type: str, text: str, size: int, share: float
+) -> None:
+    if unit is SizeUnit.TOKENS:
+        size //= 5
+    sections = split(text, mime_type, strategy, size, int(size * share), unit)
     for section in sections:
         assert text[section.start : section.end] == section.text
         assert section.text.strip()
-        assert len(section.text) <= size
+        length = len(section.text) if unit is SizeUnit.CHARACTERS else count_words([section.text])[0]
+        assert length <= size
     starts = [section.start for section in sections]
     assert starts == sorted(starts)
     covered = {place for section in sections for place in range(section.start, section.end)}
@@ -42,18 +77,97 @@ def test_every_chunk_is_the_text_at_its_offsets(mime_type: str, text: str, size:
     assert not lost.strip(), "only white space may fall between chunks"
 
 
-def test_a_text_of_white_space_has_no_chunks() -> None:
-    assert not RecursiveSplitter().split(" \n\t\r\n \x1c", PLAIN, Chunking())
+@pytest.mark.parametrize("strategy", ChunkingStrategy)
+def test_a_text_of_white_space_has_no_chunks(strategy: ChunkingStrategy) -> None:
+    assert not split(" \n\t\r\n \x1c", strategy=strategy)
 
 
-def test_neighbouring_chunks_overlap() -> None:
-    text = " ".join(f"word{number}" for number in range(200))
-    first, second, *_ = RecursiveSplitter().split(text, PLAIN, Chunking(chunk_size=200, chunk_overlap=50))
+@pytest.mark.parametrize(
+    "strategy", [ChunkingStrategy.RECURSIVE, ChunkingStrategy.WORDS, ChunkingStrategy.SENTENCES]
+)
+def test_neighbouring_chunks_overlap(strategy: ChunkingStrategy) -> None:
+    text = " ".join(f"Word {number}." for number in range(200))
+    first, second, *_ = split(text, strategy=strategy, size=200, overlap=50)
     assert second.start < first.end
     assert first.end - second.start <= 50
 
 
 def test_markdown_is_cut_at_headings() -> None:
     text = "# One\n\n" + "first words. " * 12 + "\n\n# Two\n\n" + "second words. " * 12
-    sections = RecursiveSplitter().split(text, MARKDOWN, Chunking(chunk_size=200, chunk_overlap=0))
+    sections = split(text, MARKDOWN, size=200)
     assert [section.text.split("\n")[0] for section in sections] == ["# One", "# Two"]
+
+
+def test_sections_end_at_headings_however_short_they_are() -> None:
+    text = "Before.\n\n# One\n\nShort.\n\n## Two\n\nShort too.\n\n# Three\n\nEnd."
+    assert texts(split(text, MARKDOWN, ChunkingStrategy.SECTIONS)) == [
+        "Before.",
+        "# One\n\nShort.",
+        "## Two\n\nShort too.",
+        "# Three\n\nEnd.",
+    ]
+
+
+@pytest.mark.parametrize("heading", ["# Manual", "Manual\n==="])
+def test_a_heading_without_text_stays_with_the_section_below_it(heading: str) -> None:
+    text = f"{heading}\n\n## Valve\n\nText."
+    assert texts(split(text, MARKDOWN, ChunkingStrategy.SECTIONS)) == [text]
+
+
+def test_a_long_section_is_cut_with_overlap() -> None:
+    text = "# One\n\n" + "Some more words here. " * 40 + "\n\n# Two\n\nEnd."
+    *parts, last = split(text, MARKDOWN, ChunkingStrategy.SECTIONS, 300, 60)
+    assert len(parts) >= 3
+    assert all(after.start < before.end for before, after in pairwise(parts[1:]))
+    assert last.text == "# Two\n\nEnd."
+
+
+def test_words_slide_as_a_window() -> None:
+    text = "one two three four five six seven eight nine ten"
+    sections = split(text, strategy=ChunkingStrategy.WORDS, size=4, overlap=1, unit=SizeUnit.TOKENS)
+    assert texts(sections) == [
+        "one two three four",
+        "four five six seven",
+        "seven eight nine ten",
+    ]
+
+
+def test_sentences_stay_whole() -> None:
+    text = "Dr. Ward opened the valve. It held! Did it? Yes.\n\nA new paragraph begins here."
+    sections = split(text, strategy=ChunkingStrategy.SENTENCES, size=50)
+    assert texts(sections) == [
+        "Dr. Ward opened the valve. It held! Did it? Yes.",
+        "A new paragraph begins here.",
+    ]
+
+
+def test_a_sentence_that_is_too_long_is_cut_and_the_others_stay_whole() -> None:
+    text = "Short one. " + "very " * 30 + "long. Short two."
+    first, *middle, last = texts(split(text, strategy=ChunkingStrategy.SENTENCES, size=60))
+    assert first == "Short one."
+    assert len(middle) >= 3
+    assert last == "Short two."
+
+
+@pytest.mark.parametrize("strategy", [ChunkingStrategy.RECURSIVE, ChunkingStrategy.SENTENCES])
+def test_code_is_cut_between_its_definitions(strategy: ChunkingStrategy) -> None:
+    functions = [f"def f{number}(x):\n    y = x + {number}\n\n    return y" for number in range(3)]
+    assert texts(split("\n\n".join(functions), PYTHON, strategy, size=60)) == functions
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "text"),
+    [
+        ("text/x-c", "int a(void) {\n  return 1;\n}"),
+        ("text/x-c++", "class A {\n  int b;\n};"),
+        ("text/x-go", "func a() int {\n  return 1\n}"),
+        ("text/x-java", "class A {\n  int b;\n}"),
+        ("text/x-javascript", "function a() {\n  return 1\n}"),
+        ("text/x-rust", "fn a() -> i32 {\n    1\n}"),
+        ("text/x-tsx", "const a = () => <p>b</p>"),
+        ("text/x-typescript", "const a: number = 1"),
+    ],
+)
+def test_grammars_of_the_common_languages_are_there(mime_type: str, text: str) -> None:
+    both = f"{text}\n\n{text}"
+    assert texts(split(both, mime_type, size=max(50, len(text)))) in ([text, text], [both])

@@ -328,6 +328,32 @@ class GenerationLimits(_message.Message):
 Global___GenerationLimits: _TypeAlias = GenerationLimits  # noqa: Y015
 
 @_typing.final
+class CrawlSettings(_message.Message):
+    """Crawling of web sites into a collection."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALLOW_PRIVATE_ADDRESSES_FIELD_NUMBER: _builtins.int
+    allow_private_addresses: _builtins.bool
+    """Whether pages may come from private, loopback, link-local and other addresses that are not the internet's. Whoever
+    may write the collection then reaches what the ingestor reaches. Default: false.
+    """
+    def __init__(
+        self,
+        *,
+        allow_private_addresses: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_allow_private_addresses", b"_allow_private_addresses", "allow_private_addresses", b"allow_private_addresses"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_allow_private_addresses", b"_allow_private_addresses", "allow_private_addresses", b"allow_private_addresses"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__allow_private_addresses: _TypeAlias = _typing.Literal["allow_private_addresses"]  # noqa: Y015
+    _WhichOneofArgType__allow_private_addresses: _TypeAlias = _typing.Literal["_allow_private_addresses", b"_allow_private_addresses"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__allow_private_addresses) -> _WhichOneofReturnType__allow_private_addresses | None: ...
+
+Global___CrawlSettings: _TypeAlias = CrawlSettings  # noqa: Y015
+
+@_typing.final
 class CollectionSettings(_message.Message):
     """Settings of a collection, which are the defaults of the requests that use it."""
 
@@ -341,6 +367,7 @@ class CollectionSettings(_message.Message):
     RERANK_FIELD_NUMBER: _builtins.int
     GENERATION_FIELD_NUMBER: _builtins.int
     ACCESS_FIELD_NUMBER: _builtins.int
+    CRAWL_FIELD_NUMBER: _builtins.int
     GENERATION_LIMITS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def chunking(self) -> Global___ChunkingSettings:
@@ -375,6 +402,10 @@ class CollectionSettings(_message.Message):
         """Who may use it."""
 
     @_builtins.property
+    def crawl(self) -> Global___CrawlSettings:
+        """Crawling."""
+
+    @_builtins.property
     def generation_limits(self) -> Global___GenerationLimits:
         """What requests may change of rerank.top_k and generation. Not set: everything."""
 
@@ -389,11 +420,12 @@ class CollectionSettings(_message.Message):
         rerank: _options_pb2.RerankOptions | None = ...,
         generation: _options_pb2.GenerationOptions | None = ...,
         access: Global___AccessSettings | None = ...,
+        crawl: Global___CrawlSettings | None = ...,
         generation_limits: Global___GenerationLimits | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "chunking", b"chunking", "contextualization", b"contextualization", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "chunking", b"chunking", "contextualization", b"contextualization", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

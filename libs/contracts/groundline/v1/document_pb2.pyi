@@ -76,14 +76,16 @@ Global___IngestionState: _TypeAlias = IngestionState  # noqa: Y015
 
 @_typing.final
 class ObjectContent(_message.Message):
-    """A structured record, serialised field by field."""
+    """A structured record, serialised field by field. Its own "uri", else "uuid", identifies it where DocumentInput.uri is
+    empty; "uuid" is shown in the metadata.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PROPERTIES_FIELD_NUMBER: _builtins.int
     SCHEMA_FIELD_NUMBER: _builtins.int
     schema: _builtins.str
-    """Name of the record's type, such as "product"."""
+    """Name of the record's type, such as "product"; shown as "schema" in the metadata, unless that has one."""
     @_builtins.property
     def properties(self) -> _struct_pb2.Struct:
         """The record's fields."""
@@ -128,7 +130,9 @@ class DocumentInput(_message.Message):
     data: _builtins.bytes
     """Bytes of a file (base64 in JSON)."""
     mime_type: _builtins.str
-    """MIME type. Empty: from the content, with the uri's extension as a hint. Text: text/plain or text/markdown."""
+    """MIME type. Empty: from the content, with the uri's extension as a hint. Binary formats are told by their content
+    whatever is said here. Ignored for an object.
+    """
     @_builtins.property
     def object(self) -> Global___ObjectContent:
         """A structured record."""

@@ -542,7 +542,7 @@ class IngestDocumentsRequest(_message.Message):
 
     @_builtins.property
     def crawl(self) -> Global___WebCrawl:
-        """Web pages, instead of documents."""
+        """Web pages, instead of documents. Not available in this release."""
 
     def __init__(
         self,

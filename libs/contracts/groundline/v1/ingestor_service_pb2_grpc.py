@@ -187,8 +187,11 @@ class IngestorServiceServicer:
     def ReindexCollection(self, request, context):
         """Builds a collection's index again beside the one in use, from its settings, and swaps them when it is complete.
 
-        INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may read it, but
-        not change it. UNIMPLEMENTED: not available in this release.
+        Until then searches go on in the one in use; what is written meanwhile is taken over before the swap.
+
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may read it, but
+        not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
+        (REINDEX_RUNNING): it is being indexed again already.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -197,7 +200,7 @@ class IngestorServiceServicer:
     def GetCollectionStats(self, request, context):
         """Returns what a collection holds.
 
-        INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. UNIMPLEMENTED: not available in this release.
+        INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -284,17 +287,17 @@ class IngestorServiceServicer:
         """Cancels what is not done of a job. Cancelling one that has ended changes nothing.
 
         INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may not change the
-        collection. UNIMPLEMENTED: not available in this release.
+        collection.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RetryJob(self, request, context):
-        """Queues the failed and cancelled items of a job again.
+        """Queues the failed and cancelled items of a job again, except those whose uri a later item is done for.
 
         INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may not change the
-        collection. UNIMPLEMENTED: not available in this release.
+        collection. FAILED_PRECONDITION (NOTHING_TO_RETRY): there is none, or their content is no longer kept.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

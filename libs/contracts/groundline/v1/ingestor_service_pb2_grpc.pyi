@@ -71,13 +71,16 @@ class IngestorServiceStub:
     ReindexCollection: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.ReindexCollectionRequest, _ingestor_service_pb2.ReindexCollectionResponse]
     """Builds a collection's index again beside the one in use, from its settings, and swaps them when it is complete.
 
-    INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may read it, but
-    not change it. UNIMPLEMENTED: not available in this release.
+    Until then searches go on in the one in use; what is written meanwhile is taken over before the swap.
+
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may read it, but
+    not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
+    (REINDEX_RUNNING): it is being indexed again already.
     """
     GetCollectionStats: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetCollectionStatsRequest, _ingestor_service_pb2.GetCollectionStatsResponse]
     """Returns what a collection holds.
 
-    INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. UNIMPLEMENTED: not available in this release.
+    INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection.
     """
     IngestDocuments: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.IngestDocumentsRequest, _ingestor_service_pb2.IngestDocumentsResponse]
     """Takes documents in and returns the job that ingests them. A document is searchable when its item is done. One
@@ -128,13 +131,13 @@ class IngestorServiceStub:
     """Cancels what is not done of a job. Cancelling one that has ended changes nothing.
 
     INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may not change the
-    collection. UNIMPLEMENTED: not available in this release.
+    collection.
     """
     RetryJob: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.RetryJobRequest, _ingestor_service_pb2.RetryJobResponse]
-    """Queues the failed and cancelled items of a job again.
+    """Queues the failed and cancelled items of a job again, except those whose uri a later item is done for.
 
     INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may not change the
-    collection. UNIMPLEMENTED: not available in this release.
+    collection. FAILED_PRECONDITION (NOTHING_TO_RETRY): there is none, or their content is no longer kept.
     """
 
 @_typing.type_check_only
@@ -180,13 +183,16 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     ReindexCollection: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.ReindexCollectionRequest, _ingestor_service_pb2.ReindexCollectionResponse]  # type: ignore[assignment]
     """Builds a collection's index again beside the one in use, from its settings, and swaps them when it is complete.
 
-    INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may read it, but
-    not change it. UNIMPLEMENTED: not available in this release.
+    Until then searches go on in the one in use; what is written meanwhile is taken over before the swap.
+
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may read it, but
+    not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
+    (REINDEX_RUNNING): it is being indexed again already.
     """
     GetCollectionStats: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetCollectionStatsRequest, _ingestor_service_pb2.GetCollectionStatsResponse]  # type: ignore[assignment]
     """Returns what a collection holds.
 
-    INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. UNIMPLEMENTED: not available in this release.
+    INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection.
     """
     IngestDocuments: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.IngestDocumentsRequest, _ingestor_service_pb2.IngestDocumentsResponse]  # type: ignore[assignment]
     """Takes documents in and returns the job that ingests them. A document is searchable when its item is done. One
@@ -237,13 +243,13 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     """Cancels what is not done of a job. Cancelling one that has ended changes nothing.
 
     INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may not change the
-    collection. UNIMPLEMENTED: not available in this release.
+    collection.
     """
     RetryJob: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.RetryJobRequest, _ingestor_service_pb2.RetryJobResponse]  # type: ignore[assignment]
-    """Queues the failed and cancelled items of a job again.
+    """Queues the failed and cancelled items of a job again, except those whose uri a later item is done for.
 
     INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may not change the
-    collection. UNIMPLEMENTED: not available in this release.
+    collection. FAILED_PRECONDITION (NOTHING_TO_RETRY): there is none, or their content is no longer kept.
     """
 
 class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -322,8 +328,11 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_ingestor_service_pb2.ReindexCollectionResponse, _abc.Awaitable[_ingestor_service_pb2.ReindexCollectionResponse]]:
         """Builds a collection's index again beside the one in use, from its settings, and swaps them when it is complete.
 
-        INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may read it, but
-        not change it. UNIMPLEMENTED: not available in this release.
+        Until then searches go on in the one in use; what is written meanwhile is taken over before the swap.
+
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may read it, but
+        not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
+        (REINDEX_RUNNING): it is being indexed again already.
         """
 
     @_abc_1.abstractmethod
@@ -334,7 +343,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_ingestor_service_pb2.GetCollectionStatsResponse, _abc.Awaitable[_ingestor_service_pb2.GetCollectionStatsResponse]]:
         """Returns what a collection holds.
 
-        INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. UNIMPLEMENTED: not available in this release.
+        INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection.
         """
 
     @_abc_1.abstractmethod
@@ -439,7 +448,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         """Cancels what is not done of a job. Cancelling one that has ended changes nothing.
 
         INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may not change the
-        collection. UNIMPLEMENTED: not available in this release.
+        collection.
         """
 
     @_abc_1.abstractmethod
@@ -448,10 +457,10 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingestor_service_pb2.RetryJobRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingestor_service_pb2.RetryJobResponse, _abc.Awaitable[_ingestor_service_pb2.RetryJobResponse]]:
-        """Queues the failed and cancelled items of a job again.
+        """Queues the failed and cancelled items of a job again, except those whose uri a later item is done for.
 
         INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may not change the
-        collection. UNIMPLEMENTED: not available in this release.
+        collection. FAILED_PRECONDITION (NOTHING_TO_RETRY): there is none, or their content is no longer kept.
         """
 
 def add_IngestorServiceServicer_to_server(servicer: IngestorServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -10,6 +10,7 @@ from typing import Any, Final, Self, cast
 import numpy as np
 from fastembed import TextEmbedding
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
 from groundline_embedding.errors import ModelError
 from groundline_embedding.local import models
@@ -17,6 +18,12 @@ from groundline_embedding.ports import Vectors
 from groundline_embedding.settings import EmbeddingSettings
 
 __all__ = ["LocalEmbedder"]
+
+WINDOW_OVERLAP: Final = 32
+"""Tokens that two windows of a long text share, so that what stands between them is read in one of them."""
+
+WINDOW_SLACK: Final = 4
+"""Tokens that a window leaves free."""
 
 COUNTED_AT_ONCE: Final = 256
 """Texts tokenised in one go to learn their lengths; padded, their tokens take some 25 kB each."""
@@ -35,6 +42,10 @@ class LocalEmbedder:
         self.model = name
         # Every fastembed text model has a tokenizer, though their common base does not declare it.
         self._tokenizer = cast(Any, embedding.model).tokenizer
+        # Truncation and padding are state of a tokenizer, and the model's own must keep both.
+        self._counting = Tokenizer.from_str(self._tokenizer.to_str())
+        self._counting.no_truncation()
+        self._counting.no_padding()
         self._embedding = embedding
         self._batch_size = batch_size
         # Fails now and not at the first query if the files are not what they are said to be.
@@ -65,14 +76,36 @@ class LocalEmbedder:
         truncation = self._tokenizer.truncation
         return None if truncation is None else int(truncation["max_length"])
 
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        encodings = self._counting.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [len(encoding.ids) for encoding in encodings]
+
     async def embed_query(self, text: str) -> Vectors:
         return await _run(self._queries, self._embed_one, text)
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        vectors = np.empty((len(texts), self.dimensions), np.float32)
+        """Of a text longer than the model reads, the mean of its windows' vectors: all of it counts.
+
+        Where 3 in 4 texts are longer (BEIR scifact), 3 in 100 more were found among the first 10 than by
+        the vectors of their beginnings; on other sets as many or more.
+        """
+        owners: list[int] = []
+        windows: list[str] = []
         lengths: list[int] = []
-        for some in itertools.batched(texts, COUNTED_AT_ONCE):
-            lengths += await _run(self._documents, self._count_tokens, some)
+        for some in itertools.batched(enumerate(texts), COUNTED_AT_ONCE):
+            for owner, window, length in await _run(self._documents, self._windows, some):
+                owners.append(owner)
+                windows.append(window)
+                lengths.append(length)
+        vectors = await self._embed_in_batches(windows, lengths)
+        if len(windows) == len(texts):
+            return vectors
+        sums = np.zeros((len(texts), self.dimensions), np.float32)
+        np.add.at(sums, owners, vectors * np.array(lengths, np.float32)[:, None])
+        return _unit(sums)
+
+    async def _embed_in_batches(self, texts: Sequence[str], lengths: Sequence[int]) -> Vectors:
+        vectors = np.empty((len(texts), self.dimensions), np.float32)
         # Texts of like length share a batch, so that little of it is padding; the longest go first, so
         # that onnxruntime takes the memory it needs once.
         longest_first = sorted(range(len(texts)), key=lengths.__getitem__, reverse=True)
@@ -84,8 +117,25 @@ class LocalEmbedder:
         for executor in (self._queries, self._documents):
             await asyncio.to_thread(executor.shutdown)
 
-    def _count_tokens(self, texts: Sequence[str]) -> list[int]:
-        return [sum(encoding.attention_mask) for encoding in self._tokenizer.encode_batch_fast(texts)]
+    def _windows(self, texts: Sequence[tuple[int, str]]) -> list[tuple[int, str, int]]:
+        """What the model reads of numbered texts: for each the number, a text that it reads whole, and its
+        tokens; a long text gives several, evenly spread."""
+        most = self.max_tokens
+        windows = []
+        for (number, text), count in zip(texts, self.count_tokens([text for _, text in texts]), strict=True):
+            size = count if most is None else most - self._counting.num_special_tokens_to_add(False)
+            if count <= size:
+                windows.append((number, text, max(count, 1)))
+                continue
+            # A word that a window cuts may take more tokens than it did whole.
+            size -= WINDOW_SLACK
+            offsets = self._counting.encode(text, add_special_tokens=False).offsets
+            needed = -(-(count - WINDOW_OVERLAP) // (size - WINDOW_OVERLAP))
+            for position in range(needed):
+                first = round(position * (count - size) / (needed - 1))
+                begin, end = offsets[first][0], offsets[first + size - 1][1]
+                windows.append((number, text[begin:end], size))
+        return windows
 
     def _embed_one(self, text: str) -> Vectors:
         [vector] = self._embedding.query_embed(text)

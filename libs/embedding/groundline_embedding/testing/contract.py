@@ -79,20 +79,26 @@ class EmbedderContract:
         ):
             assert int(np.argmax(documents @ await embedder.embed_query(query))) == expected
 
-    async def test_what_follows_the_token_limit_is_ignored(self, embedder: Embedder) -> None:
+    async def test_what_follows_the_token_limit_of_a_query_is_ignored(self, embedder: Embedder) -> None:
         if embedder.max_tokens is None:
             return
         full = "lease " * embedder.max_tokens
-        vectors = await embedder.embed_documents([full, full + "bread and butter"])
+        vectors = [await embedder.embed_query(text) for text in (full, full + "bread and butter")]
         assert np.array_equal(vectors[0], vectors[1])
+
+    async def test_tokens_are_counted_to_the_end_of_a_text(self, embedder: Embedder) -> None:
+        one, many, none = embedder.count_tokens(["lease", "lease " * 1000, ""])
+        assert (one, many, none) == (1, 1000, 0)
+        assert embedder.count_tokens([]) == []
 
     async def test_concurrent_calls_do_not_mix_their_results(self, embedder: Embedder) -> None:
         expected = await embedder.embed_documents(TEXTS)
+        alone = [await embedder.embed_query(text) for text in TEXTS]
         *queries, documents = await asyncio.gather(
             *(embedder.embed_query(text) for text in TEXTS), embedder.embed_documents(TEXTS)
         )
         assert np.abs(documents - expected).max() < TOLERANCE
-        assert np.abs(np.stack(queries) - expected).max() < TOLERANCE
+        assert np.abs(np.stack(queries) - np.stack(alone)).max() < TOLERANCE
 
     async def test_name_and_sizes_are_known(self, embedder: Embedder) -> None:
         assert embedder.model

@@ -26,6 +26,9 @@ class FakeEmbedder:
         self.max_tokens = max_tokens
         self._closed = False
 
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return [len(_words(text)) for text in texts]
+
     async def embed_query(self, text: str) -> Vectors:
         return self._embed(text)
 
@@ -42,9 +45,13 @@ class FakeEmbedder:
         if self._closed:
             raise RuntimeError("the embedder is closed")
         vector = np.zeros(self.dimensions, np.float32)
-        for word in re.findall(r"\w+", text.lower())[: self.max_tokens]:
+        for word in _words(text)[: self.max_tokens]:
             digest = hashlib.blake2b(word.encode(), digest_size=8).digest()
             vector[int.from_bytes(digest) % self.dimensions] += 1
         if not vector.any():
             vector[0] = 1  # a text without words has a vector of length 1 all the same
         return vector / np.linalg.norm(vector)
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.lower())

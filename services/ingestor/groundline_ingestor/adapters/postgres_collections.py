@@ -11,7 +11,7 @@ from groundline_runtime.errors import AlreadyExistsError
 from groundline_ingestor.adapters.postgres import Connection, Pool, acquire, chunk_table, transaction
 from groundline_ingestor.domain import Collection, NewCollection, Partition
 
-__all__ = ["PostgresCollections"]
+__all__ = ["PostgresCollections", "create_partition"]
 
 _SELECT = """
     SELECT c.collection_id, c.name, c.settings, c.readers, c.writers, c.create_time, c.update_time,
@@ -111,17 +111,8 @@ class PostgresCollections:
         return True
 
     async def _insert(self, connection: Connection, new: NewCollection, dimensions: int) -> None:
-        partition_id = await connection.fetchval(
-            """
-            INSERT INTO chunk_partitions
-                (collection_id, embedding_model, dimensions, language, lexical_backend)
-            VALUES ($1, $2, $3, $4, $5) RETURNING partition_id
-            """,
-            new.collection_id,
-            new.embedding_model,
-            dimensions,
-            new.language,
-            self._lexical.name,
+        partition_id = await create_partition(
+            connection, self._lexical, new.collection_id, new.embedding_model, dimensions, new.language
         )
         await connection.execute(
             """
@@ -137,22 +128,46 @@ class PostgresCollections:
             partition_id,
             new.request_id,
         )
-        table = chunk_table(partition_id)
-        # ATTACH locks the parent less than PARTITION OF does; the CHECK spares it the scan.
-        await connection.execute(
-            f"""
-            CREATE TABLE {table} (LIKE chunks INCLUDING DEFAULTS, CHECK (partition_id = {partition_id:d}));
-            ALTER TABLE chunks ATTACH PARTITION {table} FOR VALUES IN ({partition_id:d});
-            CREATE INDEX {table}_embedding ON {table}
-                USING hnsw ((embedding::halfvec({dimensions:d})) halfvec_cosine_ops);
-            """
-        )
-        await self._lexical.create_index(connection, table, new.language)
 
     async def _find_by_request_id(self, request_id: str) -> Collection | None:
         async with acquire(self._pool) as connection:
             row = await connection.fetchrow(f"{_SELECT} WHERE c.request_id = $1", request_id)
         return _collection(row) if row else None
+
+
+async def create_partition(
+    connection: Connection,
+    lexical: LexicalIndex,
+    collection_id: str,
+    model: str,
+    dimensions: int,
+    language: str,
+) -> int:
+    """An empty partition with its indexes, not in use yet; returns its id."""
+    partition_id = await connection.fetchval(
+        """
+        INSERT INTO chunk_partitions (collection_id, embedding_model, dimensions, language, lexical_backend)
+        VALUES ($1, $2, $3, $4, $5) RETURNING partition_id
+        """,
+        collection_id,
+        model,
+        dimensions,
+        language,
+        lexical.name,
+    )
+    assert isinstance(partition_id, int)
+    table = chunk_table(partition_id)
+    # ATTACH locks the parent less than PARTITION OF does; the CHECK spares it the scan.
+    await connection.execute(
+        f"""
+        CREATE TABLE {table} (LIKE chunks INCLUDING DEFAULTS, CHECK (partition_id = {partition_id:d}));
+        ALTER TABLE chunks ATTACH PARTITION {table} FOR VALUES IN ({partition_id:d});
+        CREATE INDEX {table}_embedding ON {table}
+            USING hnsw ((embedding::halfvec({dimensions:d})) halfvec_cosine_ops);
+        """
+    )
+    await lexical.create_index(connection, table, language)
+    return partition_id
 
 
 def _collection(row: asyncpg.Record) -> Collection:

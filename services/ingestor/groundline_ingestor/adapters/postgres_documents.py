@@ -11,25 +11,29 @@ import numpy as np
 from groundline_runtime.errors import AbortedError, NotFoundError
 
 from groundline_ingestor.adapters.postgres import Connection, Pool, acquire, chunk_table, transaction
-from groundline_ingestor.adapters.records import failure_json, read_failure
+from groundline_ingestor.adapters.postgres_items import cancel_items_of, finish
+from groundline_ingestor.adapters.records import read_failure
 from groundline_ingestor.domain import (
-    Chunk,
+    Claim,
     Collection,
+    CollectionStats,
     Document,
     DocumentVersion,
-    IngestionFailure,
+    Extraction,
     IngestionOutcome,
     IngestionState,
+    NewVersion,
     SourceType,
-    Vectors,
     content_hash,
 )
 
-__all__ = ["PostgresDocuments"]
+__all__ = ["PostgresDocuments", "copy_chunks", "hold_collection"]
 
 # A COPY of this many rows into a live HNSW index takes about half a second, far below the statement's time
 # limit.
 COPY_ROWS: Final = 256
+# Characters of a stored text in one row.
+TEXT_PART: Final = 1 << 20
 
 _COLUMNS: Final = (
     "document_id, collection_id, uri, source_type, title, mime_type, content_hash, ingestion_hash, "
@@ -86,46 +90,42 @@ class PostgresDocuments:
             )
         return [_document(row) for row in rows]
 
-    async def replace(
-        self, collection: Collection, version: DocumentVersion, chunks: Sequence[Chunk], vectors: Vectors
-    ) -> tuple[str, IngestionOutcome]:
+    async def store(
+        self, collection: Collection, versions: Sequence[NewVersion]
+    ) -> Sequence[tuple[str, IngestionOutcome]]:
         table = chunk_table(collection.partition.partition_id)
+        stored: dict[str, tuple[str, IngestionOutcome]] = {}
+        rows: list[tuple[NewVersion, asyncpg.Record]] = []
         async with transaction(self._pool) as connection:
-            await _hold(connection, collection)
-            # The row that this writes is locked until the end, so that a second call for the uri waits here.
-            row = await connection.fetchrow(
-                """
-                INSERT INTO documents
-                    (collection_id, uri, source_type, title, mime_type, content_hash, ingestion_hash,
-                     size_bytes, metadata, allowed_principals, state, chunk_count)
-                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
-                ON CONFLICT (collection_id, uri) DO UPDATE SET
-                    source_type = excluded.source_type, title = excluded.title,
-                    mime_type = excluded.mime_type, content_hash = excluded.content_hash,
-                    ingestion_hash = excluded.ingestion_hash,
-                    size_bytes = excluded.size_bytes, metadata = excluded.metadata,
-                    allowed_principals = excluded.allowed_principals, state = excluded.state,
-                    chunk_count = excluded.chunk_count, failure = NULL, update_time = clock_timestamp()
-                RETURNING document_id, update_time, xmax = 0 AS is_new
-                """,
-                *_values(collection, version),
-                IngestionState.DONE,
-                len(chunks),
+            await hold_collection(connection, collection)
+            # In one order, so that two groups with documents in common wait for each other but never both.
+            for new in sorted(versions, key=lambda new: new.version.uri):
+                row = await _upsert(connection, collection, new)
+                rows.append((new, row))
+                outcome = IngestionOutcome.CREATED if row["is_new"] else IngestionOutcome.UPDATED
+                stored[new.version.uri] = (str(row["document_id"]), outcome)
+            replaced = [row["document_id"] for _, row in rows if not row["is_inserted"]]
+            if replaced:
+                await connection.execute(f"DELETE FROM {table} WHERE document_id = ANY($1::uuid[])", replaced)
+                await connection.execute(
+                    "DELETE FROM document_texts WHERE document_id = ANY($1::uuid[])", replaced
+                )
+            await copy_chunks(connection, collection.partition.partition_id, rows)
+            await connection.executemany(
+                "INSERT INTO document_texts (document_id, part, text, headings) VALUES ($1, $2, $3, $4)",
+                (part for new, row in rows for part in _text_parts(row["document_id"], new.extraction)),
             )
-            assert row is not None, "INSERT … DO UPDATE returns its row"
-            if not row["is_new"]:
-                await connection.execute(f"DELETE FROM {table} WHERE document_id = $1", row["document_id"])
-            records = _chunk_records(collection, version, chunks, vectors, row)
-            for batch in batched(records, COPY_ROWS):
-                await connection.copy_records_to_table(table, records=batch, columns=_CHUNK_COLUMNS)
-        outcome = IngestionOutcome.CREATED if row["is_new"] else IngestionOutcome.UPDATED
-        return str(row["document_id"]), outcome
+            for new, row in rows:
+                if new.claim:
+                    outcome = stored[new.version.uri][1]
+                    await finish(connection, new.claim, str(row["document_id"]), outcome, new)
+        return [stored[new.version.uri] for new in versions]
 
     async def refresh(
-        self, collection: Collection, version: DocumentVersion
+        self, collection: Collection, version: DocumentVersion, claim: Claim | None = None
     ) -> tuple[str, IngestionOutcome] | None:
         async with transaction(self._pool) as connection:
-            await _hold(connection, collection)
+            await hold_collection(connection, collection)
             row = await connection.fetchrow(
                 f"SELECT {_COLUMNS} FROM documents WHERE collection_id = $1 AND uri = $2 FOR UPDATE",
                 collection.collection_id,
@@ -146,49 +146,84 @@ class PostgresDocuments:
                     document.document_id,
                     IngestionState.DONE,
                 )
-        outcome = IngestionOutcome.UNCHANGED if unchanged else IngestionOutcome.UPDATED
+            outcome = IngestionOutcome.UNCHANGED if unchanged else IngestionOutcome.UPDATED
+            if claim:
+                await finish(connection, claim, document.document_id, outcome, None)
         return document.document_id, outcome
 
-    async def record_failure(
-        self, collection: Collection, version: DocumentVersion, failure: IngestionFailure
-    ) -> str:
-        async with transaction(self._pool) as connection:
-            await _hold(connection, collection)
-            # An empty ingestion_hash equals none, so that the same content is tried again.
-            document_id = await connection.fetchval(
-                """
-                INSERT INTO documents
-                    (collection_id, uri, source_type, title, mime_type, content_hash, ingestion_hash,
-                     size_bytes, metadata, allowed_principals, state, failure)
-                VALUES ($1, $2, $3, $4, $5, $6, ''::bytea, $7, $8, $9, $10, $11)
-                ON CONFLICT (collection_id, uri) DO UPDATE SET
-                    state = excluded.state, failure = excluded.failure
-                RETURNING document_id
-                """,
-                *(value for index, value in enumerate(_values(collection, version)) if index != 6),
-                IngestionState.FAILED,
-                failure_json(failure),
-            )
-        return str(document_id)
-
     async def delete(self, collection: Collection, document_id: str) -> bool:
+        return await self.delete_selected(collection, "document_id = $2::uuid", [document_id]) == 1
+
+    async def delete_selected(self, collection: Collection, predicate: str, values: Sequence[Any]) -> int:
         async with transaction(self._pool) as connection:
-            await _hold(connection, collection)
-            deleted = await connection.fetchval(
-                "DELETE FROM documents WHERE collection_id = $1 AND document_id = $2::uuid RETURNING true",
+            await hold_collection(connection, collection)
+            rows = await connection.fetch(
+                f"""
+                DELETE FROM documents WHERE document_id IN (
+                    SELECT document_id FROM documents WHERE collection_id = $1 AND ({predicate})
+                    ORDER BY uri FOR UPDATE
+                ) RETURNING document_id, uri
+                """,
                 collection.collection_id,
-                document_id,
+                *values,
             )
-            if deleted is None:
-                return False
-            await connection.execute(
-                f"DELETE FROM {chunk_table(collection.partition.partition_id)} WHERE document_id = $1::uuid",
-                document_id,
+            if not rows:
+                return 0
+            # Those that wait for their drop as well: a search that began before a swap reads them.
+            partitions = await connection.fetch(
+                "SELECT partition_id FROM chunk_partitions WHERE collection_id = $1 FOR KEY SHARE",
+                collection.collection_id,
             )
-        return True
+            deleted = [row["document_id"] for row in rows]
+            for partition in partitions:
+                await connection.execute(
+                    f"DELETE FROM {chunk_table(partition['partition_id'])} "
+                    "WHERE document_id = ANY($1::uuid[])",
+                    deleted,
+                )
+            await cancel_items_of(connection, collection.collection_id, [row["uri"] for row in rows])
+        return len(rows)
+
+    async def stats(self, collection: Collection) -> CollectionStats:
+        table = chunk_table(collection.partition.partition_id)
+        async with acquire(self._pool) as connection:
+            states = await connection.fetch(
+                "SELECT state, count(*) FROM documents WHERE collection_id = $1 GROUP BY state",
+                collection.collection_id,
+            )
+            sizes = await connection.fetchrow(
+                """
+                SELECT coalesce(sum(size_bytes), 0)::bigint AS bytes, coalesce(sum(token_count), 0) AS tokens
+                FROM documents WHERE collection_id = $1 AND chunk_count > 0
+                """,
+                collection.collection_id,
+            )
+            chunks = await connection.fetchrow(
+                f"""
+                SELECT count(*) AS chunks, count(embedding) AS vectors,
+                       coalesce(sum(octet_length(original_text)), 0)::bigint AS bytes,
+                       count(*) FILTER (WHERE NOT EXISTS (
+                           SELECT FROM documents d WHERE d.document_id = c.document_id
+                       )) AS orphans,
+                       pg_total_relation_size('{table}'::regclass) AS storage
+                FROM {table} c
+                """
+            )
+        assert sizes is not None, "aggregates have a row"
+        assert chunks is not None, "aggregates have a row"
+        return CollectionStats(
+            states={IngestionState(row["state"]): row["count"] for row in states},
+            chunk_count=chunks["chunks"],
+            vector_count=chunks["vectors"],
+            orphan_count=chunks["orphans"],
+            document_bytes=sizes["bytes"],
+            text_bytes=chunks["bytes"],
+            storage_bytes=chunks["storage"],
+            token_count=sizes["tokens"],
+        )
 
 
-async def _hold(connection: Connection, collection: Collection) -> None:
+async def hold_collection(connection: Connection, collection: Collection) -> None:
     """Keep the collection and its partition in place until the transaction ends."""
     partition_id = await connection.fetchval(
         "SELECT partition_id FROM collections WHERE collection_id = $1 FOR SHARE", collection.collection_id
@@ -199,13 +234,53 @@ async def _hold(connection: Connection, collection: Collection) -> None:
         raise AbortedError("COLLECTION_CHANGED", "the collection was indexed again meanwhile; try again")
 
 
+async def copy_chunks(
+    connection: Connection, partition_id: int, rows: Iterable[tuple[NewVersion, asyncpg.Record]]
+) -> None:
+    """Write the chunks of documents, each with its row of the table documents."""
+    records = (record for new, row in rows for record in _chunk_records(partition_id, new, row))
+    for batch in batched(records, COPY_ROWS):
+        await connection.copy_records_to_table(
+            chunk_table(partition_id), records=batch, columns=_CHUNK_COLUMNS
+        )
+
+
+async def _upsert(connection: Connection, collection: Collection, new: NewVersion) -> asyncpg.Record:
+    """Write the document's row, which stays locked until the end: a second call for the uri waits here."""
+    row = await connection.fetchrow(
+        """
+        WITH earlier AS (SELECT ingestion_hash FROM documents WHERE collection_id = $1 AND uri = $2)
+        INSERT INTO documents
+            (collection_id, uri, source_type, title, mime_type, content_hash, input_hash, ingestion_hash,
+             size_bytes, metadata, allowed_principals, state, chunk_count, token_count)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+        ON CONFLICT (collection_id, uri) DO UPDATE SET
+            source_type = excluded.source_type, title = excluded.title,
+            mime_type = excluded.mime_type, content_hash = excluded.content_hash,
+            input_hash = excluded.input_hash, ingestion_hash = excluded.ingestion_hash,
+            size_bytes = excluded.size_bytes, metadata = excluded.metadata,
+            allowed_principals = excluded.allowed_principals, state = excluded.state,
+            chunk_count = excluded.chunk_count, token_count = excluded.token_count, failure = NULL,
+            version = documents.version + 1, update_time = clock_timestamp()
+        RETURNING document_id, update_time, xmax = 0 AS is_inserted,
+                  xmax = 0 OR EXISTS (SELECT FROM earlier WHERE ingestion_hash = ''::bytea) AS is_new
+        """,
+        *_values(collection, new.version),
+        IngestionState.DONE,
+        len(new.chunks),
+        new.token_count,
+    )
+    assert row is not None, "INSERT … DO UPDATE returns its row"
+    return row
+
+
 async def _update_in_place(
     connection: Connection, collection: Collection, document_id: str, version: DocumentVersion
 ) -> None:
     update_time = await connection.fetchval(
         """
         UPDATE documents SET metadata = $2, allowed_principals = $3, state = $4, failure = NULL,
-                             update_time = clock_timestamp()
+                             version = version + 1, update_time = clock_timestamp()
         WHERE document_id = $1::uuid RETURNING update_time
         """,
         document_id,
@@ -225,6 +300,13 @@ async def _update_in_place(
     )
 
 
+def _text_parts(document_id: Any, extraction: Extraction) -> Iterator[tuple[Any, ...]]:
+    headings = [[heading.level, heading.title, heading.start] for heading in extraction.headings]
+    for part, start in enumerate(range(0, len(extraction.text), TEXT_PART)):
+        text = extraction.text[start : start + TEXT_PART]
+        yield document_id, part, text, headings if part == 0 else None
+
+
 def _values(collection: Collection, version: DocumentVersion) -> tuple[Any, ...]:
     return (
         collection.collection_id,
@@ -233,6 +315,7 @@ def _values(collection: Collection, version: DocumentVersion) -> tuple[Any, ...]
         version.title,
         version.mime_type,
         version.content_hash,
+        version.input_hash,
         version.ingestion_hash,
         version.size_bytes,
         version.metadata,
@@ -240,16 +323,12 @@ def _values(collection: Collection, version: DocumentVersion) -> tuple[Any, ...]
     )
 
 
-def _chunk_records(
-    collection: Collection,
-    version: DocumentVersion,
-    chunks: Iterable[Chunk],
-    vectors: Vectors,
-    document: asyncpg.Record,
-) -> Iterator[tuple[Any, ...]]:
-    for index, (chunk, vector) in enumerate(zip(chunks, vectors.astype(np.float16, copy=False), strict=True)):
+def _chunk_records(partition_id: int, new: NewVersion, document: asyncpg.Record) -> Iterator[tuple[Any, ...]]:
+    version = new.version
+    vectors = new.vectors.astype(np.float16, copy=False)
+    for index, (chunk, vector) in enumerate(zip(new.chunks, vectors, strict=True)):
         yield (
-            collection.partition.partition_id,
+            partition_id,
             document["document_id"],
             index,
             chunk.section.text,

@@ -1,25 +1,54 @@
 """Ingestion jobs in PostgreSQL."""
 
-from collections.abc import Sequence
+# ruff: noqa: S608 - what is put into SQL here are constants
+
+import uuid
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Final
 
 import asyncpg
 from groundline_runtime.errors import NotFoundError
 
-from groundline_ingestor.adapters.postgres import Pool, acquire, transaction
+from groundline_ingestor.adapters.postgres import Connection, Pool, acquire, transaction
 from groundline_ingestor.adapters.postgres_collections import READABLE
-from groundline_ingestor.adapters.records import failure_json, read_failure
-from groundline_ingestor.domain import ChunkCounts, IngestionOutcome, IngestionState, Item, Job, JobState
+from groundline_ingestor.adapters.postgres_items import PENDING
+from groundline_ingestor.adapters.records import input_json, read_failure
+from groundline_ingestor.domain import (
+    ChunkCounts,
+    Collection,
+    IngestionOutcome,
+    IngestionState,
+    Item,
+    Job,
+    JobState,
+    Usage,
+)
+from groundline_ingestor.ports import HandedIn
 
 __all__ = ["PostgresJobs"]
 
+# The state of an ingestion follows from its items, so that no two workers contend for its row.
 _SELECT = """
-    SELECT j.job_id, j.collection_id, j.state, j.create_time, j.start_time, j.end_time, n.*
+    SELECT j.job_id, j.collection_id, j.create_time, coalesce(n.first_start_time, j.start_time) AS start_time,
+           CASE WHEN j.kind = 'reindex' OR n.item_count = 0 THEN j.end_time
+                WHEN n.pending_count = 0 THEN coalesce(n.last_end_time, j.end_time) END AS end_time,
+           CASE WHEN j.kind = 'reindex' AND j.end_time IS NOT NULL THEN j.state
+                WHEN n.begun_count = 0 AND (n.pending_count > 0 OR j.kind = 'reindex') THEN 'queued'
+                WHEN n.pending_count > 0 OR j.kind = 'reindex' THEN 'running'
+                WHEN j.cancel_time IS NOT NULL AND n.cancelled_count > 0 THEN 'cancelled'
+                WHEN n.done_count > 0 OR n.item_count = 0 THEN 'done'
+                WHEN n.failed_count > 0 THEN 'failed'
+                ELSE 'cancelled' END AS state,
+           n.*
     FROM ingestion_jobs j
     JOIN collections c USING (collection_id)
     CROSS JOIN LATERAL (
         SELECT count(*) AS item_count,
+               count(*) FILTER (WHERE i.state NOT IN ('done', 'failed', 'cancelled')) AS pending_count,
+               count(*) FILTER (WHERE i.attempts > 0) AS begun_count,
+               min(i.start_time) AS first_start_time,
+               max(i.end_time) AS last_end_time,
                count(*) FILTER (WHERE i.state = 'done') AS done_count,
                count(*) FILTER (WHERE i.outcome = 'unchanged') AS unchanged_count,
                count(*) FILTER (WHERE i.state = 'failed') AS failed_count,
@@ -27,24 +56,19 @@ _SELECT = """
                coalesce(sum(i.parsed_count), 0) AS parsed_count,
                coalesce(sum(i.contextualized_count), 0) AS contextualized_count,
                coalesce(sum(i.embedded_count), 0) AS embedded_count,
-               coalesce(sum(i.stored_count), 0) AS stored_count
+               coalesce(sum(i.stored_count), 0) AS stored_count,
+               coalesce(sum(i.prompt_tokens), 0) AS prompt_tokens,
+               coalesce(sum(i.cached_tokens), 0) AS cached_tokens,
+               coalesce(sum(i.output_tokens), 0) AS output_tokens
         FROM ingestion_items i WHERE i.job_id = j.job_id
     ) n
 """
-_ITEM_COLUMNS = (
-    "job_id",
-    "item_index",
-    "uri",
-    "document_id",
-    "state",
-    "outcome",
-    "failure",
-    "attempts",
-    "parsed_count",
-    "contextualized_count",
-    "embedded_count",
-    "stored_count",
-)
+_READABLE_ITEM = """
+    ($2::text[] IS NULL OR d.document_id IS NULL
+     OR d.allowed_principals = '{}' OR d.allowed_principals && $2)
+"""
+# Bytes of content in one row.
+PAYLOAD_PART: Final = 1 << 20
 
 
 class PostgresJobs:
@@ -53,39 +77,32 @@ class PostgresJobs:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def record(self, job: Job, items: Sequence[Item], request_id: str) -> Job:
+    async def enqueue(self, collection: Collection, handed_in: Sequence[HandedIn], request_id: str) -> Job:
+        job_id = str(uuid.uuid4())
         try:
             async with transaction(self._pool) as connection:
                 inserted = await connection.fetchval(
                     """
-                    INSERT INTO ingestion_jobs
-                        (job_id, collection_id, state, request_id, create_time, start_time, end_time)
-                    VALUES ($1::uuid, $2, $3, nullif($4, ''), $5, $6, $7)
+                    INSERT INTO ingestion_jobs (job_id, collection_id, state, request_id)
+                    VALUES ($1::uuid, $2, 'queued', nullif($3, ''))
                     ON CONFLICT (collection_id, request_id) DO NOTHING RETURNING true
                     """,
-                    job.job_id,
-                    job.collection_id,
-                    job.state,
+                    job_id,
+                    collection.collection_id,
                     request_id,
-                    job.create_time,
-                    job.start_time,
-                    job.end_time,
                 )
                 if inserted:
-                    await connection.copy_records_to_table(
-                        "ingestion_items",
-                        records=[_item_record(job.job_id, item) for item in items],
-                        columns=_ITEM_COLUMNS,
-                    )
+                    await self._insert_documents(connection, collection, handed_in)
+                    await self._insert_items(connection, collection, job_id, handed_in)
         except asyncpg.ForeignKeyViolationError:
-            raise NotFoundError("COLLECTION_NOT_FOUND", f"no collection {job.collection_id!r}") from None
+            raise _collection_gone(collection) from None
         stored = (
-            await self.find(job.job_id)
+            await self.find(job_id)
             if inserted
-            else await self.find_by_request_id(job.collection_id, request_id)
+            else await self.find_by_request_id(collection.collection_id, request_id)
         )
         if stored is None:
-            raise NotFoundError("COLLECTION_NOT_FOUND", f"no collection {job.collection_id!r}")
+            raise _collection_gone(collection)
         return stored
 
     async def find(self, job_id: str) -> Job | None:
@@ -105,19 +122,35 @@ class PostgresJobs:
     ) -> Sequence[Item]:
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
-                """
+                f"""
                 SELECT i.* FROM ingestion_items i LEFT JOIN documents d USING (document_id)
-                WHERE i.job_id = $1::uuid AND i.item_index > $2
-                  AND ($3::text[] IS NULL OR d.document_id IS NULL
-                       OR d.allowed_principals = '{}' OR d.allowed_principals && $3)
+                WHERE i.job_id = $1::uuid AND {_READABLE_ITEM} AND i.item_index > $3
                   AND (NOT $5 OR i.state = 'failed')
                 ORDER BY i.item_index LIMIT $4
                 """,
                 job_id,
-                after,
                 None if principals is None else list(principals),
+                after,
                 limit,
                 only_failed,
+            )
+        return [_item(row) for row in rows]
+
+    async def changed_items(
+        self, job_id: str, principals: Sequence[str], *, within_seconds: float, limit: int
+    ) -> Sequence[Item]:
+        async with acquire(self._pool) as connection:
+            rows = await connection.fetch(
+                f"""
+                SELECT i.* FROM ingestion_items i LEFT JOIN documents d USING (document_id)
+                WHERE i.job_id = $1::uuid AND {_READABLE_ITEM}
+                  AND i.change_time > clock_timestamp() - make_interval(secs => $3)
+                ORDER BY i.item_index LIMIT $4
+                """,
+                job_id,
+                list(principals),
+                within_seconds,
+                limit,
             )
         return [_item(row) for row in rows]
 
@@ -147,27 +180,165 @@ class PostgresJobs:
             )
         return [_job(row) for row in rows]
 
+    async def cancel(self, job_id: str) -> None:
+        async with transaction(self._pool) as connection:
+            await connection.execute(
+                f"""
+                UPDATE ingestion_items
+                SET state = 'cancelled', lease_id = NULL, lease_until = NULL,
+                    change_time = clock_timestamp(), end_time = clock_timestamp()
+                WHERE (job_id, item_index) IN (
+                    SELECT job_id, item_index FROM ingestion_items
+                    WHERE job_id = $1::uuid AND {PENDING} ORDER BY item_index FOR UPDATE
+                )
+                """,
+                job_id,
+            )
+            await connection.execute(
+                """
+                UPDATE ingestion_jobs
+                SET cancel_time = coalesce(cancel_time, now()),
+                    state = CASE WHEN kind = 'reindex' AND end_time IS NULL THEN 'cancelled' ELSE state END,
+                    end_time = CASE WHEN kind = 'reindex' THEN coalesce(end_time, now()) ELSE end_time END
+                WHERE job_id = $1::uuid AND (kind = 'ingest' OR end_time IS NULL)
+                """,
+                job_id,
+            )
+            # Documents being stored are locked; their transactions end by themselves.
+            await connection.execute(
+                """
+                UPDATE documents SET state = 'cancelled' WHERE document_id IN (
+                    SELECT d.document_id FROM documents d JOIN ingestion_items i USING (document_id)
+                    JOIN ingestion_jobs j USING (job_id)
+                    WHERE i.job_id = $1::uuid AND i.state = 'cancelled' AND j.kind = 'ingest'
+                      AND d.state NOT IN ('done', 'failed', 'cancelled')
+                    FOR UPDATE OF d SKIP LOCKED
+                )
+                """,
+                job_id,
+            )
+
+    async def retry(self, job_id: str) -> int:
+        async with transaction(self._pool) as connection:
+            rows = await connection.fetch(
+                """
+                UPDATE ingestion_items SET
+                    state = 'queued', outcome = NULL, failure = NULL, available_time = now(),
+                    forgiven_attempts = attempts, parsed_count = 0, contextualized_count = 0,
+                    embedded_count = 0, stored_count = 0, end_time = NULL, change_time = clock_timestamp()
+                WHERE (job_id, item_index) IN (
+                    SELECT i.job_id, i.item_index FROM ingestion_items i
+                    WHERE i.job_id = $1::uuid AND i.state IN ('failed', 'cancelled')
+                      AND EXISTS (
+                          SELECT FROM ingestion_payloads p
+                          WHERE (p.job_id, p.item_index) = (i.job_id, i.item_index)
+                      )
+                      AND NOT EXISTS (
+                          SELECT FROM ingestion_items later
+                          WHERE later.collection_id = i.collection_id AND later.uri = i.uri
+                            AND later.queue_id > i.queue_id AND later.state = 'done'
+                      )
+                    ORDER BY i.item_index FOR UPDATE
+                ) RETURNING true
+                """,
+                job_id,
+            )
+            if rows:
+                await connection.execute(
+                    "UPDATE ingestion_jobs SET cancel_time = NULL WHERE job_id = $1::uuid", job_id
+                )
+        return len(rows)
+
+    async def _insert_documents(
+        self, connection: Connection, collection: Collection, handed_in: Sequence[HandedIn]
+    ) -> None:
+        """Rows for documents that are new. Those that are there are left alone: they may be locked for as
+        long as it takes to store them."""
+        versions = {version.uri: version for _, version in handed_in}
+        # An empty ingestion_hash equals none: there are no chunks yet.
+        await connection.executemany(
+            """
+            INSERT INTO documents
+                (collection_id, uri, source_type, title, mime_type, content_hash, input_hash, ingestion_hash,
+                 size_bytes, metadata, allowed_principals, state)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, ''::bytea, $8, $9, $10, 'queued')
+            ON CONFLICT (collection_id, uri) DO NOTHING
+            """,
+            [
+                (
+                    collection.collection_id,
+                    version.uri,
+                    version.source_type,
+                    version.title,
+                    version.mime_type,
+                    version.content_hash,
+                    version.input_hash,
+                    version.size_bytes,
+                    version.metadata,
+                    list(version.allowed_principals),
+                )
+                for _, version in sorted(versions.items())
+            ],
+        )
+
+    async def _insert_items(
+        self,
+        connection: Connection,
+        collection: Collection,
+        job_id: str,
+        handed_in: Sequence[HandedIn],
+    ) -> None:
+        rows = await connection.fetch(
+            "SELECT uri, document_id FROM documents WHERE collection_id = $1 AND uri = ANY($2::text[])",
+            collection.collection_id,
+            [version.uri for _, version in handed_in],
+        )
+        ids = {row["uri"]: row["document_id"] for row in rows}
+        await connection.copy_records_to_table(
+            "ingestion_items",
+            records=[
+                (
+                    job_id,
+                    index,
+                    collection.collection_id,
+                    version.uri,
+                    ids.get(version.uri),
+                    "queued",
+                    input_json(given),
+                )
+                for index, (given, version) in enumerate(handed_in)
+            ],
+            columns=("job_id", "item_index", "collection_id", "uri", "document_id", "state", "input"),
+        )
+        await connection.copy_records_to_table(
+            "ingestion_payloads",
+            records=(
+                (job_id, index, part, data)
+                for index, (given, _) in enumerate(handed_in)
+                for part, data in enumerate(_parts(given.content))
+            ),
+            columns=("job_id", "item_index", "part", "data"),
+        )
+
     async def _find(self, condition: str, *values: str) -> Job | None:
         async with acquire(self._pool) as connection:
             row = await connection.fetchrow(f"{_SELECT} WHERE {condition}", *values)
         return _job(row) if row else None
 
 
-def _item_record(job_id: str, item: Item) -> tuple[Any, ...]:
-    return (
-        job_id,
-        item.index,
-        item.uri,
-        item.document_id,
-        item.state,
-        item.outcome,
-        failure_json(item.failure),
-        item.attempts,
-        item.chunks.parsed,
-        item.chunks.contextualized,
-        item.chunks.embedded,
-        item.chunks.stored,
-    )
+def _parts(content: str | bytes) -> Iterator[bytes]:
+    """At least one, so that an empty content is kept too."""
+    data = content.encode() if isinstance(content, str) else content
+    for start in range(0, len(data) or 1, PAYLOAD_PART):
+        yield data[start : start + PAYLOAD_PART]
+
+
+def _collection_gone(collection: Collection) -> NotFoundError:
+    return NotFoundError("COLLECTION_NOT_FOUND", f"no collection {collection.collection_id!r}")
+
+
+def _usage(row: asyncpg.Record) -> Usage:
+    return Usage(row["prompt_tokens"], row["cached_tokens"], row["output_tokens"])
 
 
 def _counts(row: asyncpg.Record) -> ChunkCounts:
@@ -186,6 +357,7 @@ def _item(row: asyncpg.Record) -> Item:
         failure=read_failure(row["failure"]),
         attempts=row["attempts"],
         chunks=_counts(row),
+        usage=_usage(row),
     )
 
 
@@ -203,4 +375,5 @@ def _job(row: asyncpg.Record) -> Job:
         failed_count=row["failed_count"],
         cancelled_count=row["cancelled_count"],
         chunks=_counts(row),
+        usage=_usage(row),
     )

@@ -1,11 +1,11 @@
-"""Failures as jsonb, which documents and items share."""
+"""Failures and what was handed in as jsonb."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from groundline_ingestor.domain import IngestionFailure, IngestionState
+from groundline_ingestor.domain import DocumentInput, IngestionFailure, IngestionState, SourceType
 
-__all__ = ["failure_json", "read_failure"]
+__all__ = ["failure_json", "input_json", "read_failure", "read_input"]
 
 
 def failure_json(failure: IngestionFailure | None) -> dict[str, str] | None:
@@ -18,3 +18,29 @@ def read_failure(stored: Mapping[str, Any] | None) -> IngestionFailure | None:
     if stored is None:
         return None
     return IngestionFailure(IngestionState(stored["stage"]), stored["reason"], stored["message"])
+
+
+def input_json(given: DocumentInput) -> dict[str, Any]:
+    """A document as handed in, without its content."""
+    return {
+        "kind": "text" if isinstance(given.content, str) else "data",
+        "uri": given.uri,
+        "title": given.title,
+        "mimeType": given.mime_type,
+        "sourceType": given.source_type,
+        "metadata": given.metadata,
+        "allowedPrincipals": list(given.allowed_principals),
+    }
+
+
+def read_input(stored: Mapping[str, Any], content: bytes) -> DocumentInput:
+    """The document with its content again."""
+    return DocumentInput(
+        content=content.decode() if stored["kind"] == "text" else content,
+        uri=stored["uri"],
+        title=stored["title"],
+        mime_type=stored["mimeType"],
+        source_type=SourceType(stored["sourceType"]),
+        metadata=stored["metadata"],
+        allowed_principals=tuple(stored["allowedPrincipals"]),
+    )

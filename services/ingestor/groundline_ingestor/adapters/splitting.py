@@ -1,24 +1,214 @@
-"""Cutting by semantic-text-splitter, which releases the GIL while it works."""
+"""Cutting by semantic-text-splitter, which releases the GIL while it counts characters, and by sentencex."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final, Protocol
 
-from semantic_text_splitter import MarkdownSplitter, TextSplitter
+import sentencex
+import tree_sitter_c
+import tree_sitter_cpp
+import tree_sitter_go
+import tree_sitter_java
+import tree_sitter_javascript
+import tree_sitter_python
+import tree_sitter_rust
+import tree_sitter_typescript
+from semantic_text_splitter import CodeSplitter, MarkdownSplitter, TextSplitter
 
-from groundline_ingestor.adapters.extraction import MARKDOWN
-from groundline_ingestor.domain import Chunking, Section
+from groundline_ingestor.adapters.extraction.types import DOCX, HTML, MARKDOWN
+from groundline_ingestor.domain import Chunking, ChunkingStrategy, Extraction, Section, SizeUnit
 
-__all__ = ["RecursiveSplitter"]
+__all__ = ["DocumentSplitter"]
+
+type TokenCounter = Callable[[Sequence[str]], Sequence[int]]
+type Span = tuple[int, int]
+
+# What extraction makes Markdown of.
+_MARKDOWN: Final = {MARKDOWN, HTML, DOCX}
+_GRAMMARS: Final[Mapping[str, Callable[[], Any]]] = {
+    "text/x-c": tree_sitter_c.language,
+    "text/x-c++": tree_sitter_cpp.language,
+    "text/x-go": tree_sitter_go.language,
+    "text/x-java": tree_sitter_java.language,
+    "text/x-javascript": tree_sitter_javascript.language,
+    "text/x-python": tree_sitter_python.language,
+    "text/x-rust": tree_sitter_rust.language,
+    "text/x-tsx": tree_sitter_typescript.language_tsx,
+    "text/x-typescript": tree_sitter_typescript.language_typescript,
+}
+# ISO 639-1, by the name that a collection's language has; sentencex falls back to what is common to most.
+_LANGUAGE_CODES: Final[Mapping[str, str]] = {
+    "arabic": "ar",
+    "danish": "da",
+    "dutch": "nl",
+    "english": "en",
+    "finnish": "fi",
+    "french": "fr",
+    "german": "de",
+    "greek": "el",
+    "hungarian": "hu",
+    "italian": "it",
+    "norwegian": "no",
+    "portuguese": "pt",
+    "romanian": "ro",
+    "russian": "ru",
+    "spanish": "es",
+    "swedish": "sv",
+    "tamil": "ta",
+    "turkish": "tr",
+}
+
+_WORD: Final = re.compile(r"\S+")
+# One line, or one that is underlined.
+_ONLY_HEADING: Final = re.compile(r"[^\r\n]*+(?:\r\n?|\n)?+[=\-]*+\s*+")
 
 
-class RecursiveSplitter:
-    """The recursive strategy, in characters: cuts at the largest boundary that fits."""
+class _Splitter(Protocol):
+    def chunk_indices(self, text: str) -> Sequence[tuple[int, str]]: ...
 
-    def split(self, text: str, mime_type: str, chunking: Chunking) -> Sequence[Section]:
-        """Sections of at most `chunk_size` code points, trimmed of white space, in order; none is blank."""
-        kind = MarkdownSplitter if mime_type == MARKDOWN else TextSplitter
-        splitter = kind(chunking.chunk_size, chunking.chunk_overlap)
-        return [
-            Section(cut, start, start + len(cut))
-            for start, cut in splitter.chunk_indices(text)
-            if cut.strip()
-        ]
+
+class DocumentSplitter:
+    """All strategies, in characters and in tokens of the embedding model.
+
+    Source code of a language whose grammar is here is cut between its definitions by every strategy but
+    words: neither headings nor sentences are what it is made of.
+    """
+
+    def __init__(self, count_tokens: TokenCounter) -> None:
+        self._count_tokens = count_tokens
+
+    def split(self, extraction: Extraction, chunking: Chunking, language: str) -> Sequence[Section]:
+        """Sections of at most `chunk_size` units, in order, without white space around them; none is blank.
+
+        A single word (or with characters of several tokens, a single character) may be longer in tokens.
+        """
+        text = extraction.text
+        spans = self._spans(extraction, chunking, language)
+        return [Section(text[start:end], start, end) for start, end in spans if text[start:end].strip()]
+
+    def _spans(self, extraction: Extraction, chunking: Chunking, language: str) -> Iterator[Span]:
+        text = extraction.text
+        whole = (0, len(text))
+        match chunking.strategy:
+            case ChunkingStrategy.WORDS:
+                return self._packed(text, list(_words(text, *whole)), chunking)
+            case ChunkingStrategy.SENTENCES if extraction.mime_type not in _GRAMMARS:
+                return self._packed(text, list(_sentences(text, language)), chunking)
+            case ChunkingStrategy.SECTIONS if extraction.headings:
+                return self._sections(extraction, chunking)
+            case _:
+                return self._cut(text, *whole, self._splitter(extraction.mime_type, chunking))
+
+    def _splitter(self, mime_type: str, chunking: Chunking) -> _Splitter:
+        size, overlap = chunking.chunk_size, chunking.chunk_overlap
+        grammar = _GRAMMARS.get(mime_type)
+        kind: Any = MarkdownSplitter if mime_type in _MARKDOWN else TextSplitter
+        splitter: _Splitter
+        if chunking.unit is SizeUnit.CHARACTERS:
+            splitter = CodeSplitter(grammar(), size, overlap) if grammar else kind(size, overlap)
+        elif grammar:
+            splitter = CodeSplitter.from_callback(grammar(), self._tokens, size, overlap)
+        else:
+            splitter = kind.from_callback(self._tokens, size, overlap)
+        return splitter
+
+    def _cut(self, text: str, begin: int, end: int, splitter: _Splitter) -> Iterator[Span]:
+        for start, cut in splitter.chunk_indices(text[begin:end]):
+            yield _trimmed(text, begin + start, begin + start + len(cut))
+
+    def _sections(self, extraction: Extraction, chunking: Chunking) -> Iterator[Span]:
+        """From heading to heading; one without a text of its own stays with the next."""
+        text = extraction.text
+        splitter = self._splitter(extraction.mime_type, chunking)
+        starts = sorted({heading.start for heading in extraction.headings})
+        begin = 0
+        for start, end in pairwise([0, *starts, len(text)]):
+            if end < len(text) and (start or starts[0] == 0) and _ONLY_HEADING.fullmatch(text, start, end):
+                continue
+            begin, first = end, begin
+            yield from self._fitting(text, first, end, chunking, splitter)
+
+    def _fitting(
+        self, text: str, start: int, end: int, chunking: Chunking, splitter: _Splitter
+    ) -> Iterator[Span]:
+        start, end = _trimmed(text, start, end)
+        if self._size(text[start:end], chunking) <= chunking.chunk_size:
+            yield start, end
+        else:
+            yield from self._cut(text, start, end, splitter)
+
+    def _packed(self, text: str, units: Sequence[Span], chunking: Chunking) -> Iterator[Span]:
+        """As many whole units as fit, then again from the first that lies within the overlap.
+
+        A unit that is too long alone is cut as the recursive strategy would.
+        """
+        splitter = self._splitter("text/plain", chunking)
+        first = 0
+        while first < len(units):
+            start, end = units[first]
+            if self._size(text[start:end], chunking) > chunking.chunk_size:
+                yield from self._cut(text, start, end, splitter)
+                first += 1
+                continue
+            past = self._last_fitting(text, units, first, chunking) + 1
+            end = units[past - 1][1]
+            yield start, end
+            if past == len(units):
+                return
+            first = self._first_of_overlap(text, units, first, past, chunking)
+
+    def _last_fitting(self, text: str, units: Sequence[Span], first: int, chunking: Chunking) -> int:
+        """Index of the last unit that still fits behind `first`, which fits alone."""
+        start = units[first][0]
+
+        def fits(last: int) -> bool:
+            return self._size(text[start : units[last][1]], chunking) <= chunking.chunk_size
+
+        # A unit has at least one character, so size bounds the search in either unit of measure but for
+        # tokens of several words, which no tokenizer makes.
+        low, high = first, min(first + chunking.chunk_size, len(units) - 1)
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle - 1)
+        return low
+
+    def _first_of_overlap(
+        self, text: str, units: Sequence[Span], first: int, past: int, chunking: Chunking
+    ) -> int:
+        """Where the next chunk begins: after `first`, no further back than the overlap allows, and so that
+        the unit at `past` fits with what is repeated before it."""
+        end = units[past - 1][1]
+        begin = past
+        while (
+            begin - 1 > first
+            and self._size(text[units[begin - 1][0] : end], chunking) <= chunking.chunk_overlap
+            and self._size(text[units[begin - 1][0] : units[past][1]], chunking) <= chunking.chunk_size
+        ):
+            begin -= 1
+        return begin
+
+    def _size(self, text: str, chunking: Chunking) -> int:
+        return len(text) if chunking.unit is SizeUnit.CHARACTERS else self._tokens(text)
+
+    def _tokens(self, text: str) -> int:
+        return self._count_tokens([text])[0]
+
+
+def _words(text: str, start: int, end: int) -> Iterator[Span]:
+    return (match.span() for match in _WORD.finditer(text, start, end))
+
+
+def _sentences(text: str, language: str) -> Iterator[Span]:
+    code = _LANGUAGE_CODES.get(language, "en")
+    for found in sentencex.get_sentence_boundaries(code, text):
+        start, end = _trimmed(text, found["start_index"], found["end_index"])
+        if start < end:
+            yield start, end
+
+
+def _trimmed(text: str, start: int, end: int) -> Span:
+    """Without white space at both ends."""
+    cut = text[start:end]
+    start += len(cut) - len(cut.lstrip())
+    return start, max(start, start + len(cut.strip()))

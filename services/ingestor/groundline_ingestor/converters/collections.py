@@ -13,6 +13,7 @@ from groundline_ingestor.converters.common import (
     read_page_token,
     timestamp,
 )
+from groundline_ingestor.converters.documents import state_value
 from groundline_ingestor.converters.settings import (
     DEFAULT_LANGUAGE,
     change_of,
@@ -20,7 +21,13 @@ from groundline_ingestor.converters.settings import (
     effective_settings,
     settings_json,
 )
-from groundline_ingestor.domain import Collection, CollectionChange, NewCollection, collection_id_from
+from groundline_ingestor.domain import (
+    Collection,
+    CollectionChange,
+    CollectionStats,
+    NewCollection,
+    collection_id_from,
+)
 from groundline_ingestor.service.pages import Page
 
 __all__ = [
@@ -30,10 +37,13 @@ __all__ = [
     "list_request",
     "list_response",
     "new_collection",
+    "reindex_request",
+    "stats_response",
 ]
 
 _LIST = "collections"
 _DEFAULT_PAGE_SIZE = 100
+_INDEX_SETTINGS = ("chunking", "contextualization", "embedding", "lexical")
 
 
 def new_collection(request: ingestor_service_pb2.CreateCollectionRequest) -> NewCollection:
@@ -60,7 +70,9 @@ def new_collection(request: ingestor_service_pb2.CreateCollectionRequest) -> New
 
 
 def collection_id_of(
-    request: ingestor_service_pb2.GetCollectionRequest | ingestor_service_pb2.DeleteCollectionRequest,
+    request: ingestor_service_pb2.GetCollectionRequest
+    | ingestor_service_pb2.DeleteCollectionRequest
+    | ingestor_service_pb2.GetCollectionStatsRequest,
 ) -> str:
     violations = Violations()
     check_collection_id(request.collection_id, violations)
@@ -92,6 +104,42 @@ def collection_change(request: ingestor_service_pb2.UpdateCollectionRequest) -> 
     change = change_of(request.name, request.settings, request.update_mask.paths, violations)
     violations.raise_if_any()
     return request.collection_id, change
+
+
+def reindex_request(
+    request: ingestor_service_pb2.ReindexCollectionRequest,
+) -> tuple[str, CollectionChange, str]:
+    """Collection id, what the new index is built by, request_id."""
+    violations = Violations()
+    check_collection_id(request.collection_id, violations)
+    check_request_id(request.request_id, violations)
+    check_settings(request.settings, violations)
+    for field, _ in request.settings.ListFields():
+        if field.name not in _INDEX_SETTINGS:
+            violations.add(
+                f"settings.{field.name}", "is changed by UpdateCollection: the index is not built by it"
+            )
+    change = change_of("", request.settings, (), violations)
+    violations.raise_if_any()
+    return request.collection_id, change, request.request_id
+
+
+def stats_response(stats: CollectionStats) -> ingestor_service_pb2.GetCollectionStatsResponse:
+    return ingestor_service_pb2.GetCollectionStatsResponse(
+        stats=ingestor_service_pb2.CollectionStats(
+            states=[
+                ingestor_service_pb2.StateCount(state=state_value(state), document_count=count)
+                for state, count in sorted(stats.states.items())
+            ],
+            chunk_count=stats.chunk_count,
+            vector_count=stats.vector_count,
+            orphan_count=stats.orphan_count,
+            document_bytes=stats.document_bytes,
+            text_bytes=stats.text_bytes,
+            storage_bytes=stats.storage_bytes,
+            token_count=stats.token_count,
+        )
+    )
 
 
 def collection_message(collection: Collection) -> collection_pb2.Collection:

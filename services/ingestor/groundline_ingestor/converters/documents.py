@@ -1,6 +1,9 @@
 """Requests about documents, and documents as messages."""
 
 import json
+import math
+from collections.abc import Mapping
+from typing import Any
 
 from groundline.v1 import document_pb2, ingestor_service_pb2, passage_pb2
 from groundline_runtime.errors import UnimplementedError, Violations
@@ -18,10 +21,18 @@ from groundline_ingestor.converters.common import (
     timestamp,
     values_of,
 )
-from groundline_ingestor.domain import Document, DocumentInput, IngestionFailure, IngestionState
+from groundline_ingestor.crawling import CrawlRequest, link_target
+from groundline_ingestor.domain import (
+    Document,
+    DocumentInput,
+    IngestionFailure,
+    IngestionState,
+    SourceType,
+)
 from groundline_ingestor.service.pages import Page
 
 __all__ = [
+    "crawl_request",
     "document_key",
     "document_message",
     "failure_message",
@@ -37,6 +48,12 @@ MAX_URI_BYTES = 2500
 MAX_TITLE_CHARACTERS = 500
 MAX_MIME_TYPE_CHARACTERS = 200
 MAX_METADATA_BYTES = 64 * 1024
+MAX_SCHEMA_CHARACTERS = 200
+MAX_CRAWL_PAGES = 10_000
+MAX_CRAWL_DEPTH = 20
+MAX_CRAWL_DELAY_SECONDS = 60
+MAX_CRAWL_PATTERNS = 100
+MAX_CRAWL_PATTERN_CHARACTERS = 200
 
 _LIST = "documents"
 _DEFAULT_PAGE_SIZE = 100
@@ -45,27 +62,34 @@ _DEFAULT_PAGE_SIZE = 100
 def ingestion_request(
     request: ingestor_service_pb2.IngestDocumentsRequest, max_documents: int
 ) -> tuple[str, list[DocumentInput], str]:
-    """Collection id, documents, request_id. Raises InvalidArgumentError, else UnimplementedError."""
+    """Collection id, documents, request_id, of a request without a crawl. Raises InvalidArgumentError."""
     violations = Violations()
     check_collection_id(request.collection_id, violations)
     check_request_id(request.request_id, violations)
-    if request.HasField("crawl"):
-        if request.documents:
-            violations.add("crawl", "excludes documents")
-    elif not 1 <= len(request.documents) <= max_documents:
+    if not 1 <= len(request.documents) <= max_documents:
         violations.add("documents", f"must be from 1 to {max_documents}")
     inputs = [
         _input(given, f"documents[{index}]", violations)
         for index, given in enumerate(request.documents[:max_documents])
     ]
     violations.raise_if_any()
-    for field, used in (("crawl", request.HasField("crawl")), ("dry_run", request.dry_run)):
-        if used:
-            raise _not_available(field)
-    for index, given in enumerate(request.documents):
-        if given.HasField("object"):
-            raise _not_available(f"documents[{index}].object")
     return request.collection_id, inputs, request.request_id
+
+
+def crawl_request(
+    request: ingestor_service_pb2.IngestDocumentsRequest,
+) -> tuple[str, CrawlRequest, str]:
+    """Collection id, what to crawl, request_id. Raises InvalidArgumentError, else UnimplementedError."""
+    violations = Violations()
+    check_collection_id(request.collection_id, violations)
+    check_request_id(request.request_id, violations)
+    if request.documents:
+        violations.add("crawl", "excludes documents")
+    crawl = _crawl(request.crawl, violations)
+    violations.raise_if_any()
+    if request.dry_run:
+        raise _not_available("dry_run")  # what a site holds is known when it was crawled
+    return request.collection_id, crawl, request.request_id
 
 
 def document_key(
@@ -139,20 +163,76 @@ def _input(given: document_pb2.DocumentInput, path: str, violations: Violations)
     if len(json.dumps(metadata, ensure_ascii=False).encode()) > MAX_METADATA_BYTES:
         violations.add(f"{path}.metadata", f"must be at most {MAX_METADATA_BYTES} bytes as JSON")
     content: str | bytes = ""
+    uri, source_type = given.uri, SourceType.FILE
     match given.WhichOneof("content"):
         case "text":
             content = given.text
         case "data":
             content = given.data
+        case "object":
+            properties = values_of(given.object.properties, f"{path}.object.properties", violations)
+            check_text(given.object.schema, f"{path}.object.schema", violations, most=MAX_SCHEMA_CHARACTERS)
+            # Keys in one order, since messages keep none: the same record has the same content.
+            content = json.dumps(properties, ensure_ascii=False, sort_keys=True)
+            source_type = SourceType.OBJECT
+            uri = uri or _own_uri(properties)
+            metadata = _object_metadata(given.object.schema, properties) | metadata
         case None:
             violations.add(path, "needs one of text, data and object")
     return DocumentInput(
         content=content,
-        uri=given.uri,
+        uri=uri,
         title=given.title,
         mime_type=given.mime_type,
+        source_type=source_type,
         metadata=metadata,
         allowed_principals=tuple(dict.fromkeys(given.allowed_principals)),
+    )
+
+
+def _own_uri(properties: Mapping[str, Any]) -> str:
+    """What a record calls itself, where it was handed in without a uri."""
+    for name in ("uri", "uuid"):
+        value = properties.get(name)
+        if isinstance(value, str) and 0 < len(value) <= MAX_URI_CHARACTERS // 4:
+            return value
+    return ""
+
+
+def _object_metadata(schema: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    """What is shown of a record beside its text; metadata that was handed in goes before it."""
+    shown = {"schema": schema, "uuid": properties.get("uuid")}
+    return {name: value for name, value in shown.items() if value and isinstance(value, str)}
+
+
+def _crawl(crawl: ingestor_service_pb2.WebCrawl, violations: Violations) -> CrawlRequest:
+    start_url = link_target(crawl.start_url, "")
+    if start_url is None or "\x00" in crawl.start_url:
+        violations.add("crawl.start_url", "must be an http or https URL without credentials")
+    if not 0 <= crawl.max_pages <= MAX_CRAWL_PAGES:
+        violations.add("crawl.max_pages", f"must be from 1 to {MAX_CRAWL_PAGES}, or 0 for 100")
+    if not 0 <= crawl.max_depth <= MAX_CRAWL_DEPTH:
+        violations.add("crawl.max_depth", f"must be from 0 to {MAX_CRAWL_DEPTH}")
+    delay = crawl.delay_seconds
+    if not (math.isfinite(delay) and 0 <= delay <= MAX_CRAWL_DELAY_SECONDS):
+        violations.add("crawl.delay_seconds", f"must be from 0 to {MAX_CRAWL_DELAY_SECONDS}")
+    for field in ("include_paths", "exclude_paths"):
+        patterns = getattr(crawl, field)
+        if len(patterns) > MAX_CRAWL_PATTERNS:
+            violations.add(f"crawl.{field}", f"must hold at most {MAX_CRAWL_PATTERNS} patterns")
+            continue
+        for index, pattern in enumerate(patterns):
+            where = f"crawl.{field}[{index}]"
+            check_text(pattern, where, violations, most=MAX_CRAWL_PATTERN_CHARACTERS)
+            if not pattern.startswith(("/", "*")):
+                violations.add(where, 'must begin with "/" or "*"')
+    return CrawlRequest(
+        start_url=start_url or "",
+        max_pages=crawl.max_pages or CrawlRequest.max_pages,
+        max_depth=crawl.max_depth if crawl.HasField("max_depth") else CrawlRequest.max_depth,
+        include_paths=tuple(crawl.include_paths),
+        exclude_paths=tuple(crawl.exclude_paths),
+        delay_seconds=delay if crawl.HasField("delay_seconds") else None,
     )
 
 

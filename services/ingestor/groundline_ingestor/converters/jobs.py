@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from groundline.v1 import ingestor_service_pb2, job_pb2
+from groundline.v1 import chat_pb2, ingestor_service_pb2, job_pb2
 from groundline_runtime.errors import Violations
 
 from groundline_ingestor.converters.common import (
@@ -15,16 +15,17 @@ from groundline_ingestor.converters.common import (
     timestamp,
 )
 from groundline_ingestor.converters.documents import failure_message, state_value
-from groundline_ingestor.domain import ChunkCounts, Item, Job
+from groundline_ingestor.domain import ChunkCounts, Item, Job, Usage
 from groundline_ingestor.service.pages import Page
 
 __all__ = [
     "get_request",
     "get_response",
     "ingestion_response",
+    "job_id_of",
+    "job_message",
     "list_request",
     "list_response",
-    "watch_request",
     "watch_response",
 ]
 
@@ -44,7 +45,7 @@ def get_request(request: ingestor_service_pb2.GetJobRequest) -> tuple[str, int, 
 
 def get_response(job: Job, page: Page[Item]) -> ingestor_service_pb2.GetJobResponse:
     return ingestor_service_pb2.GetJobResponse(
-        job=_job(job),
+        job=job_message(job),
         items=map(_item, page.entries),
         next_page_token=page_token(_ITEMS, page.entries[-1].index) if page.more else "",
     )
@@ -73,12 +74,16 @@ def list_request(
 def list_response(page: Page[Job]) -> ingestor_service_pb2.ListJobsResponse:
     last = page.entries[-1] if page.more else None
     return ingestor_service_pb2.ListJobsResponse(
-        jobs=map(_job, page.entries),
+        jobs=map(job_message, page.entries),
         next_page_token=page_token(_LIST, last.create_time.isoformat(), last.job_id) if last else "",
     )
 
 
-def watch_request(request: ingestor_service_pb2.WatchJobRequest) -> str:
+def job_id_of(
+    request: ingestor_service_pb2.WatchJobRequest
+    | ingestor_service_pb2.CancelJobRequest
+    | ingestor_service_pb2.RetryJobRequest,
+) -> str:
     violations = Violations()
     job_id = checked_uuid(request.job_id, "job_id", violations)
     violations.raise_if_any()
@@ -86,14 +91,14 @@ def watch_request(request: ingestor_service_pb2.WatchJobRequest) -> str:
 
 
 def watch_response(job: Job, items: Sequence[Item]) -> ingestor_service_pb2.WatchJobResponse:
-    return ingestor_service_pb2.WatchJobResponse(job=_job(job), items=map(_item, items))
+    return ingestor_service_pb2.WatchJobResponse(job=job_message(job), items=map(_item, items))
 
 
 def ingestion_response(job: Job, items: Sequence[Item]) -> ingestor_service_pb2.IngestDocumentsResponse:
-    return ingestor_service_pb2.IngestDocumentsResponse(job=_job(job), items=map(_item, items))
+    return ingestor_service_pb2.IngestDocumentsResponse(job=job_message(job), items=map(_item, items))
 
 
-def _job(job: Job) -> job_pb2.IngestionJob:
+def job_message(job: Job) -> job_pb2.IngestionJob:
     return job_pb2.IngestionJob(
         job_id=job.job_id,
         collection_id=job.collection_id,
@@ -104,6 +109,7 @@ def _job(job: Job) -> job_pb2.IngestionJob:
         failed_count=job.failed_count,
         cancelled_count=job.cancelled_count,
         chunks=_counts(job.chunks),
+        usage=_usage(job.usage),
         create_time=timestamp(job.create_time),
         start_time=timestamp(job.start_time),
         end_time=timestamp(job.end_time),
@@ -120,6 +126,7 @@ def _item(item: Item) -> job_pb2.IngestionItem:
         failure=failure_message(item.failure),
         attempts=item.attempts,
         chunks=_counts(item.chunks),
+        usage=_usage(item.usage),
     )
 
 
@@ -129,4 +136,14 @@ def _counts(counts: ChunkCounts) -> job_pb2.ChunkCounts:
         contextualized=counts.contextualized,
         embedded=counts.embedded,
         stored=counts.stored,
+    )
+
+
+def _usage(usage: Usage) -> chat_pb2.Usage | None:
+    if usage == Usage():
+        return None
+    return chat_pb2.Usage(
+        prompt_tokens=usage.prompt_tokens,
+        cached_tokens=usage.cached_tokens,
+        output_tokens=usage.output_tokens,
     )

@@ -12,18 +12,12 @@ from groundline_runtime.errors import (
     AlreadyExistsError,
     FailedPreconditionError,
     InvalidArgumentError,
-    UnimplementedError,
 )
 
 from groundline_ingestor.domain import (
-    Chunking,
-    ChunkingStrategy,
     Collection,
     CollectionChange,
-    ContextualizationMode,
     NewCollection,
-    SizeUnit,
-    contextualization_of,
     is_readable,
     settings_violations,
     with_changes,
@@ -47,8 +41,7 @@ class CollectionService:
     async def create(self, caller: Caller, new: NewCollection) -> Collection:
         """Create a collection, or return the one that the same `request_id` created.
 
-        Raises InvalidArgumentError, AlreadyExistsError, FailedPreconditionError (EMBEDDING_MODEL_MISMATCH),
-        UnimplementedError.
+        Raises InvalidArgumentError, AlreadyExistsError, FailedPreconditionError (EMBEDDING_MODEL_MISMATCH).
         """
         _require_valid(new.settings)
         if new.embedding_model and new.embedding_model != self._embedder.model:
@@ -75,7 +68,7 @@ class CollectionService:
     async def update(self, caller: Caller, collection_id: str, change: CollectionChange) -> Collection:
         """Change name, settings and access.
 
-        Raises InvalidArgumentError, NotFoundError, PermissionDeniedError, UnimplementedError, AbortedError
+        Raises InvalidArgumentError, NotFoundError, PermissionDeniedError, AbortedError
         (somebody else changed it in between), FailedPreconditionError (REINDEX_REQUIRED).
         """
         collection = await writable_collection(self._collections, caller, collection_id)
@@ -122,21 +115,6 @@ def require_running_model(collection: Collection, embedder: Embedder) -> None:
 def _require_valid(settings: Mapping[str, Any]) -> None:
     if violations := settings_violations(settings):
         raise InvalidArgumentError(violations)
-    chunking = Chunking.of(settings)
-    if chunking.strategy is not ChunkingStrategy.RECURSIVE:
-        raise _unavailable("settings.chunking.strategy", chunking.strategy)
-    if chunking.unit is not SizeUnit.CHARACTERS:
-        raise _unavailable("settings.chunking.unit", chunking.unit)
-    if contextualization_of(settings) is ContextualizationMode.LLM:
-        raise _unavailable("settings.contextualization.mode", ContextualizationMode.LLM)
-
-
-def _unavailable(field: str, value: str) -> UnimplementedError:
-    return UnimplementedError(
-        "OPTION_NOT_AVAILABLE",
-        f"{field}: {value} is not available in this release",
-        metadata={"field": field},
-    )
 
 
 def _mismatch(what: str, running: str) -> FailedPreconditionError:

@@ -3,7 +3,7 @@
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import NotFoundError
 
-from groundline_ingestor.domain import Document, is_document_readable
+from groundline_ingestor.domain import CollectionStats, Document, is_document_readable
 from groundline_ingestor.ports import CollectionRepository, DocumentRepository
 from groundline_ingestor.service.access import readable_collection, writable_collection
 from groundline_ingestor.service.pages import Page
@@ -37,6 +37,12 @@ class DocumentService:
         await self._readable(caller, collection_id, document_id)
         if not await self._documents.delete(collection, document_id):
             raise _not_found(document_id)
+
+    async def stats(self, caller: Caller, collection_id: str) -> CollectionStats:
+        """What a collection holds, unreadable documents included. Raises NotFoundError."""
+        return await self._documents.stats(
+            await readable_collection(self._collections, caller, collection_id)
+        )
 
     async def _readable(self, caller: Caller, collection_id: str, document_id: str) -> Document:
         document = await self._documents.find(collection_id, document_id)

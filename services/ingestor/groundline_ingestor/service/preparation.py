@@ -1,6 +1,6 @@
 """From what was handed in to chunks ready to be embedded; CPU work, without a store."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from groundline_lexical import lexical_text
@@ -16,19 +16,22 @@ from groundline_ingestor.domain import (
     IngestionError,
     IngestionState,
     Section,
-    SourceType,
     content_hash,
     contextualization_of,
     heading_trails,
     ingestion_hash,
+    input_hash,
     last_part,
     structural_context,
 )
 from groundline_ingestor.ports import Extractor, Splitter
 
-__all__ = ["Limits", "Preparation", "identify"]
+__all__ = ["Limits", "OnStage", "Preparation", "Prepared", "identify", "shown_uri"]
 
 _GENERATED_URI = "sha256:"
+
+type OnStage = Callable[[IngestionState], None]
+"""Told of each stage as it begins, in the thread that works."""
 
 
 @dataclass(frozen=True)
@@ -43,18 +46,29 @@ def identify(given: DocumentInput, collection: Collection) -> tuple[DocumentInpu
     """The input with a uri, and what is known of the document before its text is read."""
     digest = content_hash(given.content)
     given = replace(given, uri=given.uri or f"{_GENERATED_URI}{digest.hex()}")
+    hashed = input_hash(given, digest)
     version = DocumentVersion(
         uri=given.uri,
-        source_type=SourceType.FILE,
+        source_type=given.source_type,
         title=given.title or last_part(given.uri),
         mime_type=given.mime_type,
         content_hash=digest,
-        ingestion_hash=ingestion_hash(given, digest, collection.settings, collection.partition),
+        input_hash=hashed,
+        ingestion_hash=ingestion_hash(hashed, collection.settings, collection.partition),
         size_bytes=_size(given),
         metadata=given.metadata,
         allowed_principals=given.allowed_principals,
     )
     return given, version
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A document with its chunks, and the text they were cut from."""
+
+    version: DocumentVersion
+    chunks: Sequence[Chunk]
+    extraction: Extraction
 
 
 class Preparation:
@@ -66,8 +80,12 @@ class Preparation:
         self._limits = limits
 
     def prepare(
-        self, given: DocumentInput, version: DocumentVersion, collection: Collection
-    ) -> tuple[DocumentVersion, list[Chunk]]:
+        self,
+        given: DocumentInput,
+        version: DocumentVersion,
+        collection: Collection,
+        on_stage: OnStage = lambda stage: None,
+    ) -> Prepared:
         """The document with title and type, and its chunks. Raises IngestionError."""
         if version.size_bytes > self._limits.max_document_bytes:
             raise IngestionError(
@@ -79,11 +97,22 @@ class Preparation:
         first_heading = extraction.headings[0].title if extraction.headings else ""
         version = replace(
             version,
-            title=given.title or first_heading or version.title,
+            title=given.title or extraction.title or first_heading or version.title,
             mime_type=extraction.mime_type,
         )
+        return self.chunk(extraction, version, collection, on_stage)
+
+    def chunk(
+        self,
+        extraction: Extraction,
+        version: DocumentVersion,
+        collection: Collection,
+        on_stage: OnStage = lambda stage: None,
+    ) -> Prepared:
+        """The chunks of a text that was extracted before. Raises IngestionError."""
+        on_stage(IngestionState.CHUNKING)
         sections = self._splitter.split(
-            extraction.text, extraction.mime_type, Chunking.of(collection.settings)
+            extraction, Chunking.of(collection.settings), collection.partition.language
         )
         if len(sections) > self._limits.max_chunks:
             raise IngestionError(
@@ -91,15 +120,17 @@ class Preparation:
                 "TOO_MANY_CHUNKS",
                 f"{len(sections)} chunks; at most {self._limits.max_chunks} are taken",
             )
+        on_stage(IngestionState.CONTEXTUALIZING)
         contexts = _contexts(extraction, sections, version, contextualization_of(collection.settings))
-        return version, [
+        chunks = [
             Chunk(
                 section,
                 context,
-                lexical_text(section.text, context=context, title=version.title, uri=_shown(version.uri)),
+                lexical_text(section.text, context=context, title=version.title, uri=shown_uri(version.uri)),
             )
             for section, context in zip(sections, contexts, strict=True)
         ]
+        return Prepared(version, chunks, extraction)
 
 
 def _contexts(
@@ -108,10 +139,10 @@ def _contexts(
     if mode is ContextualizationMode.NONE:
         return [""] * len(sections)
     trails = heading_trails(extraction.headings, (section.start for section in sections))
-    return [structural_context(version.title, _shown(version.uri), trail) for trail in trails]
+    return [structural_context(version.title, shown_uri(version.uri), trail) for trail in trails]
 
 
-def _shown(uri: str) -> str:
+def shown_uri(uri: str) -> str:
     """The uri as far as it says anything: a generated one would only put digits into the index."""
     return "" if uri.startswith(_GENERATED_URI) else uri
 

@@ -11,7 +11,6 @@ import asyncio
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -21,20 +20,30 @@ from groundline_ingestor.domain import (
     Chunk,
     ChunkCounts,
     Collection,
+    DocumentInput,
     DocumentVersion,
+    Extraction,
     IngestionFailure,
     IngestionOutcome,
     IngestionState,
-    Item,
     Job,
     JobState,
+    LeasedItem,
     NewCollection,
+    NewVersion,
     Partition,
     Section,
     SourceType,
     Vectors,
 )
-from groundline_ingestor.ports import CollectionRepository, DocumentRepository, JobRepository
+from groundline_ingestor.ports import (
+    ClaimLostError,
+    CollectionRepository,
+    DocumentRepository,
+    HandedIn,
+    JobRepository,
+    WorkQueue,
+)
 
 __all__ = ["DIMENSIONS", "StoreContract", "Stores"]
 
@@ -53,6 +62,9 @@ class Stores(Protocol):
 
     @property
     def jobs(self) -> JobRepository: ...
+
+    @property
+    def queue(self) -> WorkQueue: ...
 
     async def texts_of(self, collection: Collection, document_id: str) -> Sequence[str]:
         """The stored chunks of a document, in order."""
@@ -108,9 +120,8 @@ class StoreContract:
         for call in (
             _store(stores, collection, "a.md", "text"),
             stores.documents.refresh(collection, _version("a.md", "text")),
-            stores.documents.record_failure(collection, _version("a.md", "text"), FAILURE),
             stores.documents.delete(collection, str(uuid.uuid4())),
-            stores.jobs.record(_job("gone"), [], ""),
+            stores.jobs.enqueue(collection, [_handed_in("a.md")], ""),
         ):
             assert await _refusal(call) is NotFoundError
 
@@ -175,35 +186,6 @@ class StoreContract:
         assert document.allowed_principals == ("user:ann",)
         assert await stores.texts_of(collection, document_id) == ["text"]
 
-    async def test_a_failure_of_a_new_document_is_kept_and_tried_again(self, stores: Stores) -> None:
-        collection = await _collection(stores, "failing")
-        version = _version("a.md", "text")
-        document_id = await stores.documents.record_failure(collection, version, FAILURE)
-        failed = await stores.documents.find("failing", document_id)
-        assert failed is not None
-        assert (failed.state, failed.failure, failed.chunk_count) == (IngestionState.FAILED, FAILURE, 0)
-        assert await stores.documents.refresh(collection, version) is None
-        assert (await _store(stores, collection, "a.md", "text"))[0] == document_id
-        done = await stores.documents.find("failing", document_id)
-        assert done is not None
-        assert (done.state, done.failure) == (IngestionState.DONE, None)
-
-    async def test_a_failure_leaves_what_was_searchable(self, stores: Stores) -> None:
-        collection = await _collection(stores, "keeping")
-        document_id, _ = await _store(stores, collection, "a.md", "text")
-        await stores.documents.record_failure(collection, _version("a.md", "broken"), FAILURE)
-        failed = await stores.documents.find("keeping", document_id)
-        assert failed is not None
-        assert (failed.state, failed.failure, failed.chunk_count) == (IngestionState.FAILED, FAILURE, 1)
-        assert await stores.texts_of(collection, document_id) == ["text"]
-        assert await stores.documents.refresh(collection, _version("a.md", "text")) == (
-            document_id,
-            IngestionOutcome.UNCHANGED,
-        )
-        restored = await stores.documents.find("keeping", document_id)
-        assert restored is not None
-        assert (restored.state, restored.failure) == (IngestionState.DONE, None)
-
     async def test_a_deleted_document_leaves_nothing(self, stores: Stores) -> None:
         collection = await _collection(stores, "deleting")
         other_id, _ = await _store(stores, collection, "b.md", "stays")
@@ -218,7 +200,7 @@ class StoreContract:
         collection = await _collection(stores, "counted")
         await _store(stores, collection, "a.md", "one", "two")
         await _store(stores, collection, "b.md", "three")
-        await stores.documents.record_failure(collection, _version("c.md", "x"), FAILURE)
+        await stores.jobs.enqueue(collection, [_handed_in("c.md")], "")
         found = await stores.collections.find("counted")
         assert found is not None
         assert (found.document_count, found.chunk_count) == (2, 3)
@@ -227,7 +209,7 @@ class StoreContract:
         collection = await _collection(stores, "listed")
         for uri, principals in (("c", ()), ("a", ("user:ann",)), ("b", ())):
             version = replace(_version(uri, uri), allowed_principals=principals)
-            await stores.documents.replace(collection, version, [_chunk(uri)], _vectors(1))
+            await stores.documents.store(collection, [_new(version, uri)])
 
         async def seen(*principals: str, after: str = "", limit: int = 10) -> list[str]:
             found = await stores.documents.list_readable("listed", principals, after=after, limit=limit)
@@ -240,7 +222,7 @@ class StoreContract:
     async def test_a_deleted_collection_leaves_nothing(self, stores: Stores) -> None:
         collection = await _collection(stores, "ending")
         document_id, _ = await _store(stores, collection, "a.md", "text")
-        job = await stores.jobs.record(_job("ending"), [], "request")
+        job = await stores.jobs.enqueue(collection, [_handed_in("b.md")], "request")
         assert await stores.collections.delete("ending")
         assert await stores.documents.find("ending", document_id) is None
         assert await stores.jobs.find(job.job_id) is None
@@ -248,54 +230,102 @@ class StoreContract:
         assert again.document_count == 0
         assert again.partition.partition_id != collection.partition.partition_id
 
-    async def test_a_job_counts_its_items(self, stores: Stores) -> None:
+    async def test_an_item_is_leased_once_and_ends_with_its_document(self, stores: Stores) -> None:
         collection = await _collection(stores, "jobs")
-        document_id, _ = await _store(stores, collection, "a.md", "text")
-        items = [
-            Item(
-                0,
-                "a.md",
-                document_id,
-                IngestionState.DONE,
-                IngestionOutcome.CREATED,
-                None,
-                1,
-                ChunkCounts(2, 2, 2, 2),
-            ),
-            Item(1, "b.md", None, IngestionState.FAILED, None, FAILURE, 1, ChunkCounts(1)),
-            Item(2, "c.md", document_id, IngestionState.DONE, IngestionOutcome.UNCHANGED),
+        job = await stores.jobs.enqueue(collection, [_handed_in("a.md"), _handed_in("b.md")], "")
+        assert (job.state, job.item_count) == (JobState.QUEUED, 2)
+        first, second = await _lease(stores)
+        assert await _lease(stores) == []
+        assert (await stores.queue.given(first)).content == "a.md"
+        new = replace(_new(_version("a.md", "text"), "one", "two"), claim=first.claim)
+        [(document_id, outcome)] = await stores.documents.store(collection, [new])
+        assert outcome is IngestionOutcome.CREATED
+        await stores.queue.fail(second.claim, FAILURE, ChunkCounts(1))
+        found = await stores.jobs.find(job.job_id)
+        assert found is not None
+        assert (found.state, found.done_count, found.failed_count) == (JobState.DONE, 1, 1)
+        assert found.chunks == ChunkCounts(3, 2, 2, 2)
+        items = await stores.jobs.items(job.job_id, None, after=-1, limit=10)
+        assert [(item.document_id == document_id, item.failure) for item in items] == [
+            (True, None),
+            (False, FAILURE),
         ]
-        job = await stores.jobs.record(_job("jobs"), items, "")
-        assert await stores.jobs.find(job.job_id) == job
-        assert (job.item_count, job.done_count, job.unchanged_count, job.failed_count) == (3, 2, 1, 1)
-        assert job.chunks == ChunkCounts(3, 2, 2, 2)
-        assert await stores.jobs.items(job.job_id, None, after=-1, limit=10) == items
-        assert await stores.jobs.items(job.job_id, None, after=0, limit=1) == items[1:2]
-        assert await stores.jobs.items(job.job_id, None, after=-1, limit=10, only_failed=True) == items[1:2]
+        assert await stores.jobs.items(job.job_id, None, after=0, limit=1) == items[1:]
+        assert await stores.jobs.items(job.job_id, None, after=-1, limit=10, only_failed=True) == items[1:]
+
+    async def test_a_lost_claim_changes_nothing(self, stores: Stores) -> None:
+        collection = await _collection(stores, "lost")
+        job = await stores.jobs.enqueue(collection, [_handed_in("a.md")], "")
+        [item] = await _lease(stores)
+        await stores.jobs.cancel(job.job_id)
+        new = replace(_new(_version("a.md", "text"), "text"), claim=item.claim)
+        for call in (
+            stores.documents.store(collection, [new]),
+            stores.queue.given(item),
+            stores.queue.fail(item.claim, FAILURE, ChunkCounts()),
+        ):
+            try:
+                await call
+            except ClaimLostError:
+                continue
+            raise AssertionError("the claim is void")
+        found = await stores.jobs.find(job.job_id)
+        assert found is not None
+        assert found.state is JobState.CANCELLED
+        assert item.document_id
+        assert await stores.texts_of(collection, item.document_id) == []
+
+    async def test_items_of_a_uri_are_leased_one_after_the_other(self, stores: Stores) -> None:
+        collection = await _collection(stores, "order")
+        await stores.jobs.enqueue(collection, [_handed_in("a.md"), _handed_in("a.md")], "")
+        [first] = await _lease(stores)
+        assert first.claim.item_index == 0
+        await stores.queue.fail(first.claim, FAILURE, ChunkCounts())
+        [second] = await _lease(stores)
+        assert second.claim.item_index == 1
+
+    async def test_what_is_released_or_failed_can_be_leased_again(self, stores: Stores) -> None:
+        collection = await _collection(stores, "again")
+        job = await stores.jobs.enqueue(collection, [_handed_in("a.md")], "")
+        [item] = await _lease(stores)
+        await stores.queue.release([item.claim.lease_id])
+        [item] = await _lease(stores)
+        assert item.attempts == 1
+        await stores.queue.fail(item.claim, FAILURE, ChunkCounts())
+        assert await stores.jobs.retry(job.job_id) == 1
+        assert [item.uri for item in await _lease(stores)] == ["a.md"]
+
+    async def test_a_deleted_documents_item_is_cancelled(self, stores: Stores) -> None:
+        collection = await _collection(stores, "cancelling")
+        job = await stores.jobs.enqueue(collection, [_handed_in("a.md")], "")
+        [item] = await _lease(stores)
+        assert item.document_id
+        assert await stores.documents.delete(collection, item.document_id)
+        [ended] = await stores.jobs.items(job.job_id, None, after=-1, limit=10)
+        assert ended.state is IngestionState.CANCELLED
 
     async def test_items_of_unreadable_documents_are_left_out(self, stores: Stores) -> None:
         collection = await _collection(stores, "private")
-        version = replace(_version("a.md", "text"), allowed_principals=("user:ann",))
-        document_id, _ = await stores.documents.replace(collection, version, [_chunk("text")], _vectors(1))
-        item = Item(0, "a.md", document_id, IngestionState.DONE, IngestionOutcome.CREATED)
-        job = await stores.jobs.record(_job("private"), [item], "")
+        given, version = _handed_in("a.md")
+        version = replace(version, allowed_principals=("user:ann",))
+        job = await stores.jobs.enqueue(collection, [(given, version)], "")
         assert await stores.jobs.items(job.job_id, (), after=-1, limit=10) == []
-        assert await stores.jobs.items(job.job_id, ("user:ann",), after=-1, limit=10) == [item]
+        assert len(await stores.jobs.items(job.job_id, ("user:ann",), after=-1, limit=10)) == 1
 
     async def test_a_request_has_one_job_in_its_collection(self, stores: Stores) -> None:
-        await _collection(stores, "one")
-        await _collection(stores, "two")
-        first = await stores.jobs.record(_job("one"), [], "same")
-        assert await stores.jobs.record(_job("one"), [], "same") == first
+        one = await _collection(stores, "one")
+        two = await _collection(stores, "two")
+        first = await stores.jobs.enqueue(one, [_handed_in("a.md")], "same")
+        assert await stores.jobs.enqueue(one, [_handed_in("a.md")], "same") == first
         assert await stores.jobs.find_by_request_id("one", "same") == first
         assert await stores.jobs.find_by_request_id("two", "same") is None
-        assert (await stores.jobs.record(_job("two"), [], "same")).job_id != first.job_id
+        assert (await stores.jobs.enqueue(two, [_handed_in("a.md")], "same")).job_id != first.job_id
 
     async def test_jobs_are_listed_newest_first(self, stores: Stores) -> None:
-        await _collection(stores, "open")
-        await _collection(stores, "closed", readers=("user:ann",))
-        old, new = [await stores.jobs.record(_job("open", minutes), [], "") for minutes in (1, 2)]
-        hidden = await stores.jobs.record(_job("closed", 3), [], "")
+        opened = await _collection(stores, "open")
+        closed = await _collection(stores, "closed", readers=("user:ann",))
+        old, new = [await stores.jobs.enqueue(opened, [_handed_in(uri)], "") for uri in ("a", "b")]
+        hidden = await stores.jobs.enqueue(closed, [_handed_in("c")], "")
 
         async def seen(*principals: str, **narrowed: Any) -> list[Job]:
             options = {"collection_id": None, "before": None, "limit": 10, **narrowed}
@@ -306,6 +336,19 @@ class StoreContract:
         assert await seen("user:ann", collection_id="closed") == [hidden]
         assert await seen(before=(new.create_time, new.job_id)) == [old]
         assert await seen("user:ann", limit=1) == [hidden]
+
+
+async def _lease(stores: Stores) -> Sequence[LeasedItem]:
+    return list(await stores.queue.lease(str(uuid.uuid4()), limit=10, seconds=60, max_attempts=5))
+
+
+def _handed_in(uri: str) -> HandedIn:
+    return DocumentInput(uri, uri=uri), _version(uri, uri)
+
+
+def _new(version: DocumentVersion, *texts: str) -> NewVersion:
+    extraction = Extraction(" ".join(texts), "text/plain")
+    return NewVersion(version, [_chunk(text) for text in texts], _vectors(len(texts)), extraction)
 
 
 async def _refusal(call: Any) -> type[GroundlineError] | None:
@@ -331,9 +374,8 @@ async def _collection(
 async def _store(
     stores: Stores, collection: Collection, uri: str, *texts: str
 ) -> tuple[str, IngestionOutcome]:
-    version = _version(uri, " ".join(texts))
-    chunks = [_chunk(text) for text in texts]
-    return await stores.documents.replace(collection, version, chunks, _vectors(len(texts)))
+    [stored] = await stores.documents.store(collection, [_new(_version(uri, " ".join(texts)), *texts)])
+    return stored
 
 
 def _version(uri: str, content: str) -> DocumentVersion:
@@ -343,6 +385,7 @@ def _version(uri: str, content: str) -> DocumentVersion:
         title=uri,
         mime_type="text/markdown",
         content_hash=content.encode(),
+        input_hash=content.encode(),
         ingestion_hash=content.encode(),
         size_bytes=len(content),
         metadata={},
@@ -356,8 +399,3 @@ def _chunk(text: str) -> Chunk:
 
 def _vectors(count: int) -> Vectors:
     return np.ones((count, DIMENSIONS), np.float16)
-
-
-def _job(collection_id: str, minutes: int = 0) -> Job:
-    moment = datetime(2024, 5, 1, 12, tzinfo=UTC) + timedelta(minutes=minutes)
-    return Job(str(uuid.uuid4()), collection_id, JobState.DONE, moment, moment, moment)

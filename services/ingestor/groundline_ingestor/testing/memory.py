@@ -1,6 +1,7 @@
 """The stores in memory."""
 
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -11,22 +12,47 @@ from groundline_runtime.errors import AbortedError, AlreadyExistsError, NotFound
 from groundline_ingestor.domain import (
     Chunk,
     ChunkCounts,
+    Claim,
     Collection,
+    CollectionStats,
     Document,
+    DocumentInput,
     DocumentVersion,
     IngestionFailure,
     IngestionOutcome,
     IngestionState,
     Item,
     Job,
+    JobKind,
+    JobState,
+    LeasedItem,
     NewCollection,
+    NewVersion,
     Partition,
+    Progress,
+    StoredText,
+    Usage,
     Vectors,
     is_document_readable,
     is_readable,
 )
+from groundline_ingestor.ports import ClaimLostError, HandedIn
 
 __all__ = ["MemoryDocuments", "MemoryStores"]
+
+
+@dataclass
+class _Entry:
+    job_id: str
+    collection_id: str
+    given: DocumentInput
+    item: Item
+    lease_id: str = ""
+
+    def cancel(self) -> None:
+        if not self.item.has_ended:
+            self.item = replace(self.item, state=IngestionState.CANCELLED)
+            self.lease_id = ""
 
 
 @dataclass
@@ -35,7 +61,8 @@ class _Data:
     requests: dict[str, str] = field(default_factory=dict)
     documents: dict[str, Document] = field(default_factory=dict)
     chunks: dict[str, Sequence[Chunk]] = field(default_factory=dict)
-    jobs: dict[str, tuple[Job, Sequence[Item], str]] = field(default_factory=dict)
+    jobs: dict[str, tuple[Job, str]] = field(default_factory=dict)
+    entries: list[_Entry] = field(default_factory=list)
     partitions: int = 0
 
     def collection(self, collection_id: str) -> Collection | None:
@@ -56,15 +83,67 @@ class _Data:
         if current.partition != collection.partition:
             raise AbortedError("COLLECTION_CHANGED", "the collection was indexed again meanwhile; try again")
 
+    def items(self, job_id: str) -> list[Item]:
+        return [entry.item for entry in self.entries if entry.job_id == job_id]
+
+    def job(self, job_id: str) -> Job:
+        job, _ = self.jobs[job_id]
+        items = self.items(job_id)
+        states = Counter(item.state for item in items)
+        if not all(item.has_ended for item in items):
+            begun = any(item.attempts for item in items)
+            return replace(job, state=JobState.RUNNING if begun else JobState.QUEUED, item_count=len(items))
+        done, failed = states[IngestionState.DONE], states[IngestionState.FAILED]
+        state = JobState.DONE if done or not items else JobState.FAILED if failed else JobState.CANCELLED
+        return replace(
+            job,
+            state=state,
+            end_time=job.create_time,
+            item_count=len(items),
+            done_count=done,
+            unchanged_count=sum(item.outcome is IngestionOutcome.UNCHANGED for item in items),
+            failed_count=failed,
+            cancelled_count=states[IngestionState.CANCELLED],
+            chunks=sum((item.chunks for item in items), ChunkCounts()),
+        )
+
+    def held(self, claim: Claim) -> _Entry:
+        for entry in self.entries:
+            if (entry.job_id, entry.item.index, entry.lease_id) == (
+                claim.job_id,
+                claim.item_index,
+                claim.lease_id,
+            ):
+                return entry
+        raise ClaimLostError(claim)
+
+    def finish(
+        self, claim: Claim, document_id: str, outcome: IngestionOutcome, chunks: ChunkCounts, usage: Usage
+    ) -> None:
+        entry = self.held(claim)
+        entry.lease_id = ""
+        entry.item = replace(
+            entry.item,
+            state=IngestionState.DONE,
+            document_id=document_id,
+            outcome=outcome,
+            failure=None,
+            chunks=chunks,
+            usage=usage,
+        )
+
 
 class MemoryStores:
-    """All three repositories over the same data; `documents` of another class for faults."""
+    """All repositories over the same data; `documents` of another class for faults."""
 
     def __init__(self, documents: "type[MemoryDocuments] | None" = None) -> None:
         data = _Data()
         self.collections = MemoryCollections(data)
         self.documents = (documents or MemoryDocuments)(data)
         self.jobs = MemoryJobs(data)
+        self.queue = MemoryQueue(data)
+        self.reindex = NoReindex()
+        self.embeddings = MemoryEmbeddings()
         self._data = data
 
     async def texts_of(self, collection: Collection, document_id: str) -> Sequence[str]:
@@ -178,20 +257,31 @@ class MemoryDocuments:
         ]
         return sorted(found, key=lambda document: document.uri)[:limit]
 
-    async def replace(
-        self, collection: Collection, version: DocumentVersion, chunks: Sequence[Chunk], vectors: Vectors
-    ) -> tuple[str, IngestionOutcome]:
-        assert len(vectors) == len(chunks)
+    async def store(
+        self, collection: Collection, versions: Sequence[NewVersion]
+    ) -> Sequence[tuple[str, IngestionOutcome]]:
         self._data.hold(collection)
-        current = self._by_uri(collection, version.uri)
-        stored = self._store(
-            collection, version, current, state=IngestionState.DONE, chunk_count=len(chunks), failure=None
-        )
-        self._data.chunks[stored.document_id] = tuple(chunks)
-        return stored.document_id, IngestionOutcome.UPDATED if current else IngestionOutcome.CREATED
+        for new in versions:
+            assert len(new.vectors) == len(new.chunks)
+            if new.claim:
+                self._data.held(new.claim)
+        outcomes = []
+        for new in versions:
+            current = self._by_uri(collection, new.version.uri)
+            count = len(new.chunks)
+            stored = self._store(collection, new.version, current, chunk_count=count)
+            self._data.chunks[stored.document_id] = tuple(new.chunks)
+            is_new = current is None or not current.ingestion_hash
+            outcome = IngestionOutcome.CREATED if is_new else IngestionOutcome.UPDATED
+            if new.claim:
+                self._data.finish(
+                    new.claim, stored.document_id, outcome, ChunkCounts(count, count, count, count), new.usage
+                )
+            outcomes.append((stored.document_id, outcome))
+        return outcomes
 
     async def refresh(
-        self, collection: Collection, version: DocumentVersion
+        self, collection: Collection, version: DocumentVersion, claim: Claim | None = None
     ) -> tuple[str, IngestionOutcome] | None:
         self._data.hold(collection)
         current = self._by_uri(collection, version.uri)
@@ -201,6 +291,9 @@ class MemoryDocuments:
             version.metadata,
             version.allowed_principals,
         )
+        outcome = IngestionOutcome.UNCHANGED if unchanged else IngestionOutcome.UPDATED
+        if claim:
+            self._data.finish(claim, current.document_id, outcome, ChunkCounts(), Usage())
         self._data.documents[current.document_id] = replace(
             current,
             metadata=version.metadata,
@@ -209,34 +302,52 @@ class MemoryDocuments:
             failure=None,
             update_time=current.update_time if unchanged else datetime.now(UTC),
         )
-        return current.document_id, IngestionOutcome.UNCHANGED if unchanged else IngestionOutcome.UPDATED
-
-    async def record_failure(
-        self, collection: Collection, version: DocumentVersion, failure: IngestionFailure
-    ) -> str:
-        self._data.hold(collection)
-        current = self._by_uri(collection, version.uri)
-        if current is not None:
-            stored = replace(current, state=IngestionState.FAILED, failure=failure)
-            self._data.documents[stored.document_id] = stored
-        else:
-            stored = self._store(
-                collection,
-                replace(version, ingestion_hash=b""),
-                None,
-                state=IngestionState.FAILED,
-                chunk_count=0,
-                failure=failure,
-            )
-        return stored.document_id
+        return current.document_id, outcome
 
     async def delete(self, collection: Collection, document_id: str) -> bool:
         self._data.hold(collection)
-        if await self.find(collection.collection_id, document_id) is None:
+        document = await self.find(collection.collection_id, document_id)
+        if document is None:
             return False
         del self._data.documents[document_id]
         self._data.chunks.pop(document_id, None)
+        for entry in self._data.entries:
+            if (entry.collection_id, entry.item.uri) == (collection.collection_id, document.uri):
+                entry.cancel()
         return True
+
+    async def delete_selected(self, collection: Collection, predicate: str, values: Sequence[Any]) -> int:
+        raise NotImplementedError("conditions are SQL")
+
+    async def stats(self, collection: Collection) -> CollectionStats:
+        documents = [
+            document
+            for document in self._data.documents.values()
+            if document.collection_id == collection.collection_id
+        ]
+        chunks = [
+            chunk for document in documents for chunk in self._data.chunks.get(document.document_id, ())
+        ]
+        text_bytes = sum(len(chunk.section.text.encode()) for chunk in chunks)
+        return CollectionStats(
+            states=Counter(document.state for document in documents),
+            chunk_count=len(chunks),
+            vector_count=len(chunks),
+            orphan_count=0,
+            document_bytes=sum(document.size_bytes for document in documents if document.chunk_count),
+            text_bytes=text_bytes,
+            storage_bytes=text_bytes,
+            token_count=0,
+        )
+
+    def add_queued(self, collection: Collection, version: DocumentVersion) -> Document:
+        """A document that is handed in, without chunks."""
+        version = replace(version, ingestion_hash=b"")
+        return self._store(collection, version, None, chunk_count=0, state=IngestionState.QUEUED)
+
+    def by_uri(self, collection: Collection, uri: str) -> Document | None:
+        """The document of a uri."""
+        return self._by_uri(collection, uri)
 
     def _by_uri(self, collection: Collection, uri: str) -> Document | None:
         for document in self._data.documents.values():
@@ -250,9 +361,8 @@ class MemoryDocuments:
         version: DocumentVersion,
         current: Document | None,
         *,
-        state: IngestionState,
         chunk_count: int,
-        failure: IngestionFailure | None,
+        state: IngestionState = IngestionState.DONE,
     ) -> Document:
         now = datetime.now(UTC)
         document = Document(
@@ -269,7 +379,7 @@ class MemoryDocuments:
             allowed_principals=version.allowed_principals,
             state=state,
             chunk_count=chunk_count,
-            failure=failure,
+            failure=None,
             create_time=current.create_time if current else now,
             update_time=now,
         )
@@ -283,31 +393,31 @@ class MemoryJobs:
     def __init__(self, data: _Data) -> None:
         self._data = data
 
-    async def record(self, job: Job, items: Sequence[Item], request_id: str) -> Job:
-        if job.collection_id not in self._data.collections:
-            raise NotFoundError("COLLECTION_NOT_FOUND", f"no collection {job.collection_id!r}")
-        if request_id and (earlier := await self.find_by_request_id(job.collection_id, request_id)):
+    async def enqueue(self, collection: Collection, handed_in: Sequence[HandedIn], request_id: str) -> Job:
+        data = self._data
+        if collection.collection_id not in data.collections:
+            raise NotFoundError("COLLECTION_NOT_FOUND", f"no collection {collection.collection_id!r}")
+        if request_id and (earlier := await self.find_by_request_id(collection.collection_id, request_id)):
             return earlier
-        counted = replace(
-            job,
-            item_count=len(items),
-            done_count=sum(item.state is IngestionState.DONE for item in items),
-            unchanged_count=sum(item.outcome is IngestionOutcome.UNCHANGED for item in items),
-            failed_count=sum(item.state is IngestionState.FAILED for item in items),
-            cancelled_count=sum(item.state is IngestionState.CANCELLED for item in items),
-            chunks=sum((item.chunks for item in items), ChunkCounts()),
+        job_id, now = str(uuid.uuid4()), datetime.now(UTC)
+        documents = MemoryDocuments(data)
+        for index, (given, version) in enumerate(handed_in):
+            document = documents.by_uri(collection, version.uri) or documents.add_queued(collection, version)
+            item = Item(index, version.uri, document.document_id, IngestionState.QUEUED, attempts=0)
+            data.entries.append(_Entry(job_id, collection.collection_id, given, item))
+        data.jobs[job_id] = (
+            Job(job_id, collection.collection_id, JobState.QUEUED, now, None, None),
+            request_id,
         )
-        self._data.jobs[job.job_id] = (counted, tuple(items), request_id)
-        return counted
+        return data.job(job_id)
 
     async def find(self, job_id: str) -> Job | None:
-        stored = self._data.jobs.get(job_id)
-        return stored[0] if stored else None
+        return self._data.job(job_id) if job_id in self._data.jobs else None
 
     async def find_by_request_id(self, collection_id: str, request_id: str) -> Job | None:
-        for job, _, made_by in self._data.jobs.values():
+        for job, made_by in self._data.jobs.values():
             if (job.collection_id, made_by) == (collection_id, request_id):
-                return job
+                return self._data.job(job.job_id)
         return None
 
     async def items(
@@ -319,14 +429,18 @@ class MemoryJobs:
         limit: int,
         only_failed: bool = False,
     ) -> Sequence[Item]:
-        _, items, _ = self._data.jobs[job_id]
         return [
             item
-            for item in items
+            for item in self._data.items(job_id)
             if item.index > after
             and (item.state is IngestionState.FAILED or not only_failed)
             and (principals is None or self._readable(item, principals))
         ][:limit]
+
+    async def changed_items(
+        self, job_id: str, principals: Sequence[str], *, within_seconds: float, limit: int
+    ) -> Sequence[Item]:
+        return await self.items(job_id, principals, after=-1, limit=limit)
 
     async def list_readable(
         self,
@@ -337,14 +451,130 @@ class MemoryJobs:
         limit: int,
     ) -> Sequence[Job]:
         found = [
-            job
-            for job, _, _ in self._data.jobs.values()
+            self._data.job(job_id)
+            for job_id, (job, _) in self._data.jobs.items()
             if is_readable(self._data.collections[job.collection_id], principals)
             and collection_id in (None, job.collection_id)
             and (before is None or (job.create_time, job.job_id) < before)
         ]
         return sorted(found, key=lambda job: (job.create_time, job.job_id), reverse=True)[:limit]
 
+    async def cancel(self, job_id: str) -> None:
+        for entry in self._data.entries:
+            if entry.job_id == job_id:
+                entry.cancel()
+
+    async def retry(self, job_id: str) -> int:
+        ended = (IngestionState.FAILED, IngestionState.CANCELLED)
+        again = [one for one in self._data.entries if one.job_id == job_id and one.item.state in ended]
+        for entry in again:
+            entry.item = replace(entry.item, state=IngestionState.QUEUED, failure=None, chunks=ChunkCounts())
+        return len(again)
+
     def _readable(self, item: Item, principals: Sequence[str]) -> bool:
         document = self._data.documents.get(item.document_id or "")
         return document is None or is_document_readable(document, principals)
+
+
+class MemoryQueue:
+    """Implements WorkQueue; leases do not run out."""
+
+    def __init__(self, data: _Data) -> None:
+        self._data = data
+
+    async def lease(
+        self, lease_id: str, *, limit: int, seconds: float, max_attempts: int
+    ) -> Sequence[LeasedItem]:
+        leased: list[LeasedItem] = []
+        waiting: set[tuple[str, str]] = set()
+        for entry in self._data.entries:
+            key = (entry.collection_id, entry.item.uri)
+            if entry.item.has_ended:
+                continue
+            if not entry.lease_id and key not in waiting and len(leased) < limit:
+                entry.lease_id = lease_id
+                attempts = entry.item.attempts + 1
+                entry.item = replace(entry.item, state=IngestionState.EXTRACTING, attempts=attempts)
+                claim = Claim(entry.job_id, entry.item.index, lease_id)
+                leased.append(
+                    LeasedItem(
+                        claim,
+                        JobKind.INGEST,
+                        *key,
+                        document_id=entry.item.document_id,
+                        attempts=attempts,
+                        input={},
+                    )
+                )
+            waiting.add(key)
+        return leased
+
+    async def given(self, item: LeasedItem) -> DocumentInput:
+        return self._data.held(item.claim).given
+
+    async def extend(self, lease_ids: Sequence[str], seconds: float) -> None:
+        """Nothing: leases do not run out."""
+
+    async def progress(self, progress: Sequence[Progress]) -> None:
+        for one in progress:
+            entry = self._data.held(one.claim)
+            entry.item = replace(entry.item, state=one.state, chunks=one.chunks)
+
+    async def fail(self, claim: Claim, failure: IngestionFailure, chunks: ChunkCounts) -> None:
+        entry = self._data.held(claim)
+        entry.lease_id = ""
+        entry.item = replace(entry.item, state=IngestionState.FAILED, failure=failure, chunks=chunks)
+        document = self._data.documents[entry.item.document_id or ""]
+        self._data.documents[document.document_id] = replace(
+            document, state=IngestionState.FAILED, failure=failure
+        )
+
+    async def postpone(self, claim: Claim, seconds: float, failure: IngestionFailure) -> None:
+        entry = self._data.held(claim)
+        entry.lease_id = ""
+        entry.item = replace(entry.item, state=IngestionState.QUEUED, failure=failure)
+
+    async def release(self, lease_ids: Sequence[str]) -> None:
+        for entry in self._data.entries:
+            if entry.lease_id in lease_ids:
+                entry.lease_id = ""
+                attempts = entry.item.attempts - 1
+                entry.item = replace(entry.item, state=IngestionState.QUEUED, attempts=attempts)
+
+    async def discard(self, older_than_seconds: float) -> None:
+        """Nothing: memory goes with the test."""
+
+
+class NoReindex:
+    """Implements ReindexRepository where nothing is indexed again."""
+
+    async def begin(self, *_: object) -> str:
+        raise NotImplementedError
+
+    async def text(self, collection_id: str, document_id: str) -> StoredText | None:
+        raise NotImplementedError
+
+    async def store(self, item: LeasedItem, version_number: int, new: NewVersion) -> None:
+        raise NotImplementedError
+
+    async def skip(self, item: LeasedItem) -> None:
+        raise NotImplementedError
+
+    async def settle(self, grace_seconds: float) -> Sequence[str]:
+        return ()
+
+
+class MemoryEmbeddings:
+    """Implements EmbeddingCache."""
+
+    def __init__(self) -> None:
+        self._vectors: dict[tuple[str, bytes], Vectors] = {}
+
+    async def get(self, model: str, hashes: Sequence[bytes]) -> Mapping[bytes, Vectors]:
+        return {key: self._vectors[model, key] for key in hashes if (model, key) in self._vectors}
+
+    async def put(self, model: str, vectors: Mapping[bytes, Vectors]) -> None:
+        self._vectors |= {(model, key): vector for key, vector in vectors.items()}
+
+    async def discard(self, older_than_seconds: float, limit: int) -> int:
+        return 0

@@ -1,0 +1,82 @@
+"""Contexts from the generator over gRPC, and those that were written before."""
+
+from collections.abc import Mapping, Sequence
+
+import grpc
+from groundline.v1 import generator_service_pb2 as pb
+from groundline.v1 import generator_service_pb2_grpc
+from groundline_runtime.status import translated_rpc_errors
+
+from groundline_ingestor.adapters.postgres import Pool, acquire
+from groundline_ingestor.domain import Usage
+from groundline_ingestor.ports import WrittenContexts
+
+__all__ = ["GENERATOR_SERVICE", "GrpcContextWriter", "PostgresContextCache"]
+
+GENERATOR_SERVICE = pb.DESCRIPTOR.services_by_name["GeneratorService"].full_name
+
+
+class GrpcContextWriter:
+    """Implements ContextWriter on groundline.v1.GeneratorService."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub: generator_service_pb2_grpc.GeneratorServiceAsyncStub = (
+            generator_service_pb2_grpc.GeneratorServiceStub(channel)
+        )
+
+    async def write(
+        self, *, title: str, document_text: str, chunk_texts: Sequence[str], prompt: str, model: str
+    ) -> WrittenContexts:
+        request = pb.ContextualizeChunksRequest(
+            title=title, document_text=document_text, chunk_texts=chunk_texts, prompt=prompt, model=model
+        )
+        with translated_rpc_errors():
+            response = await self._stub.ContextualizeChunks(request)
+        usage = response.usage
+        # NUL, which PostgreSQL cannot store, is no text that a model has to say.
+        contexts = [context.replace("\x00", "").strip() for context in response.contexts]
+        return WrittenContexts(
+            contexts, Usage(usage.prompt_tokens, usage.cached_tokens, usage.output_tokens), response.model
+        )
+
+
+class PostgresContextCache:
+    """Implements ContextCache."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def get(self, keys: Sequence[bytes]) -> Mapping[bytes, str]:
+        async with acquire(self._pool) as connection:
+            rows = await connection.fetch(
+                "SELECT cache_key, context FROM context_cache WHERE cache_key = ANY($1::bytea[])", list(keys)
+            )
+        return {row["cache_key"]: row["context"] for row in rows}
+
+    async def put(self, contexts: Mapping[bytes, str]) -> None:
+        # In one order, so that two workers with keys in common do not wait for each other both.
+        rows = sorted(contexts.items())
+        async with acquire(self._pool) as connection:
+            await connection.execute(
+                """
+                INSERT INTO context_cache (cache_key, context)
+                SELECT * FROM unnest($1::bytea[], $2::text[]) ON CONFLICT DO NOTHING
+                """,
+                [key for key, _ in rows],
+                [context for _, context in rows],
+            )
+
+    async def discard(self, older_than_seconds: float, limit: int) -> int:
+        async with acquire(self._pool) as connection:
+            rows = await connection.fetch(
+                """
+                DELETE FROM context_cache WHERE cache_key IN (
+                    SELECT cache_key FROM context_cache
+                    WHERE create_time < clock_timestamp() - make_interval(secs => $1)
+                    ORDER BY create_time LIMIT $2 FOR UPDATE SKIP LOCKED
+                ) RETURNING true
+                """,
+                older_than_seconds,
+                limit,
+            )
+        return len(rows)

@@ -1,0 +1,293 @@
+"""Web pages over httpx, from addresses that were checked."""
+
+import asyncio
+import ipaddress
+import socket
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx
+import structlog
+from protego import Protego
+
+from groundline_ingestor.adapters.extraction.readers.common import ReadError
+from groundline_ingestor.adapters.extraction.sandbox import Sandbox
+from groundline_ingestor.crawling import CrawledPage, CrawlFailure, CrawlRequest, link_target
+
+__all__ = ["CrawlLimits", "HttpCrawler", "is_public"]
+
+MAX_REDIRECTS: Final = 5
+MAX_ROBOTS_BYTES: Final = 512 * 1024
+"""What RFC 9309 asks crawlers to read at least."""
+MAX_DELAY_SECONDS: Final = 60.0
+DEFAULT_DELAY_SECONDS: Final = 1.0
+MAX_QUEUED_URLS: Final = 100_000
+
+_PAGES: Final = {"text/html", "application/xhtml+xml"}
+_TYPES: Final = {
+    *_PAGES,
+    "text/plain",
+    "text/markdown",
+    "application/pdf",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+}
+_NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
+
+_log = structlog.get_logger(__name__)
+
+type Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+type Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+
+@dataclass(frozen=True)
+class CrawlLimits:
+    """Bounds of one crawl. `max_page_bytes` counts what a response unpacks to."""
+
+    user_agent: str = "groundline"
+    max_page_bytes: int = 16 * 1024**2
+    page_seconds: float = 60.0
+    crawl_seconds: float = 4 * 3600.0
+
+
+class _RefusedError(Exception):
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+async def resolve(host: str, port: int) -> Sequence[str]:
+    """The addresses of a host. Raises OSError."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(address[4][0]) for address in found]
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is one of the internet's, also where it carries another within it."""
+    ip = ipaddress.ip_address(address.split("%", 1)[0])
+    return all(one.is_global and not one.is_multicast for one in (ip, *_carried(ip)))
+
+
+def _carried(ip: Address) -> list[Address]:
+    if isinstance(ip, ipaddress.IPv4Address):
+        return []
+    carried: list[Address | None] = [ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())]
+    if ip in _NAT64:
+        carried.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
+    return [one for one in carried if one is not None]
+
+
+class _PinnedTransport(httpx.AsyncBaseTransport):
+    """Resolves a host once, checks its addresses, and connects to one that was checked: a name that changes
+    its mind in between leads nowhere. Certificates are checked against the name."""
+
+    def __init__(self, resolve: Resolve, is_allowed: Callable[[str], bool]) -> None:
+        self._resolve = resolve
+        self._is_allowed = is_allowed
+        # Connections are pooled by address, and certificates checked by name: none is kept for another name.
+        self._inner = httpx.AsyncHTTPTransport(limits=httpx.Limits(max_keepalive_connections=0))
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        host = request.url.host
+        port = request.url.port or (443 if request.url.scheme == "https" else 80)
+        try:
+            addresses = await self._resolve(host, port)
+        except OSError as error:
+            raise httpx.ConnectError("the name has no address") from error
+        if not addresses:
+            raise httpx.ConnectError("the name has no address")
+        if not all(map(self._is_allowed, addresses)):
+            raise _RefusedError(
+                "ADDRESS_NOT_ALLOWED", f"{host[:200]} is not a public address of the internet"
+            )
+        pinned = httpx.Request(
+            request.method,
+            request.url.copy_with(host=addresses[0]),
+            headers=request.headers,  # with the Host that was asked for
+            stream=request.stream,
+            extensions=request.extensions | {"sni_hostname": host},
+        )
+        return await self._inner.handle_async_request(pinned)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class HttpCrawler:
+    """A Crawler that goes from page to page in the order of their distance from the start, one at a time."""
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        limits: CrawlLimits = CrawlLimits(),
+        *,
+        resolve: Resolve = resolve,
+        is_public: Callable[[str], bool] = is_public,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._sandbox = sandbox
+        self._limits = limits
+        self._resolve = resolve
+        self._is_public = is_public
+        self._sleep = sleep
+
+    async def crawl(self, request: CrawlRequest) -> AsyncIterator[CrawledPage | CrawlFailure]:
+        """Pages and failures as they come; what robots.txt forbids is passed over, but for the start."""
+        any_address = request.allow_private_addresses
+        transport = _PinnedTransport(self._resolve, lambda address: any_address or self._is_public(address))
+        async with httpx.AsyncClient(
+            transport=transport,
+            trust_env=False,  # a proxy would resolve names by itself
+            timeout=self._limits.page_seconds,
+            headers={"user-agent": self._limits.user_agent, "accept-encoding": "gzip"},
+        ) as client:
+            run = _Run(client, request, self._limits, self._sandbox, self._sleep)
+            async for found in run.pages():
+                yield found
+
+
+@dataclass
+class _Run:
+    client: httpx.AsyncClient
+    request: CrawlRequest
+    limits: CrawlLimits
+    sandbox: Sandbox
+    sleep: Callable[[float], Awaitable[None]]
+    robots: dict[str, Protego] = field(default_factory=dict)
+    next_time: dict[str, float] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
+
+    async def pages(self) -> AsyncIterator[CrawledPage | CrawlFailure]:
+        start = link_target(self.request.start_url, "")
+        if start is None:
+            yield CrawlFailure(self.request.start_url, "INVALID_URL", "not an http or https URL")
+            return
+        host, taken = urlsplit(start).netloc, 0
+        queue: deque[tuple[str, int]] = deque([(start, 0)])
+        self.seen.add(start)
+        end = time.monotonic() + self.limits.crawl_seconds
+        while queue and taken < self.request.max_pages:
+            url, depth = queue.popleft()
+            if time.monotonic() > end:
+                yield CrawlFailure(url, "CRAWL_TIMEOUT", "the crawl took longer than it may")
+                return
+            try:
+                async with asyncio.timeout(self.limits.page_seconds + MAX_DELAY_SECONDS):
+                    page = await self._fetch(url, None if depth == 0 else host)
+            except _RefusedError as refused:
+                if depth == 0 or refused.reason not in _PASSED_OVER:
+                    yield CrawlFailure(url, refused.reason, refused.message)
+                continue
+            except TimeoutError:
+                yield CrawlFailure(url, "TIMEOUT", "the page took longer than it may")
+                continue
+            if depth == 0:
+                host = urlsplit(page.url).netloc  # a start often leads to another spelling of its host
+            elif page.url != url and page.url in self.seen:
+                continue
+            self.seen.add(page.url)
+            if depth < self.request.max_depth and page.mime_type in _PAGES:
+                for link in await self._links(page):
+                    if self._is_wanted(link, host):
+                        self.seen.add(link)
+                        queue.append((link, depth + 1))
+            if self.request.takes(urlsplit(page.url).path):
+                taken += 1
+                yield page
+
+    def _is_wanted(self, link: str, host: str) -> bool:
+        parts = urlsplit(link)
+        return (
+            parts.netloc == host
+            and link not in self.seen
+            and len(self.seen) < MAX_QUEUED_URLS
+            and self.request.takes(parts.path)
+        )
+
+    async def _links(self, page: CrawledPage) -> Sequence[str]:
+        try:
+            read = await asyncio.to_thread(self.sandbox.read, "links", page.content)
+        except ReadError as error:
+            _log.info("links_not_read", reason=error.reason)
+            return []
+        targets = (link_target(link, page.url) for link in read.text.splitlines())
+        return [target for target in targets if target is not None]
+
+    async def _fetch(self, url: str, host: str | None) -> CrawledPage:
+        """Follow redirects, each of them checked as the first request is; with a host, only on it."""
+        for _ in range(MAX_REDIRECTS + 1):
+            robots = await self._robots_of(url)
+            if not robots.can_fetch(url, self.limits.user_agent):
+                raise _RefusedError("ROBOTS_DISALLOWED", "robots.txt forbids this page")
+            await self._wait(url, robots)
+            response, content = await self._get(url, self.limits.max_page_bytes)
+            if response.is_redirect:
+                target = link_target(response.headers["location"], url)
+                if target is None:
+                    raise _RefusedError("INVALID_REDIRECT", "it redirects to what is no web page")
+                if host is not None and urlsplit(target).netloc != host:
+                    raise _RefusedError("OTHER_HOST", "it redirects to another host")
+                url = target
+                continue
+            if response.status_code != httpx.codes.OK:
+                raise _RefusedError("HTTP_STATUS", f"the server answered {response.status_code}")
+            mime_type = response.headers.get("content-type", "text/html").split(";", 1)[0].strip().lower()
+            if mime_type not in _TYPES:
+                raise _RefusedError("UNSUPPORTED_TYPE", f"{mime_type[:100]} is not a page")
+            return CrawledPage(url, content, mime_type)
+        raise _RefusedError("TOO_MANY_REDIRECTS", f"more than {MAX_REDIRECTS} redirects")
+
+    async def _get(self, url: str, most: int) -> tuple[httpx.Response, bytes]:
+        content = bytearray()
+        try:
+            async with self.client.stream("GET", url) as response:
+                if response.status_code == httpx.codes.OK:
+                    async for part in response.aiter_bytes(64 * 1024):
+                        content += part
+                        if len(content) > most:
+                            raise _RefusedError("PAGE_TOO_LARGE", f"more than {most} bytes")
+        except httpx.TimeoutException:
+            raise _RefusedError("TIMEOUT", "the server did not answer in time") from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise _RefusedError("UNREACHABLE", f"no answer ({type(error).__name__})") from None
+        return response, bytes(content)
+
+    async def _robots_of(self, url: str) -> Protego:
+        parts = urlsplit(url)
+        origin = f"{parts.scheme}://{parts.netloc}"
+        if origin not in self.robots:
+            self.robots[origin] = Protego.parse(await self._robots_text(f"{origin}/robots.txt"))
+        return self.robots[origin]
+
+    async def _robots_text(self, url: str) -> str:
+        """Everything is allowed without a robots.txt, nothing while the server fails (RFC 9309)."""
+        for _ in range(MAX_REDIRECTS + 1):
+            try:
+                response, content = await self._get(url, MAX_ROBOTS_BYTES)
+            except _RefusedError as refused:
+                if refused.reason == "ADDRESS_NOT_ALLOWED":
+                    raise
+                raise _RefusedError(refused.reason, f"robots.txt: {refused.message}") from None
+            if response.is_redirect and (target := link_target(response.headers["location"], url)):
+                url = target
+                continue
+            if response.is_server_error:
+                return "User-agent: *\nDisallow: /"
+            return content.decode("utf-8", "replace")
+        return ""
+
+    async def _wait(self, url: str, robots: Protego) -> None:
+        host = urlsplit(url).netloc
+        delay = self.request.delay_seconds
+        if delay is None:
+            delay = robots.crawl_delay(self.limits.user_agent) or DEFAULT_DELAY_SECONDS
+        if (pause := self.next_time.get(host, 0.0) - time.monotonic()) > 0:
+            await self.sleep(pause)
+        self.next_time[host] = time.monotonic() + min(delay, MAX_DELAY_SECONDS)
+
+
+_PASSED_OVER: Final = {"ROBOTS_DISALLOWED", "UNSUPPORTED_TYPE", "OTHER_HOST"}

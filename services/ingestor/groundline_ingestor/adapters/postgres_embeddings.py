@@ -1,0 +1,56 @@
+"""Vectors of texts that were embedded before."""
+
+from collections.abc import Mapping, Sequence
+
+from pgvector import HalfVector
+
+from groundline_ingestor.adapters.postgres import Pool, acquire
+from groundline_ingestor.domain import Vectors
+
+__all__ = ["PostgresEmbeddingCache"]
+
+
+class PostgresEmbeddingCache:
+    """Implements EmbeddingCache."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def get(self, model: str, hashes: Sequence[bytes]) -> Mapping[bytes, Vectors]:
+        async with acquire(self._pool) as connection:
+            rows = await connection.fetch(
+                """
+                SELECT content_hash, embedding FROM embedding_cache
+                WHERE model = $1 AND content_hash = ANY($2::bytea[])
+                """,
+                model,
+                list(hashes),
+            )
+        return {row["content_hash"]: row["embedding"].to_numpy() for row in rows}
+
+    async def put(self, model: str, vectors: Mapping[bytes, Vectors]) -> None:
+        # In one order, so that two workers with texts in common do not wait for each other both.
+        hashes = sorted(vectors)
+        async with acquire(self._pool) as connection:
+            await connection.executemany(
+                """
+                INSERT INTO embedding_cache (model, content_hash, embedding) VALUES ($1, $2, $3)
+                ON CONFLICT DO NOTHING
+                """,
+                [(model, key, HalfVector(vectors[key])) for key in hashes],
+            )
+
+    async def discard(self, older_than_seconds: float, limit: int) -> int:
+        async with acquire(self._pool) as connection:
+            rows = await connection.fetch(
+                """
+                DELETE FROM embedding_cache WHERE (model, content_hash) IN (
+                    SELECT model, content_hash FROM embedding_cache
+                    WHERE create_time < clock_timestamp() - make_interval(secs => $1)
+                    ORDER BY create_time LIMIT $2 FOR UPDATE SKIP LOCKED
+                ) RETURNING true
+                """,
+                older_than_seconds,
+                limit,
+            )
+        return len(rows)

@@ -1,0 +1,263 @@
+"""The queue of items that workers lease from PostgreSQL."""
+
+# ruff: noqa: S608 - what is put into SQL here are constants
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import asyncpg
+
+from groundline_ingestor.adapters.postgres import Pool, acquire, transaction
+from groundline_ingestor.adapters.postgres_items import PENDING
+from groundline_ingestor.adapters.records import failure_json, read_input
+from groundline_ingestor.domain import (
+    ChunkCounts,
+    Claim,
+    DocumentInput,
+    IngestionFailure,
+    JobKind,
+    LeasedItem,
+    Partition,
+    Progress,
+)
+from groundline_ingestor.ports import ClaimLostError
+
+__all__ = ["PostgresQueue"]
+
+_HELD: Final = f"job_id = $1::uuid AND item_index = $2 AND lease_id = $3::uuid AND {PENDING}"
+
+# Documents wait for an earlier hand-in of their uri, and while a reindex of their collection finishes.
+_LEASE: Final = f"""
+    UPDATE ingestion_items item SET
+        state = CASE WHEN item.attempts - item.forgiven_attempts >= $4 THEN 'failed' ELSE 'extracting' END,
+        failure = CASE WHEN item.attempts - item.forgiven_attempts >= $4 THEN jsonb_build_object(
+            'stage', item.state, 'reason', 'ATTEMPTS_EXHAUSTED',
+            'message', 'its workers ended before it did, ' || item.attempts || ' times'
+        ) END,
+        attempts = item.attempts
+            + CASE WHEN item.attempts - item.forgiven_attempts >= $4 THEN 0 ELSE 1 END,
+        end_time = CASE WHEN item.attempts - item.forgiven_attempts >= $4 THEN clock_timestamp() END,
+        parsed_count = 0, contextualized_count = 0, embedded_count = 0, stored_count = 0,
+        lease_id = $1::uuid, lease_until = clock_timestamp() + make_interval(secs => $3),
+        start_time = coalesce(item.start_time, clock_timestamp()), change_time = clock_timestamp()
+    FROM (
+        SELECT i.job_id, i.item_index, j.kind, j.settings, p.partition_id, p.embedding_model, p.dimensions,
+               p.language
+        FROM ingestion_items i
+        JOIN ingestion_jobs j USING (job_id)
+        LEFT JOIN chunk_partitions p ON p.partition_id = j.partition_id
+        WHERE i.{PENDING} AND i.collection_id IS NOT NULL
+          AND i.available_time <= clock_timestamp()
+          AND (i.lease_until IS NULL OR i.lease_until < clock_timestamp())
+          AND (j.kind = 'reindex' OR NOT EXISTS (
+              SELECT FROM ingestion_items earlier
+              WHERE earlier.collection_id = i.collection_id AND earlier.uri = i.uri
+                AND earlier.queue_id < i.queue_id AND earlier.{PENDING} AND earlier.input IS NOT NULL
+          ) AND NOT EXISTS (
+              SELECT FROM ingestion_jobs r
+              WHERE r.collection_id = i.collection_id AND r.kind = 'reindex' AND r.end_time IS NULL
+                AND r.is_finishing
+          ))
+        ORDER BY i.queue_id LIMIT $2 FOR UPDATE OF i SKIP LOCKED
+    ) chosen
+    WHERE (item.job_id, item.item_index) = (chosen.job_id, chosen.item_index)
+    RETURNING item.job_id, item.item_index, item.collection_id, item.uri, item.document_id, item.state,
+              item.attempts - item.forgiven_attempts AS attempts, item.input, item.queue_id,
+              chosen.kind, chosen.settings, chosen.partition_id, chosen.embedding_model, chosen.dimensions,
+              chosen.language
+"""
+
+
+class PostgresQueue:
+    """Implements WorkQueue."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def lease(
+        self, lease_id: str, *, limit: int, seconds: float, max_attempts: int
+    ) -> Sequence[LeasedItem]:
+        async with transaction(self._pool) as connection:
+            rows = await connection.fetch(_LEASE, lease_id, limit, seconds, max_attempts)
+            if exhausted := [row for row in rows if row["state"] == "failed"]:
+                await connection.execute(
+                    """
+                    UPDATE documents d SET state = 'failed', failure = i.failure
+                    FROM ingestion_items i
+                    WHERE i.lease_id = $1::uuid AND i.state = 'failed' AND i.input IS NOT NULL
+                      AND d.document_id = i.document_id
+                    """,
+                    lease_id,
+                )
+        ordered = sorted(rows, key=lambda row: row["queue_id"])
+        return [_leased(row, lease_id) for row in ordered if row not in exhausted]
+
+    async def given(self, item: LeasedItem) -> DocumentInput:
+        assert item.input is not None, "items of an ingestion have one"
+        claim = item.claim
+        data = bytearray()
+        async with transaction(self._pool) as connection:
+            async for row in connection.cursor(
+                f"""
+                SELECT data FROM ingestion_payloads JOIN ingestion_items USING (job_id, item_index)
+                WHERE {_HELD} ORDER BY part
+                """,
+                *_key(claim),
+                prefetch=8,
+            ):
+                data += row["data"]
+            if not data and not await connection.fetchval(
+                f"SELECT true FROM ingestion_items WHERE {_HELD}", *_key(claim)
+            ):
+                raise ClaimLostError(claim)
+        return read_input(item.input, bytes(data))
+
+    async def extend(self, lease_ids: Sequence[str], seconds: float) -> None:
+        async with acquire(self._pool) as connection:
+            # Those that are locked are being stored, or cancelled.
+            await connection.execute(
+                f"""
+                UPDATE ingestion_items SET lease_until = clock_timestamp() + make_interval(secs => $2)
+                WHERE (job_id, item_index) IN (
+                    SELECT job_id, item_index FROM ingestion_items
+                    WHERE lease_id = ANY($1::uuid[]) AND {PENDING} FOR UPDATE SKIP LOCKED
+                )
+                """,
+                list(lease_ids),
+                seconds,
+            )
+
+    async def progress(self, progress: Sequence[Progress]) -> None:
+        async with acquire(self._pool) as connection:
+            await connection.execute(
+                f"""
+                WITH known AS (
+                    SELECT * FROM unnest(
+                        $1::uuid[], $2::int[], $3::uuid[], $4::text[], $5::int[], $6::int[], $7::int[]
+                    ) AS k (job_id, item_index, lease_id, state, parsed, contextualized, embedded)
+                ), shown AS (
+                    UPDATE ingestion_items i SET
+                        state = k.state, parsed_count = k.parsed, contextualized_count = k.contextualized,
+                        embedded_count = k.embedded, change_time = clock_timestamp()
+                    FROM known k
+                    WHERE (i.job_id, i.item_index) IN (
+                        SELECT s.job_id, s.item_index FROM ingestion_items s
+                        JOIN known USING (job_id, item_index, lease_id) WHERE s.{PENDING}
+                        FOR UPDATE OF s SKIP LOCKED
+                    ) AND (i.job_id, i.item_index, i.lease_id) = (k.job_id, k.item_index, k.lease_id)
+                    RETURNING i.document_id, i.state, i.input
+                )
+                UPDATE documents d SET state = shown.state FROM shown
+                WHERE d.document_id = shown.document_id AND shown.input IS NOT NULL
+                  AND d.document_id IN (
+                      SELECT document_id FROM documents WHERE document_id IN (
+                          SELECT document_id FROM shown
+                      ) FOR UPDATE SKIP LOCKED
+                  )
+                """,
+                [one.claim.job_id for one in progress],
+                [one.claim.item_index for one in progress],
+                [one.claim.lease_id for one in progress],
+                [str(one.state) for one in progress],
+                [one.chunks.parsed for one in progress],
+                [one.chunks.contextualized for one in progress],
+                [one.chunks.embedded for one in progress],
+            )
+
+    async def fail(self, claim: Claim, failure: IngestionFailure, chunks: ChunkCounts) -> None:
+        async with transaction(self._pool) as connection:
+            await connection.execute(
+                f"""
+                UPDATE documents SET state = 'failed', failure = $4 WHERE document_id = (
+                    SELECT document_id FROM ingestion_items WHERE {_HELD} AND input IS NOT NULL
+                )
+                """,
+                *_key(claim),
+                failure_json(failure),
+            )
+            failed = await connection.fetchval(
+                f"""
+                UPDATE ingestion_items SET
+                    state = 'failed', failure = $4, lease_id = NULL, lease_until = NULL,
+                    parsed_count = $5, contextualized_count = $6, embedded_count = $7,
+                    change_time = clock_timestamp(), end_time = clock_timestamp()
+                WHERE {_HELD} RETURNING true
+                """,
+                *_key(claim),
+                failure_json(failure),
+                chunks.parsed,
+                chunks.contextualized,
+                chunks.embedded,
+            )
+            if failed is None:
+                raise ClaimLostError(claim)
+
+    async def postpone(self, claim: Claim, seconds: float, failure: IngestionFailure) -> None:
+        async with acquire(self._pool) as connection:
+            await connection.execute(
+                f"""
+                UPDATE ingestion_items SET
+                    state = 'queued', failure = $4, lease_id = NULL, lease_until = NULL,
+                    available_time = clock_timestamp() + make_interval(secs => $5),
+                    change_time = clock_timestamp()
+                WHERE {_HELD}
+                """,
+                *_key(claim),
+                failure_json(failure),
+                seconds,
+            )
+
+    async def release(self, lease_ids: Sequence[str]) -> None:
+        async with acquire(self._pool) as connection:
+            await connection.execute(
+                f"""
+                UPDATE ingestion_items SET
+                    state = 'queued', attempts = attempts - 1, lease_id = NULL, lease_until = NULL,
+                    change_time = clock_timestamp()
+                WHERE (job_id, item_index) IN (
+                    SELECT job_id, item_index FROM ingestion_items
+                    WHERE lease_id = ANY($1::uuid[]) AND {PENDING} FOR UPDATE SKIP LOCKED
+                )
+                """,
+                list(lease_ids),
+            )
+
+    async def discard(self, older_than_seconds: float) -> None:
+        async with acquire(self._pool) as connection:
+            # A bounded piece of work; what is left goes the next time.
+            await connection.execute(
+                """
+                DELETE FROM ingestion_payloads WHERE (job_id, item_index) IN (
+                    SELECT job_id, item_index FROM ingestion_items i
+                    WHERE i.state IN ('failed', 'cancelled')
+                      AND i.end_time < clock_timestamp() - make_interval(secs => $1)
+                      AND EXISTS (
+                          SELECT FROM ingestion_payloads p
+                          WHERE (p.job_id, p.item_index) = (i.job_id, i.item_index)
+                      )
+                    LIMIT 100
+                )
+                """,
+                older_than_seconds,
+            )
+
+
+def _key(claim: Claim) -> tuple[Any, ...]:
+    return claim.job_id, claim.item_index, claim.lease_id
+
+
+def _leased(row: asyncpg.Record, lease_id: str) -> LeasedItem:
+    is_reindex = row["kind"] == JobKind.REINDEX
+    return LeasedItem(
+        claim=Claim(str(row["job_id"]), row["item_index"], lease_id),
+        kind=JobKind(row["kind"]),
+        collection_id=row["collection_id"],
+        uri=row["uri"],
+        document_id=str(row["document_id"]) if row["document_id"] else None,
+        attempts=row["attempts"],
+        input=row["input"],
+        partition=Partition(row["partition_id"], row["embedding_model"], row["dimensions"], row["language"])
+        if is_reindex
+        else None,
+        settings=row["settings"] if is_reindex else None,
+    )

@@ -1,0 +1,329 @@
+"""Re-indexing in PostgreSQL: a second partition, filled by the workers, swapped in when it is complete."""
+
+# ruff: noqa: S608 - what is put into SQL here are constants and names that chunk_table() makes of numbers
+
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import asyncpg
+from groundline_lexical import LexicalIndex
+from groundline_runtime.errors import FailedPreconditionError
+
+from groundline_ingestor.adapters.postgres import Connection, Pool, acquire, chunk_table, transaction
+from groundline_ingestor.adapters.postgres_collections import create_partition
+from groundline_ingestor.adapters.postgres_documents import copy_chunks, hold_collection
+from groundline_ingestor.adapters.postgres_items import PENDING, finish
+from groundline_ingestor.domain import (
+    Collection,
+    DocumentVersion,
+    Extraction,
+    Heading,
+    IngestionError,
+    IngestionOutcome,
+    IngestionState,
+    LeasedItem,
+    NewVersion,
+    SourceType,
+    StoredText,
+)
+from groundline_ingestor.ports import ClaimLostError
+
+__all__ = ["PostgresReindex"]
+
+# A document whose chunks in the new partition are not of its present version.
+_STALE: Final = """
+    SELECT d.document_id, d.uri FROM documents d
+    LEFT JOIN reindexed_documents r ON r.document_id = d.document_id AND r.partition_id = $2
+    WHERE d.collection_id = $1 AND d.chunk_count > 0 AND r.version IS DISTINCT FROM d.version
+"""
+
+
+class PostgresReindex:
+    """Implements ReindexRepository."""
+
+    def __init__(self, pool: Pool, lexical: LexicalIndex) -> None:
+        self._pool = pool
+        self._lexical = lexical
+
+    async def begin(
+        self,
+        collection: Collection,
+        settings: Mapping[str, Any],
+        model: str,
+        dimensions: int,
+        language: str,
+        request_id: str,
+    ) -> str:
+        job_id = str(uuid.uuid4())
+        try:
+            async with transaction(self._pool) as connection:
+                await hold_collection(connection, collection)
+                partition_id = await create_partition(
+                    connection, self._lexical, collection.collection_id, model, dimensions, language
+                )
+                await connection.execute(
+                    """
+                    INSERT INTO ingestion_jobs
+                        (job_id, collection_id, state, request_id, kind, partition_id, settings)
+                    VALUES ($1::uuid, $2, 'queued', nullif($3, ''), 'reindex', $4, $5)
+                    """,
+                    job_id,
+                    collection.collection_id,
+                    request_id,
+                    partition_id,
+                    settings,
+                )
+                await connection.execute(
+                    """
+                    INSERT INTO ingestion_items
+                        (job_id, item_index, collection_id, uri, document_id, state)
+                    SELECT $1::uuid, row_number() OVER (ORDER BY uri) - 1, collection_id, uri, document_id,
+                           'queued'
+                    FROM documents WHERE collection_id = $2 AND chunk_count > 0
+                    """,
+                    job_id,
+                    collection.collection_id,
+                )
+        except asyncpg.UniqueViolationError:
+            async with acquire(self._pool) as connection:
+                earlier = await connection.fetchval(
+                    "SELECT job_id FROM ingestion_jobs WHERE collection_id = $1 AND request_id = $2",
+                    collection.collection_id,
+                    request_id,
+                )
+            if earlier is None:
+                raise FailedPreconditionError(
+                    "REINDEX_RUNNING",
+                    f"the collection {collection.collection_id!r} is being indexed again already",
+                ) from None
+            return str(earlier)
+        return job_id
+
+    async def text(self, collection_id: str, document_id: str) -> StoredText | None:
+        # One snapshot: version and text must be of one time.
+        async with (
+            acquire(self._pool) as connection,
+            connection.transaction(isolation="repeatable_read", readonly=True),
+        ):
+            row = await connection.fetchrow(
+                "SELECT * FROM documents WHERE collection_id = $1 AND document_id = $2::uuid",
+                collection_id,
+                document_id,
+            )
+            if row is None:
+                return None
+            parts = await connection.fetch(
+                "SELECT text, headings FROM document_texts WHERE document_id = $1::uuid ORDER BY part",
+                document_id,
+            )
+        if not parts or row["input_hash"] is None:
+            raise IngestionError(
+                IngestionState.EXTRACTING,
+                "TEXT_NOT_STORED",
+                "the document was ingested by an earlier release, which kept no text; ingest it again",
+            )
+        version = DocumentVersion(
+            uri=row["uri"],
+            source_type=SourceType(row["source_type"]),
+            title=row["title"],
+            mime_type=row["mime_type"],
+            content_hash=row["content_hash"],
+            input_hash=row["input_hash"],
+            ingestion_hash=row["ingestion_hash"],
+            size_bytes=row["size_bytes"],
+            metadata=row["metadata"],
+            allowed_principals=tuple(row["allowed_principals"]),
+        )
+        headings = tuple(Heading(*heading) for heading in parts[0]["headings"])
+        text = "".join(part["text"] for part in parts)
+        return StoredText(version, row["version"], Extraction(text, row["mime_type"], headings))
+
+    async def store(self, item: LeasedItem, version_number: int, new: NewVersion) -> None:
+        assert item.partition is not None, "items of a reindex have one"
+        partition_id = item.partition.partition_id
+        async with transaction(self._pool) as connection:
+            await self._hold(connection, item)
+            document = await connection.fetchrow(
+                "SELECT document_id, update_time FROM documents WHERE document_id = $1::uuid FOR KEY SHARE",
+                item.document_id,
+            )
+            if document is not None:
+                await connection.execute(
+                    f"DELETE FROM {chunk_table(partition_id)} WHERE document_id = $1::uuid", item.document_id
+                )
+                await copy_chunks(connection, partition_id, [(new, document)])
+                await connection.execute(
+                    """
+                    INSERT INTO reindexed_documents
+                        (partition_id, document_id, version, ingestion_hash, chunk_count, token_count)
+                    VALUES ($1, $2::uuid, $3, $4, $5, $6)
+                    ON CONFLICT (partition_id, document_id) DO UPDATE SET
+                        version = excluded.version, ingestion_hash = excluded.ingestion_hash,
+                        chunk_count = excluded.chunk_count, token_count = excluded.token_count
+                    """,
+                    partition_id,
+                    item.document_id,
+                    version_number,
+                    new.version.ingestion_hash,
+                    len(new.chunks),
+                    new.token_count,
+                )
+            await self._finish(connection, item, new if document is not None else None)
+
+    async def skip(self, item: LeasedItem) -> None:
+        async with transaction(self._pool) as connection:
+            await self._finish(connection, item, None)
+
+    async def settle(self, grace_seconds: float) -> Sequence[str]:
+        async with acquire(self._pool) as connection:
+            jobs = await connection.fetch(
+                f"""
+                SELECT job_id FROM ingestion_jobs j WHERE kind = 'reindex' AND end_time IS NULL
+                  AND NOT EXISTS (
+                      SELECT FROM ingestion_items i WHERE i.job_id = j.job_id AND i.{PENDING}
+                  )
+                """
+            )
+        ended = [
+            str(job["job_id"]) for job in jobs if await self._settle_job(str(job["job_id"]), grace_seconds)
+        ]
+        await self._drop_replaced()
+        return ended
+
+    async def _settle_job(self, job_id: str, grace_seconds: float) -> bool:
+        async with transaction(self._pool) as connection:
+            job = await connection.fetchrow(
+                """
+                SELECT * FROM ingestion_jobs WHERE job_id = $1::uuid AND end_time IS NULL
+                FOR UPDATE SKIP LOCKED
+                """,
+                job_id,
+            )
+            if job is None:  # another worker is at it
+                return False
+            if await connection.fetchval(
+                "SELECT EXISTS (SELECT FROM ingestion_items WHERE job_id = $1::uuid AND state = 'failed')",
+                job_id,
+            ):
+                await self._end(connection, job_id, "failed")
+                return True
+            # Waits for documents being stored; none is from here to the end.
+            old_partition = await connection.fetchval(
+                "SELECT partition_id FROM collections WHERE collection_id = $1 FOR UPDATE",
+                job["collection_id"],
+            )
+            stale = await connection.fetch(_STALE, job["collection_id"], job["partition_id"])
+            if stale:
+                await self._requeue(connection, job_id, job["collection_id"], stale)
+                return False
+            await self._swap(connection, job, old_partition, grace_seconds)
+            await self._end(connection, job_id, "done")
+        return True
+
+    async def _requeue(
+        self, connection: Connection, job_id: str, collection_id: str, stale: Sequence[asyncpg.Record]
+    ) -> None:
+        """Documents that changed since they were written, and new ones; others of the collection wait."""
+        await connection.execute(
+            "UPDATE ingestion_jobs SET is_finishing = true WHERE job_id = $1::uuid", job_id
+        )
+        await connection.execute(
+            """
+            DELETE FROM ingestion_items WHERE job_id = $1::uuid AND document_id = ANY($2::uuid[])
+            """,
+            job_id,
+            [row["document_id"] for row in stale],
+        )
+        last = await connection.fetchval(
+            "SELECT coalesce(max(item_index), -1) FROM ingestion_items WHERE job_id = $1::uuid", job_id
+        )
+        await connection.executemany(
+            """
+            INSERT INTO ingestion_items (job_id, item_index, collection_id, uri, document_id, state)
+            VALUES ($1::uuid, $2, $3, $4, $5, 'queued')
+            """,
+            [
+                (job_id, index, collection_id, row["uri"], row["document_id"])
+                for index, row in enumerate(stale, start=last + 1)
+            ],
+        )
+
+    async def _swap(
+        self, connection: Connection, job: asyncpg.Record, old_partition: int, grace_seconds: float
+    ) -> None:
+        await connection.execute(
+            """
+            UPDATE documents d SET ingestion_hash = r.ingestion_hash, chunk_count = r.chunk_count,
+                                   token_count = r.token_count
+            FROM reindexed_documents r
+            WHERE r.partition_id = $1 AND d.document_id = r.document_id AND d.chunk_count > 0
+            """,
+            job["partition_id"],
+        )
+        # Other settings may have changed meanwhile.
+        await connection.execute(
+            """
+            UPDATE collections
+            SET partition_id = $2, settings = (settings - 'chunking' - 'contextualization') || $3::jsonb,
+                update_time = clock_timestamp()
+            WHERE collection_id = $1
+            """,
+            job["collection_id"],
+            job["partition_id"],
+            {
+                name: value
+                for name, value in job["settings"].items()
+                if name in ("chunking", "contextualization")
+            },
+        )
+        await connection.execute(
+            """
+            UPDATE chunk_partitions SET drop_time = clock_timestamp() + make_interval(secs => $2)
+            WHERE partition_id = $1
+            """,
+            old_partition,
+            grace_seconds,
+        )
+
+    async def _end(self, connection: Connection, job_id: str, state: str) -> None:
+        await connection.execute(
+            """
+            UPDATE ingestion_jobs SET state = $2, end_time = clock_timestamp(), is_finishing = false
+            WHERE job_id = $1::uuid
+            """,
+            job_id,
+            state,
+        )
+
+    async def _drop_replaced(self) -> None:
+        """Partitions past their grace, and those of reindexes that failed or were cancelled."""
+        async with transaction(self._pool) as connection:
+            rows = await connection.fetch(
+                """
+                SELECT partition_id FROM chunk_partitions p
+                WHERE p.drop_time < clock_timestamp() OR EXISTS (
+                    SELECT FROM ingestion_jobs j
+                    WHERE j.partition_id = p.partition_id AND j.state IN ('failed', 'cancelled')
+                ) FOR UPDATE SKIP LOCKED
+                """
+            )
+            for row in rows:
+                await connection.execute(f"DROP TABLE {chunk_table(row['partition_id'])}")
+            await connection.execute(
+                "DELETE FROM chunk_partitions WHERE partition_id = ANY($1::bigint[])",
+                [row["partition_id"] for row in rows],
+            )
+
+    async def _hold(self, connection: Connection, item: LeasedItem) -> None:
+        assert item.partition is not None, "items of a reindex have one"
+        held = await connection.fetchval(
+            "SELECT true FROM chunk_partitions WHERE partition_id = $1 FOR SHARE", item.partition.partition_id
+        )
+        if held is None:
+            raise ClaimLostError(item.claim)
+
+    async def _finish(self, connection: Connection, item: LeasedItem, new: NewVersion | None) -> None:
+        assert item.document_id is not None, "items of a reindex have one"
+        outcome = IngestionOutcome.UPDATED if new else IngestionOutcome.UNCHANGED
+        await finish(connection, item.claim, item.document_id, outcome, new)

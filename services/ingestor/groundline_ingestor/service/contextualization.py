@@ -1,0 +1,243 @@
+"""Contexts written by a language model: cached, several chunks a call, at the pace the generator allows."""
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import structlog
+from groundline_lexical import lexical_text
+from groundline_runtime.errors import Code, FailedPreconditionError, GroundlineError
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_delay
+from tenacity.wait import wait_exponential_jitter
+
+from groundline_ingestor.domain import (
+    Chunk,
+    Collection,
+    IngestionError,
+    IngestionState,
+    Usage,
+    content_hash,
+    llm_contextualization_of,
+)
+from groundline_ingestor.ports import ContextCache, ContextWriter, WrittenContexts
+from groundline_ingestor.service.preparation import Prepared, shown_uri
+
+__all__ = ["Contextualization", "Contextualized"]
+
+CHUNKS_PER_CALL: Final = 20
+CHARACTERS_PER_CALL: Final = 60_000
+
+DOCUMENT_CHARACTERS: Final = 400_000
+"""Longest text sent along, some 100,000 tokens; of a longer document the part around the chunks is."""
+
+CONTEXT_TOKENS: Final = 100
+"""What the prompt asks for at most, for estimates."""
+
+DISCARDED_CONTEXTS: Final = 10_000
+
+PATIENCE_SECONDS: Final = 900.0
+"""How long a call is tried again while the generator is over its quota or out of reach."""
+
+_TRANSIENT: Final = (Code.RESOURCE_EXHAUSTED, Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED)
+
+_NO_USAGE: Final = Usage()
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Contextualized:
+    """Chunks with their contexts, and what writing these took."""
+
+    chunks: Sequence[Chunk]
+    usage: Usage = _NO_USAGE
+
+
+@dataclass(frozen=True)
+class _Call:
+    document_text: str
+    positions: Sequence[int]
+
+
+class Contextualization:
+    """Gives chunks the contexts of the llm mode; those of other modes pass as they are.
+
+    One object is shared by all documents of a process: together they make at most `calls` calls at a time,
+    and when the generator tells one of them to wait, all do.
+    """
+
+    def __init__(
+        self,
+        writer: ContextWriter | None,
+        cache: ContextCache,
+        count_tokens: Callable[[Sequence[str]], Sequence[int]],
+        *,
+        calls: int = 4,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._writer = writer
+        self._cache = cache
+        self._count_tokens = count_tokens
+        self._turns = asyncio.Semaphore(calls)
+        self._sleep = sleep
+        self._resume_time = 0.0  # of time.monotonic
+        self._backoff = wait_exponential_jitter(initial=1, max=60)
+
+    def require(self, collection: Collection) -> None:
+        """Raise FailedPreconditionError when the collection's mode takes a generator and there is none."""
+        if self._writer is None and llm_contextualization_of(collection.settings) is not None:
+            raise FailedPreconditionError(
+                "GENERATOR_NOT_CONFIGURED",
+                f"collection {collection.collection_id} has its contexts written by a language model, but "
+                "this ingestor has no generator_target",
+            )
+
+    async def contextualize(self, prepared: Prepared, collection: Collection) -> Contextualized:
+        """Contexts from the cache, else from the generator; those written stay in the cache should a later
+        call fail. Raises GroundlineError, IngestionError."""
+        chosen = llm_contextualization_of(collection.settings)
+        if chosen is None or not prepared.chunks:
+            return Contextualized(prepared.chunks)
+        self.require(collection)
+        keys = _keys(prepared, *chosen)
+        known = dict(await self._cache.get(keys))
+        missing = [position for position, key in enumerate(keys) if key not in known]
+        usage = Usage()
+        # One after the other: the first call fills the provider's cache with the document for the others.
+        for call in _calls(prepared, missing):
+            written = await self._write(prepared, call, *chosen)
+            usage += written.usage
+            found = {
+                keys[position]: context
+                for position, context in zip(call.positions, written.contexts, strict=True)
+            }
+            await self._cache.put(found)
+            known |= found
+        contexts = [known[key] for key in keys]
+        chunks = [
+            _with_context(chunk, context, prepared)
+            for chunk, context in zip(prepared.chunks, contexts, strict=True)
+        ]
+        return Contextualized(chunks, usage)
+
+    async def estimate(self, prepared: Prepared, collection: Collection) -> Usage:
+        """Tokens that `contextualize` would take, by the embedding model's tokenizer: for every call the
+        document and its chunks, of which the document is cached from the second call on."""
+        chosen = llm_contextualization_of(collection.settings)
+        if chosen is None or not prepared.chunks:
+            return Usage()
+        keys = _keys(prepared, *chosen)
+        known = await self._cache.get(keys)
+        missing = [position for position, key in enumerate(keys) if key not in known]
+        calls = list(_calls(prepared, missing))
+        texts = [call.document_text for call in calls]
+        chunk_texts = [prepared.chunks[position].section.text for position in missing]
+        counts = await asyncio.to_thread(self._count_tokens, [*texts, *chunk_texts])
+        documents, chunks = counts[: len(texts)], counts[len(texts) :]
+        cached = sum(
+            count
+            for count, text, before in zip(documents[1:], texts[1:], texts, strict=False)
+            if text == before
+        )
+        return Usage(sum(documents) + sum(chunks), cached, CONTEXT_TOKENS * len(missing))
+
+    async def discard(self, older_than_seconds: float) -> None:
+        """Forget contexts that were written so long ago, many but not all at a time."""
+        await self._cache.discard(older_than_seconds, DISCARDED_CONTEXTS)
+
+    async def _write(self, prepared: Prepared, call: _Call, prompt: str, model: str) -> WrittenContexts:
+        assert self._writer is not None, "require() was called"
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(_is_transient),
+            wait=self._wait_seconds,
+            stop=stop_after_delay(PATIENCE_SECONDS),
+            sleep=self._sleep,
+            reraise=True,
+        )
+        async for attempt in retrying:
+            with attempt:
+                if (pause := self._resume_time - time.monotonic()) > 0:
+                    await self._sleep(pause)
+                async with self._turns:
+                    written = await self._writer.write(
+                        title=prepared.version.title,
+                        document_text=call.document_text,
+                        chunk_texts=[prepared.chunks[position].section.text for position in call.positions],
+                        prompt=prompt,
+                        model=model,
+                    )
+        if len(written.contexts) != len(call.positions):
+            raise IngestionError(
+                IngestionState.CONTEXTUALIZING,
+                "CONTEXTS_INCOMPLETE",
+                f"the generator wrote {len(written.contexts)} contexts for {len(call.positions)} chunks",
+            )
+        return written
+
+    def _wait_seconds(self, state: RetryCallState) -> float:
+        """What the generator asks for, at least a growing back-off; meanwhile no other call begins."""
+        error = state.outcome.exception() if state.outcome is not None else None
+        asked = error.retry_after_seconds if isinstance(error, GroundlineError) else None
+        seconds = max(asked or 0.0, self._backoff(state))
+        self._resume_time = max(self._resume_time, time.monotonic() + seconds)
+        reason = error.reason if isinstance(error, GroundlineError) else ""
+        _log.info("contextualization_slowed", seconds=round(seconds, 1), reason=reason)
+        return seconds
+
+
+def _is_transient(error: BaseException) -> bool:
+    return isinstance(error, GroundlineError) and error.code in _TRANSIENT
+
+
+def _keys(prepared: Prepared, prompt: str, model: str) -> list[bytes]:
+    document = content_hash(json.dumps([prepared.version.title, prepared.extraction.text])).hex()
+    return [
+        hashlib.sha256(
+            json.dumps([document, content_hash(chunk.section.text).hex(), prompt, model]).encode()
+        ).digest()
+        for chunk in prepared.chunks
+    ]
+
+
+def _calls(prepared: Prepared, positions: Sequence[int]) -> Iterator[_Call]:
+    """The chunks at these positions, neighbours together, each group with the text around it."""
+    group: list[int] = []
+    window = _window(prepared, positions[0]) if positions else (0, 0)
+    length = 0
+    for position in positions:
+        size = len(prepared.chunks[position].section.text)
+        if group and (
+            len(group) == CHUNKS_PER_CALL
+            or length + size > CHARACTERS_PER_CALL
+            or _window(prepared, position) != window
+        ):
+            yield _Call(prepared.extraction.text[slice(*window)], group)
+            group, length, window = [], 0, _window(prepared, position)
+        group.append(position)
+        length += size
+    if group:
+        yield _Call(prepared.extraction.text[slice(*window)], group)
+
+
+def _window(prepared: Prepared, position: int) -> tuple[int, int]:
+    """The whole text, or of a long one the stretch that holds the chunk; the same for its neighbours, so that
+    a provider can cache it."""
+    if len(prepared.extraction.text) <= DOCUMENT_CHARACTERS:
+        return 0, len(prepared.extraction.text)
+    half = DOCUMENT_CHARACTERS // 2
+    begin = prepared.chunks[position].section.start // half * half
+    return begin, begin + DOCUMENT_CHARACTERS
+
+
+def _with_context(chunk: Chunk, context: str, prepared: Prepared) -> Chunk:
+    lexical = lexical_text(
+        chunk.section.text,
+        context=context,
+        title=prepared.version.title,
+        uri=shown_uri(prepared.version.uri),
+    )
+    return replace(chunk, context=context, lexical_text=lexical)

@@ -1,0 +1,55 @@
+"""Embedding with memory: a text that was embedded before is not embedded again."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+from groundline_embedding import Embedder
+
+from groundline_ingestor.domain import Vectors, content_hash
+from groundline_ingestor.ports import EmbeddingCache
+
+__all__ = ["RememberingEmbedder"]
+
+
+class RememberingEmbedder:
+    """An Embedder's vectors in half precision, as they are stored; by way of the process's memory, then the
+    cache of the database."""
+
+    def __init__(self, embedder: Embedder, cache: EmbeddingCache | None, *, remembered: int) -> None:
+        """`remembered`: most vectors kept in memory. Without a cache every text is embedded."""
+        self._embedder = embedder
+        self._cache = cache
+        self._remembered = remembered
+        self._memory: OrderedDict[bytes, Vectors] = OrderedDict()
+
+    @property
+    def embedder(self) -> Embedder:
+        return self._embedder
+
+    async def embed(self, texts: Sequence[str]) -> Vectors:
+        """float16 of shape (len(texts), dimensions). Raises what the Embedder and the cache raise."""
+        if not texts:
+            return np.empty((0, self._embedder.dimensions), np.float16)
+        if self._cache is None:
+            return (await self._embedder.embed_documents(texts)).astype(np.float16)
+        hashes = await asyncio.to_thread(lambda: [content_hash(text) for text in texts])
+        known = {key: self._memory[key] for key in hashes if key in self._memory}
+        if unknown := list(dict.fromkeys(key for key in hashes if key not in known)):
+            known |= await self._cache.get(self._embedder.model, unknown)
+        new = {key: text for key, text in zip(hashes, texts, strict=True) if key not in known}
+        if new:
+            vectors = (await self._embedder.embed_documents(list(new.values()))).astype(np.float16)
+            made: dict[bytes, Vectors] = dict(zip(new, vectors, strict=True))
+            await self._cache.put(self._embedder.model, made)
+            known |= made
+        self._remember(known)
+        return np.stack([known[key] for key in hashes]).astype(np.float16, copy=False)
+
+    def _remember(self, vectors: dict[bytes, Vectors]) -> None:
+        for key, vector in vectors.items():
+            self._memory[key] = vector
+            self._memory.move_to_end(key)
+        while len(self._memory) > self._remembered:
+            self._memory.popitem(last=False)

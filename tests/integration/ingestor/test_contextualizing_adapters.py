@@ -1,0 +1,108 @@
+"""The generator over a real port, and the cache of contexts in PostgreSQL."""
+
+# ruff: noqa: N802 - the contract names the methods
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import pytest
+from groundline.v1 import chat_pb2, generator_service_pb2_grpc
+from groundline.v1 import generator_service_pb2 as pb
+from groundline_ingestor.adapters.contextualizing import (
+    GENERATOR_SERVICE,
+    GrpcContextWriter,
+    PostgresContextCache,
+)
+from groundline_ingestor.adapters.postgres import Pool, open_database
+from groundline_ingestor.domain import Usage
+from groundline_runtime.channels import open_channel
+from groundline_runtime.errors import ResourceExhaustedError
+from groundline_runtime.server import Application
+from groundline_runtime.testing import serve
+from pydantic import SecretStr
+
+
+class ScriptedGenerator(generator_service_pb2_grpc.GeneratorServiceServicer):
+    """Answers with the last words of each chunk; an error that is set goes first."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self.requests: list[pb.ContextualizeChunksRequest] = []
+
+    async def ContextualizeChunks(
+        self, request: pb.ContextualizeChunksRequest, context: grpc.aio.ServicerContext[Any, Any]
+    ) -> pb.ContextualizeChunksResponse:
+        self.requests.append(request)
+        if self.error is not None:
+            raise self.error
+        return pb.ContextualizeChunksResponse(
+            contexts=[f" On {text}\x00\n" for text in request.chunk_texts],
+            usage=chat_pb2.Usage(prompt_tokens=100, cached_tokens=70, output_tokens=12),
+            model="scripted",
+        )
+
+
+@pytest.fixture
+def generator() -> ScriptedGenerator:
+    return ScriptedGenerator()  # type: ignore[abstract]
+
+
+@pytest.fixture
+async def writer(generator: ScriptedGenerator) -> AsyncIterator[GrpcContextWriter]:
+    application = Application(
+        services={
+            GENERATOR_SERVICE: lambda server: (
+                generator_service_pb2_grpc.add_GeneratorServiceServicer_to_server(generator, server)
+            )
+        },
+        readiness={},
+    )
+    async with (
+        serve(application) as target,
+        open_channel(target, service=GENERATOR_SERVICE) as channel,
+    ):
+        yield GrpcContextWriter(channel)
+
+
+async def test_a_quota_arrives_with_the_time_to_wait(
+    writer: GrpcContextWriter, generator: ScriptedGenerator
+) -> None:
+    generator.error = ResourceExhaustedError("PROVIDER_QUOTA", "slow down", retry_after_seconds=2.5)
+    with pytest.raises(ResourceExhaustedError) as raised:
+        await writer.write(title="T", document_text="D", chunk_texts=["c"], prompt="", model="")
+    assert (raised.value.reason, raised.value.retry_after_seconds) == ("PROVIDER_QUOTA", 2.5)
+
+
+async def test_chunks_go_with_their_document_and_come_back_as_contexts(
+    writer: GrpcContextWriter, generator: ScriptedGenerator
+) -> None:
+    written = await writer.write(
+        title="Manual", document_text="All of it.", chunk_texts=["one", "two"], prompt="p", model="m"
+    )
+    assert generator.requests == [
+        pb.ContextualizeChunksRequest(
+            title="Manual", document_text="All of it.", chunk_texts=["one", "two"], prompt="p", model="m"
+        )
+    ]
+    assert written.contexts == ["On one", "On two"]
+    assert written.usage == Usage(100, 70, 12)
+    assert written.model == "scripted"
+
+
+@pytest.fixture(scope="module")
+async def pool(database_url: str) -> AsyncIterator[Pool]:
+    async with open_database(SecretStr(database_url), max_size=2) as pool:
+        yield pool
+
+
+async def test_the_cache_keeps_the_first_context_of_a_key_until_it_is_old(pool: Pool) -> None:
+    cache = PostgresContextCache(pool)
+    assert await cache.get([b"a"]) == {}
+    await cache.put({b"b": "two", b"a": "one"})
+    await cache.put({b"a": "other", b"c": "three"})
+    await cache.put({})
+    assert await cache.get([b"a", b"b", b"x", b"c"]) == {b"a": "one", b"b": "two", b"c": "three"}
+    assert await cache.discard(3600, 10) == 0
+    assert await cache.discard(0, 2) == 2
+    assert len(await cache.get([b"a", b"b", b"c"])) == 1

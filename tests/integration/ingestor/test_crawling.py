@@ -1,0 +1,328 @@
+"""A crawl of a real server: which pages come, which do not, and which addresses are never reached."""
+
+import gzip
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from groundline_ingestor.adapters.crawling import CrawlLimits, HttpCrawler
+from groundline_ingestor.adapters.extraction.readers.common import Limits
+from groundline_ingestor.adapters.extraction.sandbox import Sandbox
+from groundline_ingestor.crawling import CrawledPage, CrawlFailure, CrawlRequest
+
+PUBLIC = "93.184.215.14"
+LIMITS = CrawlLimits(page_seconds=10)
+
+
+@dataclass(frozen=True)
+class Answer:
+    body: bytes = b""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=lambda: {"Content-Type": "text/html; charset=utf-8"})
+
+
+def page(*links: str, head: str = "") -> Answer:
+    anchors = "".join(f"<a href='{link}'>link</a>" for link in links)
+    return Answer(f"<html><head>{head}</head><body><p>Some text.</p>{anchors}</body></html>".encode())
+
+
+def redirect(target: str) -> Answer:
+    return Answer(status=302, headers={"Location": target})
+
+
+class Site:
+    """A web server whose pages are set by the test; it remembers who asked for what."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Answer] = {}
+        self.asked: list[tuple[str, str]] = []
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                site.asked.append((self.headers["Host"], self.path))
+                answer = site.answers.get(self.path, Answer(b"gone", 404))
+                self.send_response(answer.status)
+                for name, value in answer.headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(answer.body)))
+                self.end_headers()
+                with suppress(BrokenPipeError, ConnectionResetError):  # the crawler has read enough
+                    self.wfile.write(answer.body)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = self.server.server_address[1]
+        self.url = f"http://site.test:{self.port}"
+
+    @property
+    def paths(self) -> list[str]:
+        return [path for _, path in self.asked if path != "/robots.txt"]
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    thread = threading.Thread(target=site.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield site
+    site.server.shutdown()
+    site.server.server_close()
+    thread.join()
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Sandbox(Limits()) as sandbox:
+        yield sandbox
+
+
+class Names:
+    """A resolver: names of the test lead to given addresses, one after the other."""
+
+    def __init__(self, **addresses: Sequence[str]) -> None:
+        self.addresses = {name.replace("_", "."): list(found) for name, found in addresses.items()}
+        self.asked: list[str] = []
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        self.asked.append(host)
+        found = self.addresses.get(host)
+        if found is None:
+            raise OSError("no such name")
+        return [found.pop(0) if len(found) > 1 else found[0]]
+
+
+Crawl = Callable[..., Any]
+
+
+@pytest.fixture
+def crawl(sandbox: Sandbox) -> Crawl:
+    async def run(
+        start_url: str,
+        *,
+        names: Names | None = None,
+        limits: CrawlLimits = LIMITS,
+        pauses: list[float] | None = None,
+        **request: Any,
+    ) -> tuple[list[str], dict[str, str]]:
+        """Urls of the pages in their order, and reasons of failures by url."""
+
+        async def pause(seconds: float) -> None:
+            if pauses is not None:
+                pauses.append(seconds)
+
+        crawler = HttpCrawler(sandbox, limits, resolve=names or Names(site_test=["127.0.0.1"]), sleep=pause)
+        options = {"allow_private_addresses": True, **request}
+        pages, failures = [], {}
+        async for found in crawler.crawl(CrawlRequest(start_url, **options)):
+            match found:
+                case CrawledPage(url):
+                    pages.append(url)
+                case CrawlFailure(url, reason):
+                    failures[url] = reason
+        return pages, failures
+
+    return run
+
+
+# --- addresses ---
+
+
+async def test_a_private_address_is_refused_unless_the_collection_allows_it(site: Site, crawl: Crawl) -> None:
+    site.answers["/"] = page()
+    pages, failures = await crawl(f"{site.url}/", allow_private_addresses=False)
+    assert (pages, failures) == ([], {f"{site.url}/": "ADDRESS_NOT_ALLOWED"})
+    assert site.asked == []
+    assert (await crawl(f"{site.url}/"))[0] == [f"{site.url}/"]
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "[::1]", "localhost", "0x7f.1", "2130706433", "[::ffff:127.0.0.1]"]
+)
+async def test_no_spelling_of_a_private_address_gets_through(site: Site, sandbox: Sandbox, host: str) -> None:
+    site.answers["/"] = page()
+    crawler = HttpCrawler(sandbox)
+    found = [one async for one in crawler.crawl(CrawlRequest(f"http://{host}:{site.port}/"))]
+    assert [type(one) for one in found] == [CrawlFailure]
+    assert site.asked == []
+
+
+async def test_a_name_with_one_private_address_among_others_is_refused(site: Site, crawl: Crawl) -> None:
+    class Both(Names):
+        async def __call__(self, host: str, port: int) -> Sequence[str]:
+            return [PUBLIC, "127.0.0.1"]
+
+    _, failures = await crawl(f"{site.url}/", names=Both(), allow_private_addresses=False)
+    assert list(failures.values()) == ["ADDRESS_NOT_ALLOWED"]
+
+
+@pytest.mark.parametrize("moment", ["redirect", "robots", "rebinding"])
+async def test_every_connection_is_checked(site: Site, sandbox: Sandbox, moment: str) -> None:
+    """Here 127.0.0.1 counts as public, so that the first request gets through."""
+    names = Names(site_test=["127.0.0.1"], inside_test=["10.0.0.1"])
+    inside = f"http://inside.test:{site.port}/"
+    site.answers = {"/": page(), "/secret": page()}
+    match moment:
+        case "redirect":
+            site.answers["/"] = redirect(inside)
+        case "robots":
+            site.answers["/robots.txt"] = redirect(inside)
+        case "rebinding":
+            names = Names(site_test=["127.0.0.1", "10.0.0.1"])  # another answer after robots.txt
+    crawler = HttpCrawler(sandbox, resolve=names, is_public=lambda address: address == "127.0.0.1")
+    found = [one async for one in crawler.crawl(CrawlRequest(f"{site.url}/", delay_seconds=0))]
+    assert [(type(one), getattr(one, "reason", "")) for one in found] == [
+        (CrawlFailure, "ADDRESS_NOT_ALLOWED")
+    ]
+
+
+async def test_a_name_is_asked_once_for_each_connection_and_kept_in_the_request(
+    site: Site, crawl: Crawl
+) -> None:
+    site.answers["/"] = page()
+    names = Names(site_test=["127.0.0.1"])
+    await crawl(f"{site.url}/", names=names)
+    assert names.asked == ["site.test"] * len(site.asked)
+    assert {host for host, _ in site.asked} == {f"site.test:{site.port}"}
+
+
+# --- pages ---
+
+
+async def test_pages_come_by_their_distance_each_once_and_only_of_the_host(site: Site, crawl: Crawl) -> None:
+    site.answers = {
+        "/": page("/a", "b#x", "/a#y", "http://other.test/x", "mailto:x@y", "/missing"),
+        "/a": page("/", "/a/deep"),
+        "/b": page("/b/more"),
+        "/a/deep": page("/too/deep"),
+        "/b/more": page(),
+        "/too/deep": page(),
+    }
+    pages, failures = await crawl(f"{site.url}/", max_depth=2)
+    assert pages == [f"{site.url}{path}" for path in ("/", "/a", "/b", "/a/deep", "/b/more")]
+    assert failures == {f"{site.url}/missing": "HTTP_STATUS"}
+    assert len(site.paths) == len(set(site.paths))
+
+
+async def test_no_more_pages_than_wanted_are_fetched(site: Site, crawl: Crawl) -> None:
+    site.answers = {"/": page(*(f"/{n}" for n in range(50)))} | {f"/{n}": page() for n in range(50)}
+    pages, _ = await crawl(f"{site.url}/", max_pages=5)
+    assert len(pages) == len(site.paths) == 5
+
+
+async def test_only_paths_that_are_wanted_are_taken_but_the_start_is_followed(
+    site: Site, crawl: Crawl
+) -> None:
+    site.answers = {
+        "/": page("/docs/a", "/docs/old/b", "/blog/c"),
+        "/docs/a": page(),
+        "/docs/old/b": page(),
+        "/blog/c": page(),
+    }
+    pages, _ = await crawl(f"{site.url}/", include_paths=("/docs/**",), exclude_paths=("/docs/old/*",))
+    assert pages == [f"{site.url}/docs/a"]
+    assert site.paths == ["/", "/docs/a"]
+
+
+async def test_links_are_relative_to_the_base_a_page_declares(site: Site, crawl: Crawl) -> None:
+    site.answers = {"/": page("x", head="<base href='/base/'>"), "/base/x": page()}
+    assert (await crawl(f"{site.url}/"))[0] == [f"{site.url}/", f"{site.url}/base/x"]
+
+
+async def test_robots_txt_is_heeded(site: Site, crawl: Crawl) -> None:
+    rules = b"User-agent: *\nDisallow: /private\nAllow: /private/open\nCrawl-delay: 7"
+    site.answers = {
+        "/robots.txt": Answer(rules),
+        "/": page("/private/a", "/private/open", "/b"),
+        "/private/open": page(),
+        "/b": page(),
+    }
+    pauses: list[float] = []
+    pages, failures = await crawl(f"{site.url}/", pauses=pauses)
+    assert pages == [f"{site.url}{path}" for path in ("/", "/private/open", "/b")]
+    assert failures == {}
+    assert "/private/a" not in site.paths
+    assert [round(pause) for pause in pauses] == [7, 7]
+    pages, failures = await crawl(f"{site.url}/private/a")
+    assert (pages, failures) == ([], {f"{site.url}/private/a": "ROBOTS_DISALLOWED"})
+
+
+async def test_while_robots_txt_fails_nothing_is_fetched(site: Site, crawl: Crawl) -> None:
+    site.answers = {"/robots.txt": Answer(status=503), "/": page()}
+    assert await crawl(f"{site.url}/") == ([], {f"{site.url}/": "ROBOTS_DISALLOWED"})
+    assert site.paths == []
+
+
+async def test_a_delay_that_was_asked_for_goes_before_that_of_robots_txt(site: Site, crawl: Crawl) -> None:
+    site.answers = {"/robots.txt": Answer(b"User-agent: *\nCrawl-delay: 7"), "/": page("/a"), "/a": page()}
+    pauses: list[float] = []
+    pages, _ = await crawl(f"{site.url}/", delay_seconds=0, pauses=pauses)
+    assert len(pages) == 2
+    assert pauses == []
+
+
+async def test_redirects_are_followed_within_the_host_and_not_for_ever(site: Site, crawl: Crawl) -> None:
+    site.answers = {
+        "/": page("/moved", "/away", "/loop", "/odd", "/same"),
+        "/moved": redirect("/new"),
+        "/same": redirect("/new"),
+        "/new": page(),
+        "/away": redirect("http://other.test/"),
+        "/loop": redirect("/loop"),
+        "/odd": redirect("file:///etc/passwd"),
+    }
+    names = Names(site_test=["127.0.0.1"], other_test=["127.0.0.1"])
+    pages, failures = await crawl(f"{site.url}/", names=names, delay_seconds=0)
+    assert pages == [f"{site.url}/", f"{site.url}/new"]
+    assert failures == {
+        f"{site.url}/loop": "TOO_MANY_REDIRECTS",
+        f"{site.url}/odd": "INVALID_REDIRECT",
+    }
+    assert "other.test" not in names.asked
+
+
+async def test_pages_that_are_too_large_fail_packed_ones_by_what_they_unpack_to(
+    site: Site, crawl: Crawl
+) -> None:
+    packed = {"Content-Type": "text/html", "Content-Encoding": "gzip"}
+    site.answers = {
+        "/": page("/large", "/bomb"),
+        "/large": Answer(b"x" * 200_000),
+        "/bomb": Answer(gzip.compress(bytes(5_000_000)), headers=packed),
+    }
+    limits = CrawlLimits(max_page_bytes=100_000, page_seconds=10)
+    pages, failures = await crawl(f"{site.url}/", limits=limits, delay_seconds=0)
+    assert pages == [f"{site.url}/"]
+    assert set(failures.values()) == {"PAGE_TOO_LARGE"}
+    assert len(failures) == 2
+
+
+async def test_what_is_no_page_is_passed_over_and_documents_are_taken(site: Site, crawl: Crawl) -> None:
+    site.answers = {
+        "/": page("/logo.png", "/manual.pdf"),
+        "/logo.png": Answer(b"\x89PNG", headers={"Content-Type": "image/png"}),
+        "/manual.pdf": Answer(b"%PDF-1.4", headers={"Content-Type": "application/pdf"}),
+    }
+    pages, failures = await crawl(f"{site.url}/", delay_seconds=0)
+    assert pages == [f"{site.url}/", f"{site.url}/manual.pdf"]
+    assert failures == {}
+
+
+@pytest.mark.parametrize(
+    ("start_url", "reason"),
+    [
+        ("ftp://site.test/", "INVALID_URL"),
+        ("http://nowhere.test/", "UNREACHABLE"),
+        ("http://site.test:1/", "UNREACHABLE"),
+    ],
+)
+async def test_a_start_that_cannot_be_had_fails_with_its_reason(
+    crawl: Crawl, start_url: str, reason: str
+) -> None:
+    assert await crawl(start_url) == ([], {start_url: reason})

@@ -1,0 +1,382 @@
+"""Jobs that survive: killed workers, cancelled and deleted work, failures, changes, re-indexing."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from groundline_embedding.ports import Vectors
+from groundline_embedding.testing import FakeEmbedder
+from groundline_ingestor.__main__ import Stores, assemble, open_sandbox, stores_on, working
+from groundline_ingestor.adapters.postgres import Pool, acquire, chunk_table, open_database
+from groundline_ingestor.domain import (
+    Collection,
+    CollectionChange,
+    DocumentInput,
+    IngestionOutcome,
+    IngestionState,
+    Item,
+    Job,
+    JobState,
+    NewCollection,
+    SettingChange,
+    content_hash,
+)
+from groundline_ingestor.settings import IngestorSettings
+from groundline_lexical import detect_lexical_index
+from groundline_runtime.context import Caller
+from groundline_runtime.errors import FailedPreconditionError, UnavailableError
+from pydantic import SecretStr
+
+ANYBODY = Caller()
+SMALLER_CHUNKS = CollectionChange(settings=(SettingChange(("chunking", "chunkSize"), 300),))
+LONG = "\n\n".join(f"Paragraph {number} says something of its own. " * 8 for number in range(60))
+
+
+class CountingEmbedder(FakeEmbedder):
+    """Notes the texts it embeds; waits, or fails, when it is told to."""
+
+    def __init__(self, model: str = "groundline/fake-bag-of-words") -> None:
+        super().__init__(model)
+        self.texts: list[str] = []
+        self.may_go_on = asyncio.Event()
+        self.may_go_on.set()
+        self.reached = asyncio.Event()
+        self.failures: list[Exception] = []
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        self.reached.set()
+        await self.may_go_on.wait()
+        if self.failures:
+            raise self.failures.pop()
+        self.texts += texts
+        return await super().embed_documents(texts)
+
+
+class Ingestor:
+    """A replica of the service without its port."""
+
+    def __init__(self, stores: Stores, embedder: CountingEmbedder, servicer: Any, worker: Any) -> None:
+        self.stores = stores
+        self.embedder = embedder
+        self.worker = worker
+        self.ingestion = servicer._ingestion
+        self.jobs = servicer._jobs
+        self.documents = servicer._documents
+        self.reindex = servicer._reindex
+
+    async def hand_in(self, collection_id: str, *given: DocumentInput, request_id: str = "") -> Job:
+        job, _ = await self.ingestion.ingest(ANYBODY, collection_id, given, request_id)
+        assert isinstance(job, Job)
+        return job
+
+    async def ended(self, job: Job) -> tuple[Job, Sequence[Item]]:
+        async with asyncio.timeout(60):
+            states = [job async for job, _ in self.jobs.watch(ANYBODY, job.job_id)]
+        return states[-1], await self.stores.jobs.items(job.job_id, None, after=-1, limit=1000)
+
+    async def ingest(self, collection_id: str, *given: DocumentInput) -> Sequence[Item]:
+        _, items = await self.ended(await self.hand_in(collection_id, *given))
+        return items
+
+
+@pytest.fixture(scope="module")
+async def pool(database_url: str) -> AsyncIterator[Pool]:
+    async with open_database(SecretStr(database_url), max_size=12) as pool:
+        yield pool
+
+
+@asynccontextmanager
+async def ingestor_on(
+    pool: Pool, database_url: str, model: str = "groundline/fake-bag-of-words", **settings: Any
+) -> AsyncIterator[Ingestor]:
+    chosen = IngestorSettings(
+        database_url=SecretStr(database_url), lease_seconds=1, reindex_grace_seconds=0, **settings
+    )
+    async with acquire(pool) as connection:
+        stores = stores_on(pool, await detect_lexical_index(connection))
+    embedder = CountingEmbedder(model)
+    async with open_sandbox(chosen) as sandbox:
+        servicer, worker = assemble(chosen, stores, embedder, sandbox)
+        yield Ingestor(stores, embedder, servicer, worker)
+
+
+@pytest.fixture
+async def idle(pool: Pool, database_url: str) -> AsyncIterator[Ingestor]:
+    """A replica that does no work until it is told to."""
+    async with ingestor_on(pool, database_url) as ingestor:
+        yield ingestor
+
+
+@pytest.fixture
+async def busy(idle: Ingestor) -> AsyncIterator[Ingestor]:
+    async with working(idle.worker):
+        yield idle
+
+
+@pytest.fixture
+async def collection(pool: Pool, idle: Ingestor, request: pytest.FixtureRequest) -> AsyncIterator[Collection]:
+    name = request.node.name.split("[")[0].replace("_", "-")[:60].rstrip("-")
+    async with acquire(pool) as connection:
+        await connection.execute("TRUNCATE embedding_cache")  # the tests have texts in common
+    new = NewCollection(name, name, {}, idle.embedder.model, "english", (), (), "")
+    yield await idle.stores.collections.create(new, idle.embedder.dimensions)
+    await idle.stores.collections.delete(name)
+
+
+async def chunks_of(pool: Pool, collection_id: str) -> list[tuple[str, int, str]]:
+    """Uri, index and text of what can be found in the partition in use."""
+    async with acquire(pool) as connection:
+        partition = await connection.fetchval(
+            "SELECT partition_id FROM collections WHERE collection_id = $1", collection_id
+        )
+        rows = await connection.fetch(
+            f"SELECT uri, chunk_index, original_text FROM {chunk_table(partition)} "
+            "JOIN documents USING (document_id) ORDER BY uri, chunk_index"
+        )
+    return [tuple(row) for row in rows]
+
+
+@asynccontextmanager
+async def stuck_worker(database_url: str, stage: str) -> AsyncIterator[None]:
+    """Another replica, killed with -9 where it stopped."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(Path(__file__).with_name("worker_process.py")),
+        database_url,
+        stage,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout
+    try:
+        async with asyncio.timeout(60):
+            while (line := await process.stdout.readline()).strip() != stage.encode():
+                assert line, "the worker ended by itself"
+        yield
+    finally:
+        process.kill()
+        await process.wait()
+
+
+@pytest.mark.parametrize("stage", ["leased", "embedding", "counting", "storing"])
+async def test_another_worker_finishes_what_a_killed_one_began(
+    pool: Pool, database_url: str, idle: Ingestor, collection: Collection, stage: str
+) -> None:
+    given = [DocumentInput(LONG, uri="long.md"), *(DocumentInput(f"text {n}", uri=f"{n}") for n in range(5))]
+    job = await idle.hand_in(collection.collection_id, *given)
+    async with acquire(pool) as connection, connection.transaction():
+        if stage == "storing":  # waits for this lock, with its chunks written
+            await connection.execute("LOCK TABLE document_texts IN ACCESS EXCLUSIVE MODE")
+        async with stuck_worker(database_url, stage):
+            pass
+    async with working(idle.worker):
+        job, items = await idle.ended(job)
+    assert (job.state, job.done_count) == (JobState.DONE, 6)
+    assert items[0].attempts == 2
+    for item in items:
+        counts = item.chunks
+        assert counts.parsed == counts.contextualized == counts.embedded == counts.stored > 0
+    stored = await chunks_of(pool, collection.collection_id)
+    assert len(stored) == job.chunks.stored
+    assert len({(uri, index) for uri, index, _ in stored}) == len(stored)
+
+
+async def test_a_worker_that_is_slow_keeps_its_lease(
+    pool: Pool, database_url: str, busy: Ingestor, collection: Collection
+) -> None:
+    busy.embedder.may_go_on.clear()
+    job = await busy.hand_in(collection.collection_id, DocumentInput("text", uri="a"))
+    await busy.embedder.reached.wait()
+    async with ingestor_on(pool, database_url) as other, working(other.worker):
+        await asyncio.sleep(1.6)  # longer than a lease: nothing else shows that it was extended
+        busy.embedder.may_go_on.set()
+        _, [item] = await busy.ended(job)
+    assert item.attempts == 1
+    assert not other.embedder.texts
+
+
+async def test_a_worker_that_ends_gives_back_what_it_holds(
+    pool: Pool, idle: Ingestor, collection: Collection
+) -> None:
+    idle.embedder.may_go_on.clear()
+    job = await idle.hand_in(collection.collection_id, DocumentInput("text", uri="a"))
+    async with working(idle.worker):
+        await idle.embedder.reached.wait()
+    [item] = await idle.stores.jobs.items(job.job_id, None, after=-1, limit=1)
+    assert (item.state, item.attempts) == (IngestionState.QUEUED, 0)
+
+
+async def test_the_later_of_two_hand_ins_stays(pool: Pool, busy: Ingestor, collection: Collection) -> None:
+    jobs = [
+        await busy.hand_in(collection.collection_id, DocumentInput(f"version {number}", uri="same"))
+        for number in range(5)
+    ]
+    for job in jobs:
+        await busy.ended(job)
+    assert await chunks_of(pool, collection.collection_id) == [("same", 0, "version 4")]
+
+
+async def test_an_unchanged_document_costs_nothing_and_a_changed_one_only_what_changed(
+    busy: Ingestor, collection: Collection
+) -> None:
+    [first] = await busy.ingest(collection.collection_id, DocumentInput(LONG, uri="a.md"))
+    assert len(busy.embedder.texts) == first.chunks.stored > 5
+    busy.embedder.texts.clear()
+    [again] = await busy.ingest(collection.collection_id, DocumentInput(LONG, uri="a.md"))
+    assert (again.outcome, again.chunks.stored) == (IngestionOutcome.UNCHANGED, 0)
+    [changed] = await busy.ingest(collection.collection_id, DocumentInput(LONG + "\n\nMore.", uri="a.md"))
+    assert changed.outcome is IngestionOutcome.UPDATED
+    assert 1 <= len(busy.embedder.texts) <= 2
+
+
+async def test_vectors_outlive_the_process(
+    pool: Pool, database_url: str, busy: Ingestor, collection: Collection
+) -> None:
+    await busy.ingest(collection.collection_id, DocumentInput("words of wisdom", uri="a"))
+    [text] = busy.embedder.texts
+    async with ingestor_on(pool, database_url) as other:
+        known = await other.stores.embeddings.get(other.embedder.model, [content_hash(text)])
+        assert len(known) == 1
+        assert not await other.stores.embeddings.get("another model", [content_hash(text)])
+        assert await other.stores.embeddings.discard(3600, 1000) == 0
+        assert await other.stores.embeddings.discard(0, 1) == 1
+
+
+async def test_a_cancelled_job_stores_nothing_more(
+    pool: Pool, busy: Ingestor, collection: Collection
+) -> None:
+    busy.embedder.may_go_on.clear()
+    job = await busy.hand_in(
+        collection.collection_id, *(DocumentInput(f"text {n}", uri=str(n)) for n in range(30))
+    )
+    await busy.embedder.reached.wait()
+    cancelled = await busy.jobs.cancel(ANYBODY, job.job_id)
+    busy.embedder.may_go_on.set()
+    assert (cancelled.state, cancelled.cancelled_count) == (JobState.CANCELLED, 30)
+    # Work handed in later goes past the workers that still hold the cancelled items.
+    await busy.ingest(collection.collection_id, DocumentInput("later", uri="later"))
+    assert await chunks_of(pool, collection.collection_id) == [("later", 0, "later")]
+    again = await busy.jobs.retry(ANYBODY, job.job_id)
+    assert again.state is not JobState.CANCELLED
+    done, _ = await busy.ended(again)
+    assert (done.state, done.done_count) == (JobState.DONE, 30)
+
+
+async def test_a_document_deleted_while_it_is_worked_on_stays_away(
+    pool: Pool, busy: Ingestor, collection: Collection
+) -> None:
+    busy.embedder.may_go_on.clear()
+    job = await busy.hand_in(collection.collection_id, DocumentInput("secret", uri="a"))
+    await busy.embedder.reached.wait()
+    [item] = await busy.stores.jobs.items(job.job_id, None, after=-1, limit=1)
+    assert item.document_id
+    await busy.documents.delete(ANYBODY, collection.collection_id, item.document_id)
+    busy.embedder.may_go_on.set()
+    job, _ = await busy.ended(job)
+    assert job.state is JobState.CANCELLED
+    await busy.ingest(collection.collection_id, DocumentInput("other", uri="b"))
+    assert await chunks_of(pool, collection.collection_id) == [("b", 0, "other")]
+    async with acquire(pool) as connection:
+        assert not await connection.fetchval("SELECT count(*) FROM ingestion_payloads")
+
+
+async def test_what_may_pass_is_tried_again_and_what_may_not_fails(
+    busy: Ingestor, collection: Collection
+) -> None:
+    busy.embedder.failures = [UnavailableError("MODEL_BUSY", "busy", retry_after_seconds=0.1)]
+    [item] = await busy.ingest(collection.collection_id, DocumentInput("text", uri="a"))
+    assert (item.state, item.attempts) == (IngestionState.DONE, 2)
+    busy.embedder.failures = [ValueError("broken")]
+    job = await busy.hand_in(collection.collection_id, DocumentInput("new text", uri="a"))
+    job, [item] = await busy.ended(job)
+    assert (job.state, item.state) == (JobState.FAILED, IngestionState.FAILED)
+    assert item.failure
+    assert (item.failure.stage, item.failure.reason) == (IngestionState.EMBEDDING, "INTERNAL")
+    document = await busy.stores.documents.find(collection.collection_id, item.document_id or "")
+    assert document
+    assert (document.state, document.chunk_count) == (IngestionState.FAILED, 1)
+    _, [item] = await busy.ended(await busy.jobs.retry(ANYBODY, job.job_id))
+    assert item.outcome is IngestionOutcome.UPDATED
+    with pytest.raises(FailedPreconditionError) as raised:
+        await busy.jobs.retry(ANYBODY, job.job_id)
+    assert raised.value.reason == "NOTHING_TO_RETRY"
+
+
+async def test_stats_agree_with_what_was_ingested(busy: Ingestor, collection: Collection) -> None:
+    items = await busy.ingest(
+        collection.collection_id, DocumentInput(LONG, uri="a"), DocumentInput("", uri="b")
+    )
+    stats = await busy.documents.stats(ANYBODY, collection.collection_id)
+    assert stats.states == {IngestionState.DONE: 1, IngestionState.FAILED: 1}
+    assert stats.chunk_count == stats.vector_count == items[0].chunks.stored
+    assert (stats.orphan_count, stats.document_bytes) == (0, len(LONG))
+    assert stats.token_count > 0
+    assert stats.storage_bytes > stats.text_bytes > 0
+
+
+async def test_a_reindex_loses_no_write_and_swaps_at_once(
+    pool: Pool, database_url: str, busy: Ingestor, collection: Collection
+) -> None:
+    ingested = await busy.ingest(
+        collection.collection_id,
+        *(DocumentInput(LONG.replace("own", f"own {n}"), uri=f"{n}.md") for n in range(4)),
+    )
+    before = await chunks_of(pool, collection.collection_id)
+    busy.embedder.may_go_on.clear()
+    busy.embedder.reached.clear()
+    change = SMALLER_CHUNKS
+    job = await busy.reindex.begin(ANYBODY, collection.collection_id, change, "once")
+    assert (await busy.reindex.begin(ANYBODY, collection.collection_id, change, "once")).job_id == job.job_id
+    with pytest.raises(FailedPreconditionError):
+        await busy.reindex.begin(ANYBODY, collection.collection_id, change, "")
+    await busy.embedder.reached.wait()
+    # Meanwhile: queries see the old chunks, a document goes, one changes, one comes.
+    assert await chunks_of(pool, collection.collection_id) == before
+    await busy.documents.delete(ANYBODY, collection.collection_id, ingested[0].document_id)
+    async with ingestor_on(pool, database_url) as other, working(other.worker):
+        writes = await other.hand_in(
+            collection.collection_id, DocumentInput("changed", uri="1.md"), DocumentInput("new", uri="new.md")
+        )
+        busy.embedder.may_go_on.set()
+        await other.ended(writes)
+        job, items = await busy.ended(job)
+    assert job.state is JobState.DONE, items
+    found = await busy.stores.collections.find(collection.collection_id)
+    assert found
+    assert found.settings["chunking"] == {"chunkSize": 300}
+    assert found.partition.partition_id != collection.partition.partition_id
+    after = await chunks_of(pool, collection.collection_id)
+    assert {uri for uri, _, _ in after} == {"1.md", "2.md", "3.md", "new.md"}
+    assert [text for uri, _, text in after if uri in ("1.md", "new.md")] == ["changed", "new"]
+    assert all(len(text) <= 300 for _, _, text in after)
+    assert len(after) == found.chunk_count
+    # The text that was kept gives what the document itself would give.
+    [unchanged] = await busy.ingest(
+        collection.collection_id, DocumentInput(LONG.replace("own", "own 2"), uri="2.md")
+    )
+    assert unchanged.outcome is IngestionOutcome.UNCHANGED
+    # The worker settled the job by itself; settling once more drops what it replaced, its grace being over.
+    await busy.stores.reindex.settle(0)
+    async with acquire(pool) as connection:
+        replaced = chunk_table(collection.partition.partition_id)
+        assert await connection.fetchval("SELECT to_regclass($1)", replaced) is None
+
+
+async def test_a_reindex_that_is_cancelled_leaves_everything(
+    pool: Pool, busy: Ingestor, collection: Collection
+) -> None:
+    await busy.ingest(collection.collection_id, DocumentInput(LONG, uri="a"))
+    before = await chunks_of(pool, collection.collection_id)
+    busy.embedder.may_go_on.clear()
+    busy.embedder.reached.clear()
+    change = SMALLER_CHUNKS
+    job = await busy.reindex.begin(ANYBODY, collection.collection_id, change, "")
+    await busy.embedder.reached.wait()
+    assert (await busy.jobs.cancel(ANYBODY, job.job_id)).state is JobState.CANCELLED
+    busy.embedder.may_go_on.set()
+    assert await chunks_of(pool, collection.collection_id) == before
+    again = await busy.reindex.begin(ANYBODY, collection.collection_id, change, "")
+    assert (await busy.ended(again))[0].state is JobState.DONE

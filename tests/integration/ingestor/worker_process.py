@@ -1,0 +1,63 @@
+"""A worker in a process of its own, which stops at a stage and waits there to be killed.
+
+Arguments: the database's URL, and the stage: leased, embedding, counting, or storing (where a lock of the
+test holds it). Prints the stage's name when it is there.
+"""
+
+import asyncio
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+
+from groundline_embedding.ports import Vectors
+from groundline_embedding.testing import FakeEmbedder
+from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on
+from groundline_ingestor.adapters.postgres import acquire, open_database
+from groundline_ingestor.adapters.postgres_queue import PostgresQueue
+from groundline_ingestor.settings import IngestorSettings
+from groundline_lexical import detect_lexical_index
+from pydantic import SecretStr
+
+
+class StuckEmbedder(FakeEmbedder):
+    """Never comes back from where it is to stop."""
+
+    def __init__(self, stage: str) -> None:
+        super().__init__()
+        self._stage = stage
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        if self._stage == "embedding":
+            print("embedding", flush=True)
+            await asyncio.Event().wait()
+        vectors = await super().embed_documents(texts)
+        if self._stage == "storing":
+            print("storing", flush=True)
+        return vectors
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        if self._stage == "counting":
+            print("counting", flush=True)
+            time.sleep(3600)
+        return super().count_tokens(texts)
+
+
+async def main(database_url: str, stage: str) -> None:
+    settings = IngestorSettings(database_url=SecretStr(database_url), workers=1, lease_seconds=1)
+    async with (
+        open_database(settings.database_url, max_size=8) as pool,
+        open_sandbox(settings) as sandbox,
+    ):
+        async with acquire(pool) as connection:
+            lexical = await detect_lexical_index(connection)
+        _, worker = assemble(settings, stores_on(pool, lexical), StuckEmbedder(stage), sandbox)
+        if stage == "leased":
+            await PostgresQueue(pool).lease(str(uuid.uuid4()), limit=10, seconds=1, max_attempts=5)
+            print("leased", flush=True)
+            await asyncio.Event().wait()
+        await worker.run()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], sys.argv[2]))

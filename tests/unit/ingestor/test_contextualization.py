@@ -1,0 +1,245 @@
+"""Contexts that a language model writes: what is asked for, what is paid for, and at which pace."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from groundline_ingestor.domain import (
+    Chunk,
+    Collection,
+    DocumentVersion,
+    Extraction,
+    IngestionError,
+    Partition,
+    Section,
+    SourceType,
+    Usage,
+)
+from groundline_ingestor.ports import WrittenContexts
+from groundline_ingestor.service import contextualization
+from groundline_ingestor.service.contextualization import CHUNKS_PER_CALL, Contextualization
+from groundline_ingestor.service.preparation import Prepared
+from groundline_runtime.errors import (
+    FailedPreconditionError,
+    GroundlineError,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    UnavailableError,
+)
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LLM = {"mode": "CONTEXTUALIZATION_MODE_LLM"}
+
+
+def collection(**contextualization: str) -> Collection:
+    partition = Partition(1, "m", 8, "english")
+    return Collection("c", "C", {"contextualization": contextualization}, (), (), partition, NOW, NOW)
+
+
+def prepared(count: int, *, text: str = "", title: str = "Manual") -> Prepared:
+    words = [f"Chunk{number}." for number in range(count)]
+    text = text or " ".join(words)
+    version = DocumentVersion("manual.md", SourceType.FILE, title, "", b"", b"", b"", 0, {}, ())
+    chunks = []
+    for word in words:
+        start = max(text.find(word), 0)
+        chunks.append(Chunk(Section(word, start, start + len(word)), "structural", "lexical"))
+    return Prepared(version, chunks, Extraction(text, "text/plain"))
+
+
+@dataclass
+class Writer:
+    """A generator that says of each chunk where it is; it fails first as it is told to."""
+
+    errors: list[GroundlineError] = field(default_factory=list)
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    running: int = 0
+    most_running: int = 0
+    short: int = 0
+
+    async def write(self, **call: Any) -> WrittenContexts:
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        self.calls.append(call)
+        await asyncio.sleep(0)
+        self.running -= 1
+        if self.errors:
+            raise self.errors.pop(0)
+        contexts = [f"Where {text} is." for text in call["chunk_texts"]]
+        return WrittenContexts(contexts[self.short :], Usage(100, 80, 5), "m")
+
+
+class Cache(dict[bytes, str]):
+    """In memory."""
+
+    async def get(self, keys: Sequence[bytes]) -> Mapping[bytes, str]:  # type: ignore[override]
+        return {key: self[key] for key in keys if key in self}
+
+    async def put(self, contexts: Mapping[bytes, str]) -> None:
+        for key, context in contexts.items():
+            self.setdefault(key, context)
+
+    async def discard(self, older_than_seconds: float, limit: int) -> int:
+        raise NotImplementedError
+
+
+@dataclass
+class Setup:
+    writer: Writer = field(default_factory=Writer)
+    cache: Cache = field(default_factory=Cache)
+    pauses: list[float] = field(default_factory=list)
+
+    async def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        await asyncio.sleep(0)
+
+    def contextualization(self, calls: int = 4) -> Contextualization:
+        count: Callable[[Sequence[str]], list[int]] = lambda texts: [len(text.split()) for text in texts]  # noqa: E731
+        return Contextualization(self.writer, self.cache, count, calls=calls, sleep=self.sleep)
+
+
+async def test_without_a_generator_the_llm_mode_is_refused_and_the_others_work() -> None:
+    alone = Contextualization(None, Cache(), lambda texts: [0] * len(texts))
+    with pytest.raises(FailedPreconditionError) as raised:
+        alone.require(collection(**LLM))
+    assert raised.value.reason == "GENERATOR_NOT_CONFIGURED"
+    with pytest.raises(FailedPreconditionError):
+        await alone.contextualize(prepared(1), collection(**LLM))
+    for mode in ("CONTEXTUALIZATION_MODE_NONE", "CONTEXTUALIZATION_MODE_STRUCTURAL"):
+        alone.require(collection(mode=mode))
+        given = prepared(2)
+        done = await alone.contextualize(given, collection(mode=mode))
+        assert (done.chunks, done.usage) == (given.chunks, Usage())
+
+
+async def test_chunks_of_a_document_share_calls_that_carry_it_whole() -> None:
+    setup = Setup()
+    given = prepared(CHUNKS_PER_CALL + 1)
+    done = await setup.contextualization().contextualize(given, collection(**LLM, prompt="p", model="m"))
+    assert [len(call["chunk_texts"]) for call in setup.writer.calls] == [CHUNKS_PER_CALL, 1]
+    for call in setup.writer.calls:
+        assert call["document_text"] == given.extraction.text
+        assert (call["title"], call["prompt"], call["model"]) == ("Manual", "p", "m")
+    assert [chunk.context for chunk in done.chunks][-1] == f"Where Chunk{CHUNKS_PER_CALL}. is."
+    assert done.chunks[0].embedded_text == "Where Chunk0. is.\n\nChunk0."
+    assert "Where Chunk0. is." in done.chunks[0].lexical_text
+    assert [chunk.section for chunk in done.chunks] == [chunk.section for chunk in given.chunks]
+    assert done.usage == Usage(200, 160, 10)
+
+
+async def test_what_was_written_before_is_not_paid_for_again() -> None:
+    setup = Setup()
+    service = setup.contextualization()
+    first = await service.contextualize(prepared(3), collection(**LLM))
+    again = await service.contextualize(prepared(3), collection(**LLM))
+    assert again.chunks == first.chunks
+    assert again.usage == Usage()
+    assert len(setup.writer.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "settings"),
+    [
+        (prepared(3, text="Chunk0. Chunk1. Chunk2. More."), {}),
+        (prepared(3, title="Other"), {}),
+        (prepared(3), {"prompt": "another"}),
+        (prepared(3), {"model": "another"}),
+    ],
+)
+async def test_another_document_prompt_or_model_is_written_anew(
+    given: Prepared, settings: dict[str, str]
+) -> None:
+    setup = Setup()
+    service = setup.contextualization()
+    await service.contextualize(prepared(3), collection(**LLM))
+    await service.contextualize(given, collection(**LLM, **settings))
+    assert len(setup.writer.calls) == 2
+
+
+async def test_contexts_of_calls_that_succeeded_outlive_a_failure() -> None:
+    class Failing(Writer):
+        async def write(self, **call: Any) -> WrittenContexts:
+            if self.calls:
+                self.errors = [InvalidArgumentError([])]
+            return await super().write(**call)
+
+    setup = Setup(writer=Failing())
+    with pytest.raises(InvalidArgumentError):
+        await setup.contextualization().contextualize(prepared(CHUNKS_PER_CALL + 2), collection(**LLM))
+    setup.writer = Writer()
+    await setup.contextualization().contextualize(prepared(CHUNKS_PER_CALL + 2), collection(**LLM))
+    assert [len(call["chunk_texts"]) for call in setup.writer.calls] == [2]
+
+
+async def test_a_quota_slows_the_work_down_and_does_not_end_it() -> None:
+    quota = ResourceExhaustedError("QUOTA", "slow down", retry_after_seconds=17.0)
+    setup = Setup(writer=Writer(errors=[quota, UnavailableError("DOWN", "down")]))
+    done = await setup.contextualization().contextualize(prepared(2), collection(**LLM))
+    assert [chunk.context for chunk in done.chunks] == ["Where Chunk0. is.", "Where Chunk1. is."]
+    assert len(setup.writer.calls) == 3
+    assert setup.pauses[0] >= 17
+
+
+async def test_when_one_call_is_told_to_wait_all_wait() -> None:
+    quota = ResourceExhaustedError("QUOTA", "slow down", retry_after_seconds=40.0)
+    setup = Setup(writer=Writer(errors=[quota]))
+    service = setup.contextualization(calls=1)
+    await service.contextualize(prepared(1), collection(**LLM))
+    before = len(setup.pauses)
+    await service.contextualize(prepared(1, title="Other"), collection(**LLM))
+    assert setup.pauses[before:][0] > 30
+
+
+async def test_no_more_calls_run_at_a_time_than_may() -> None:
+    setup = Setup()
+    service = setup.contextualization(calls=2)
+    await asyncio.gather(
+        *(service.contextualize(prepared(1, title=str(n)), collection(**LLM)) for n in range(8))
+    )
+    assert setup.writer.most_running == 2
+    assert len(setup.writer.calls) == 8
+
+
+async def test_an_error_that_waiting_does_not_cure_is_passed_on() -> None:
+    setup = Setup(writer=Writer(errors=[FailedPreconditionError("MODEL_UNKNOWN", "no such model")]))
+    with pytest.raises(FailedPreconditionError):
+        await setup.contextualization().contextualize(prepared(1), collection(**LLM))
+    assert setup.pauses == []
+
+
+async def test_contexts_that_do_not_match_their_chunks_are_refused() -> None:
+    setup = Setup(writer=Writer(short=1))
+    with pytest.raises(IngestionError) as raised:
+        await setup.contextualization().contextualize(prepared(3), collection(**LLM))
+    assert raised.value.failure.reason == "CONTEXTS_INCOMPLETE"
+    assert not setup.cache
+
+
+async def test_of_a_long_document_the_stretch_around_the_chunks_goes_along() -> None:
+    half = contextualization.DOCUMENT_CHARACTERS // 2
+    text = "Chunk0. Chunk1.".ljust(2 * half + 10) + "Chunk2. ".ljust(half) + "Chunk3."
+    setup = Setup()
+    await setup.contextualization().contextualize(prepared(4, text=text), collection(**LLM))
+    assert [call["chunk_texts"] for call in setup.writer.calls] == [
+        ["Chunk0.", "Chunk1."],
+        ["Chunk2."],
+        ["Chunk3."],
+    ]
+    for call in setup.writer.calls:
+        assert len(call["document_text"]) <= contextualization.DOCUMENT_CHARACTERS
+        assert all(chunk in call["document_text"] for chunk in call["chunk_texts"])
+
+
+async def test_an_estimate_calls_nobody_and_counts_what_is_not_cached() -> None:
+    setup = Setup()
+    service = setup.contextualization()
+    given = prepared(CHUNKS_PER_CALL + 1)
+    words = CHUNKS_PER_CALL + 1
+    assert await service.estimate(given, collection(**LLM)) == Usage(3 * words, words, 100 * words)
+    assert setup.writer.calls == []
+    await service.contextualize(given, collection(**LLM))
+    assert await service.estimate(given, collection(**LLM)) == Usage()
+    assert await service.estimate(given, collection()) == Usage()

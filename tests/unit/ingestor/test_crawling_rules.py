@@ -1,0 +1,131 @@
+"""Which addresses, links and paths a crawl takes."""
+
+import time
+
+import pytest
+from groundline_ingestor.adapters.crawling import is_public
+from groundline_ingestor.crawling import CrawledPage, CrawlRequest, link_target, path_matches
+from groundline_ingestor.domain import SourceType
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "127.9.9.9",
+        "0.0.0.0",
+        "10.0.0.1",
+        "172.16.0.1",
+        "192.168.1.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "192.0.2.1",
+        "198.18.0.1",
+        "224.0.0.1",
+        "255.255.255.255",
+        "::",
+        "::1",
+        "fe80::1",
+        "fe80::1%eth0",
+        "fc00::1",
+        "ff02::1",
+        "2001:db8::1",
+        "::ffff:127.0.0.1",
+        "::ffff:10.0.0.1",
+        "2002:7f00:1::",
+        "2002:a9fe:a9fe::",
+        "64:ff9b::7f00:1",
+        "64:ff9b::a9fe:a9fe",
+    ],
+)
+def test_addresses_that_are_not_the_internets_are_told(address: str) -> None:
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize(
+    "address", ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "64:ff9b::808:808"]
+)
+def test_addresses_of_the_internet_are_told(address: str) -> None:
+    assert is_public(address)
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "mailto:a@example.org",
+        "javascript:void(0)",
+        "file:///etc/passwd",
+        "ftp://example.org/x",
+        "data:text/html,x",
+        "http://user:password@example.org/",
+        "http://user@example.org/",
+        "http://[::1",
+        "http://example.org:99999/",
+        "http://" + "a" * 70 + ".org/",
+        "/" + "a" * 2000,
+    ],
+)
+def test_what_is_no_web_page_is_no_target(link: str) -> None:
+    assert link_target(link, "http://example.org/") is None
+
+
+@pytest.mark.parametrize(
+    ("link", "target"),
+    [
+        ("b?x=1#top", "http://example.org/docs/b?x=1"),
+        ("../c", "http://example.org/c"),
+        ("//Other.ORG", "http://other.org/"),
+        ("HTTPS://example.org:443/x", "https://example.org/x"),
+        ("http://example.org:8080/x", "http://example.org:8080/x"),
+        ("http://bücher.example/ä", "http://xn--bcher-kva.example/ä"),
+        ("http://[2001:db8::1]:80/", "http://[2001:db8::1]/"),
+        (" a ", "http://example.org/docs/a"),
+    ],
+)
+def test_one_page_has_one_spelling(link: str, target: str) -> None:
+    assert link_target(link, "http://example.org/docs/") == target
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "matches"),
+    [
+        ("/docs/*", "/docs/a", True),
+        ("/docs/*", "/docs/", True),
+        ("/docs/*", "/docs/a/b", False),
+        ("/docs/**", "/docs/a/b", True),
+        ("/docs/**", "/docs", False),
+        ("/docs", "/docs", True),
+        ("/docs", "/docs/", False),
+        ("**/print", "/a/b/print", True),
+        ("**.html", "/a/b.html", True),
+        ("/*/x*y/**", "/a/x--y/b/c", True),
+        ("/*/x*y/**", "/a/x/y/b", False),
+        ("/a.c", "/abc", False),
+        ("**", "/", True),
+        ("", "/", False),
+    ],
+)
+def test_patterns_describe_whole_paths(pattern: str, path: str, matches: bool) -> None:
+    assert path_matches(pattern, path) is matches
+
+
+def test_no_pattern_takes_exponential_time() -> None:
+    begun = time.process_time()
+    assert not path_matches("/" + "**a" * 60, "/" + "a" * 1900 + "b")
+    assert time.process_time() - begun < 30, "backtracking would take longer than the universe has been there"
+
+
+def test_excluded_paths_win_over_included_ones() -> None:
+    request = CrawlRequest("http://x/", include_paths=("/docs/**",), exclude_paths=("**/old/**",))
+    assert request.takes("/docs/a")
+    assert not request.takes("/docs/old/a")
+    assert not request.takes("/blog/a")
+    assert CrawlRequest("http://x/").takes("/anything")
+
+
+def test_a_page_becomes_a_document_of_the_web() -> None:
+    page = CrawledPage("http://example.org/a", b"<p>text", "text/html")
+    document = page.document(("group:staff",))
+    assert (document.uri, document.source_type) == ("http://example.org/a", SourceType.WEB)
+    assert (document.content, document.mime_type) == (b"<p>text", "text/html")
+    assert document.allowed_principals == ("group:staff",)
