@@ -1,7 +1,7 @@
 """Keeps the settings tables of README.md equal to the settings classes.
 
-    settings_tables.py write    rewrite the tables
-    settings_tables.py check    fail when they are stale
+settings_tables.py write    rewrite the tables
+settings_tables.py check    fail when they are stale
 """
 
 import sys
