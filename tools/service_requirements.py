@@ -63,13 +63,18 @@ def pins() -> dict[str, str]:
     return {normal(re.split(r"[=<>!~\s\[]", entry, maxsplit=1)[0]): entry for entry in entries}
 
 
-def hashed(program: str) -> str:
-    """The pinned, hashed entries that a program, or `build`, needs. Raises SystemExit for an unknown one."""
-    closures = tomllib.loads(CLOSURES.read_text(encoding="utf-8"))
+def closure_of(program: str) -> list[str]:
+    """Names that a program, or `build`, needs of constraints.txt. Raises SystemExit for an unknown one."""
+    closures: dict[str, list[str]] = tomllib.loads(CLOSURES.read_text(encoding="utf-8"))
     if program not in closures:
         raise SystemExit(f"{program} is not in {CLOSURES.name}")
+    return closures[program]
+
+
+def hashed(program: str) -> str:
+    """The pinned, hashed entries of them."""
     pinned = pins()
-    return "\n".join(pinned[name] for name in closures[program])
+    return "\n".join(pinned[name] for name in closure_of(program))
 
 
 def closure(requirements: Iterable[str]) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import grpc
 from groundline_embedding import EmbeddingSettings, prepare_model
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from service_requirements import ROOT, directory, hashed, needs
+from service_requirements import ROOT, closure_of, directory, hashed, needs, pins
 
 SERVICES = ("coordinator", "generator", "ingestor", "reranker", "retriever")
 START_SECONDS = 120
@@ -33,9 +33,10 @@ class Installation:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._wheels = folder / "wheels"
         self._threads = ThreadPoolExecutor(2)
-        self._wheels = self._threads.submit(self._build_wheels)
-        self._wheels.result()
+        for step in [self._threads.submit(self._build_wheels), self._threads.submit(self._fetch_wheels)]:
+            step.result()
         self._made: dict[str, Future[Path]] = {
             service: self._threads.submit(self._install, service) for service in SERVICES
         }
@@ -47,11 +48,17 @@ class Installation:
     def close(self) -> None:
         self._threads.shutdown(cancel_futures=True)
 
-    def _build_wheels(self) -> Path:
+    def _build_wheels(self) -> None:
         packages = {path for service in SERVICES for path in needs(directory(service))[0]}
-        wheels = self._folder / "wheels"
-        pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", wheels, *sorted(packages))
-        return wheels
+        pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", self._wheels, *sorted(packages))
+
+    def _fetch_wheels(self) -> None:
+        """All that any service needs, once."""
+        everything = self._folder / "everything.txt"
+        pinned = pins()
+        names = {name for service in SERVICES for name in closure_of(service)}
+        everything.write_text("\n".join(pinned[name] for name in sorted(names)))
+        pip("download", "--no-deps", "--require-hashes", "--dest", self._wheels, "-r", everything)
 
     def _install(self, service: str) -> Path:
         folder = self._folder / service
@@ -59,12 +66,12 @@ class Installation:
         python = folder / "bin" / "python"
         requirements = self._folder / f"{service}.txt"
         requirements.write_text(hashed(service))
-        pip("install", "--no-compile", "--require-hashes", "-r", requirements, python=python)
+        offline = ("install", "--no-index", "--find-links", self._wheels, "--no-deps", "--no-compile")
+        pip(*offline, "--require-hashes", "-r", requirements, python=python)
         own = [
-            next(self._wheels.result().glob(f"groundline_{package.name}-*.whl"))
-            for package in needs(directory(service))[0]
+            next(self._wheels.glob(f"groundline_{one.name}-*.whl")) for one in needs(directory(service))[0]
         ]
-        pip("install", "--no-compile", "--no-deps", *own, python=python)
+        pip(*offline, *own, python=python)
         # The closure is complete: nothing that is installed misses a dependency.
         pip("check", python=python)
         return python
