@@ -9,6 +9,7 @@ from pathlib import Path
 
 TOOLS = ("sh", "mkdir", "ln", "grep", "sed", "cat", "rm", "env")
 CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+GLIBC_PARTS = ("libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1", "libresolv.so.2")
 LEFT_OUT = (
     "test",
     "idlelib",
@@ -50,6 +51,10 @@ def make_base(folder: Path, name: str) -> None:
         copy(path, root, Path("/bin") / tool)
     extensions = (root / "usr/local/lib" / python.name / "lib-dynload").glob("*.so")
     for library in sorted(libraries([*tools, python, *extensions, *compiled_wheels()])):
+        if library.name.startswith("libc.so"):
+            # Parts of the C library that wheels still name, though it has absorbed them.
+            for part in GLIBC_PARTS:
+                copy(library.with_name(part), root, library.with_name(part))
         if not library.is_relative_to(prefix):
             copy(library, root, library)
     copy(CERTIFICATES, root, CERTIFICATES)
