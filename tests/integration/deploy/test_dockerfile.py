@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
@@ -24,7 +25,7 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("images")
     make_base(folder, BASE)
     buildah(
@@ -33,7 +34,9 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
         *("--build-arg", "VERSION=9.9.9", "--tag", IMAGE, str(ROOT)),
         folder=folder,
     )
-    return folder
+    yield folder
+    # A gigabyte; pytest would keep it.
+    shutil.rmtree(folder)
 
 
 def test_the_image_says_what_it_is_and_runs_as_nobody(storage: Path) -> None:
