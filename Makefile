@@ -12,6 +12,13 @@ PYTHON ?= $(shell tools/find-python)
 PACKAGES := libs/contracts libs/runtime libs/embedding libs/filters libs/lexical services/coordinator services/retriever \
             services/reranker services/generator services/ingestor gateway cli
 DATA_DIR ?= .groundline
+# For make images: all of them, or one by SERVICE=retriever.
+SERVICE ?= coordinator retriever reranker generator ingestor gateway
+VERSION ?= 0.1.0
+# Any program with docker's build command: docker, podman, buildah.
+IMAGE_BUILDER ?= $(firstword $(foreach name,docker podman buildah,$(if $(shell command -v $(name)),$(name))))
+IMAGE_PREFIX ?= groundline/
+PYTHON_IMAGE ?=
 GATEWAY_PORT ?= 8080
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -41,6 +48,8 @@ lint: setup ## Lint contracts, code and types
 	$(BIN)/python tools/protos.py check
 	$(BIN)/python tools/protos.py breaking
 	$(BIN)/python tools/settings_tables.py check
+	$(BIN)/python tools/service_requirements.py check
+	$(BIN)/python tools/manifests.py
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy $(filter-out libs/contracts,$(PACKAGES)) tools tests
@@ -74,6 +83,26 @@ check-generate: setup ## Fail when the committed stubs are stale
 proto-breaking: setup ## Fail when protos/ break the wire or JSON form of the last release
 	$(BIN)/python tools/protos.py breaking
 
+.PHONY: manifests
+manifests: setup ## Render and check the Kubernetes manifests and the compose file
+	$(BIN)/python tools/manifests.py --require-renderer
+
+.PHONY: images
+images: ## Build the images, or one of them with SERVICE=retriever
+	@test -n "$(IMAGE_BUILDER)" || { echo "images: install docker, podman or buildah, or set IMAGE_BUILDER" >&2; exit 1; }
+	for service in $(SERVICE); do
+	  file=services/Dockerfile
+	  test "$$service" != gateway || file=gateway/Dockerfile
+	  $(IMAGE_BUILDER) build --file "$$file" --build-arg "SERVICE=$$service" --build-arg "VERSION=$(VERSION)" \
+	    --build-arg "REVISION=$$(git rev-parse HEAD)" $(if $(PYTHON_IMAGE),--build-arg "PYTHON_IMAGE=$(PYTHON_IMAGE)") \
+	    --tag "$(IMAGE_PREFIX)$$service:$(VERSION)" .
+	done
+
 .PHONY: lock
 lock: ## Resolve and pin all dependencies again (needs uv)
 	python3 tools/lock.py --upgrade
+	$(MAKE) lock-closures
+
+.PHONY: lock-closures
+lock-closures: setup ## Write which of the pins each image needs
+	$(BIN)/python tools/service_requirements.py write

@@ -1,0 +1,24 @@
+"""The services' environments are made once a session."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+from groundline_tests.installed import Installation
+
+
+@pytest.fixture(scope="session")
+async def installation(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Installation]:
+    made = await asyncio.to_thread(Installation, tmp_path_factory.mktemp("installed"))
+    yield made
+    await asyncio.to_thread(made.close)
+
+
+@pytest.fixture
+def unused_port() -> int:
+    """A port where nothing listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,88 @@
+"""A base image made of this machine's own Python and tools, where no registry of images is in reach."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+TOOLS = ("sh", "mkdir", "ln", "grep", "sed", "cat", "rm", "env")
+CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+GLIBC_PARTS = ("libdl.so.2", "libpthread.so.0", "librt.so.1", "libutil.so.1", "libresolv.so.2")
+LEFT_OUT = (
+    "test",
+    "idlelib",
+    "tkinter",
+    "turtledemo",
+    "__pycache__",
+    "site-packages",
+    "config-*",
+    "*.a",
+    "_tkinter*",
+)
+
+
+def buildah(*arguments: str, folder: Path) -> str:
+    """Runs buildah with storage of its own below `folder`; its output."""
+    storage = ["--root", str(folder / "store"), "--runroot", str(folder / "run"), "--storage-driver", "vfs"]
+    done = subprocess.run(["buildah", *storage, *arguments], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+def make_base(folder: Path, name: str) -> None:
+    """Commits the image `name` into the storage below `folder`."""
+    root = folder / "root"
+    prefix = Path(sys.base_prefix)
+    python = prefix / "bin" / f"python3.{sys.version_info.minor}"
+    shutil.copytree(
+        prefix / "lib" / python.name,
+        root / "usr/local/lib" / python.name,
+        symlinks=True,
+        ignore=shutil.ignore_patterns(*LEFT_OUT),
+    )
+    (root / "usr/local/bin").mkdir(parents=True)
+    shutil.copy2(python, root / "usr/local/bin/python")
+    for library in prefix.glob("lib/libpython*.so*"):
+        shutil.copy2(library, root / "usr/local/lib")
+    tools = [Path(os.path.realpath(shutil.which(tool) or tool)) for tool in TOOLS]
+    for tool, path in zip(TOOLS, tools, strict=True):
+        copy(path, root, Path("/bin") / tool)
+    extensions = (root / "usr/local/lib" / python.name / "lib-dynload").glob("*.so")
+    for library in sorted(libraries([*tools, python, *extensions, *compiled_wheels()])):
+        if library.name.startswith("libc.so"):
+            # Parts of the C library that wheels still name, though it has absorbed them.
+            for part in GLIBC_PARTS:
+                copy(library.with_name(part), root, library.with_name(part))
+        if not library.is_relative_to(prefix):
+            copy(library, root, library)
+    copy(CERTIFICATES, root, CERTIFICATES)
+    (root / "tmp").mkdir()
+    pip = [f"--env={key}={value}" for key, value in os.environ.items() if key.startswith("PIP_")]
+    container = buildah("from", "scratch", folder=folder)
+    buildah("add", "--quiet", container, str(root), "/", folder=folder)
+    paths = ("--env=PATH=/usr/local/bin:/usr/bin:/bin", "--env=LD_LIBRARY_PATH=/usr/local/lib")
+    buildah("config", *paths, f"--env=PIP_CERT={CERTIFICATES}", *pip, container, folder=folder)
+    buildah("commit", "--quiet", container, name, folder=folder)
+    shutil.rmtree(root)
+
+
+def copy(source: Path, root: Path, target: Path) -> None:
+    place = root / target.relative_to("/")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(os.path.realpath(source), place)
+
+
+def compiled_wheels() -> Iterator[Path]:
+    """Extension modules of the wheels, which need the C++ library of the system."""
+    import grpc
+
+    yield from (Path(grpc.__file__).parent / "_cython").glob("*.so")
+
+
+def libraries(programs: Iterable[Path]) -> set[Path]:
+    """What the dynamic linker loads for them."""
+    shown = subprocess.run(["ldd", *map(str, programs)], check=False, capture_output=True, text=True).stdout
+    found = {word for line in shown.splitlines() for word in line.split() if word.startswith("/")}
+    return {Path(word) for word in found if not word.endswith(":")}

@@ -1,0 +1,205 @@
+"""Services installed as their images install them, and run as their entry points do."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+from groundline_embedding import EmbeddingSettings, prepare_model
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from service_requirements import ROOT, closure_of, directory, hashed, needs, pins
+
+SERVICES = ("coordinator", "generator", "ingestor", "reranker", "retriever")
+START_SECONDS = 120
+
+
+def pip(*arguments: str | Path, python: Path | None = None) -> None:
+    """Runs the workspace's pip, on another interpreter where given."""
+    target = ("--python", str(python)) if python else ()
+    command = [sys.executable, "-m", "pip", "--quiet", *target, *map(str, arguments)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+class Installation:
+    """A virtual environment for each service, made when first asked for, two at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._wheels = folder / "wheels"
+        self._threads = ThreadPoolExecutor(2)
+        for step in [self._threads.submit(self._build_wheels), self._threads.submit(self._fetch_wheels)]:
+            step.result()
+        self._made: dict[str, Future[Path]] = {
+            service: self._threads.submit(self._install, service) for service in SERVICES
+        }
+
+    async def python(self, service: str) -> Path:
+        """The interpreter of the service's environment."""
+        return await asyncio.wrap_future(self._made[service])
+
+    def close(self) -> None:
+        self._threads.shutdown(cancel_futures=True)
+
+    def _build_wheels(self) -> None:
+        packages = {path for service in SERVICES for path in needs(directory(service))[0]}
+        pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", self._wheels, *sorted(packages))
+
+    def _fetch_wheels(self) -> None:
+        """All that any service needs, once."""
+        everything = self._folder / "everything.txt"
+        pinned = pins()
+        names = {name for service in SERVICES for name in closure_of(service)}
+        everything.write_text("\n".join(pinned[name] for name in sorted(names)))
+        pip("download", "--no-deps", "--require-hashes", "--dest", self._wheels, "-r", everything)
+
+    def _install(self, service: str) -> Path:
+        folder = self._folder / service
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+        python = folder / "bin" / "python"
+        requirements = self._folder / f"{service}.txt"
+        requirements.write_text(hashed(service))
+        offline = ("install", "--no-index", "--find-links", self._wheels, "--no-deps", "--no-compile")
+        pip(*offline, "--require-hashes", "-r", requirements, python=python)
+        own = [
+            next(self._wheels.glob(f"groundline_{one.name}-*.whl")) for one in needs(directory(service))[0]
+        ]
+        pip(*offline, *own, python=python)
+        # The closure is complete: nothing that is installed misses a dependency.
+        pip("check", python=python)
+        return python
+
+
+@dataclass
+class Running:
+    """A started service."""
+
+    process: asyncio.subprocess.Process
+    target: str
+
+    async def status(self, name: str) -> health_pb2.HealthCheckResponse.ServingStatus.ValueType:
+        async with grpc.aio.insecure_channel(self.target) as channel:
+            stub = health_pb2_grpc.HealthStub(channel)
+            response: health_pb2.HealthCheckResponse = await stub.Check(
+                health_pb2.HealthCheckRequest(service=name), timeout=10
+            )
+            return response.status
+
+    async def becomes(
+        self, name: str, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType
+    ) -> None:
+        """Waits until the health service says so."""
+        async with grpc.aio.insecure_channel(self.target) as channel:
+            watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service=name))
+            async for response in watch:
+                if response.status == status:
+                    watch.cancel()
+                    return
+
+    async def stopped(self) -> int:
+        """SIGTERM, and the exit code."""
+        if self.process.returncode is None:
+            self.process.terminate()
+        return await self.process.wait()
+
+
+@asynccontextmanager
+async def started(
+    installation: Installation, service: str, folder: Path, **environment: str
+) -> AsyncIterator[Running]:
+    """The service, started as the image's entry point starts it, in nothing but the image's environment."""
+    python = await installation.python(service)
+    model = await asyncio.to_thread(prepare_model, EmbeddingSettings())
+    log = folder / f"{service}.log"
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            python.parent / f"groundline-{service}",
+            cwd=folder,
+            env={**image_environment(), "GROUNDLINE_EMBEDDING__CACHE_DIR": str(model.parent), **environment},
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            port = await _port(process, log)
+        yield Running(process, f"127.0.0.1:{port}")
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def image_environment() -> Mapping[str, str]:
+    """ENV of services/Dockerfile, on a free port of loopback."""
+    lines = (ROOT / "services/Dockerfile").read_text().replace("\\\n", " ").splitlines()
+    [last] = [line for line in lines if line.startswith("ENV PYTHONUNBUFFERED")]
+    values = dict(entry.split("=", 1) for entry in last.split()[1:])
+    return {**values, "GROUNDLINE_HOST": "127.0.0.1", "GROUNDLINE_PORT": "0", "PATH": os.defpath}
+
+
+async def _port(process: asyncio.subprocess.Process, log: Path) -> int:
+    while True:
+        logged = await asyncio.to_thread(log.read_text)
+        for line in logged.splitlines():
+            if '"service_started"' in line:
+                return int(json.loads(line)["port"])
+        assert process.returncode is None, logged
+        await asyncio.sleep(0.05)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A program that has ended."""
+
+    code: int
+    err: str
+
+
+async def run(*command: str | Path) -> Ended:
+    """Runs a program to its end, in an empty environment."""
+    process = await asyncio.create_subprocess_exec(*command, env={}, stderr=asyncio.subprocess.PIPE)
+    _, err = await process.communicate()
+    assert process.returncode is not None
+    return Ended(process.returncode, err.decode())
+
+
+type Ask = Callable[[grpc.aio.Channel], Coroutine[None, None, None]]
+
+
+async def stop_under_load(running: Running, name: str, ask: Ask) -> tuple[int, int]:
+    """SIGTERM while clients ask without pause. Returns the exit code and how many requests were answered.
+
+    As behind a load balancer, a client sends no new request once the service says NOT_SERVING. A request
+    that fails raises.
+    """
+    leaving = asyncio.Event()
+    busy = asyncio.Event()
+    answered = 0
+
+    async def client() -> None:
+        nonlocal answered
+        async with grpc.aio.insecure_channel(running.target) as channel:
+            while not leaving.is_set():
+                await ask(channel)
+                answered += 1
+                if answered >= 20:
+                    busy.set()
+
+    async def watch() -> None:
+        await running.becomes(name, health_pb2.HealthCheckResponse.NOT_SERVING)
+        leaving.set()
+
+    async with asyncio.TaskGroup() as clients:
+        for _ in range(4):
+            clients.create_task(client())
+        await busy.wait()
+        clients.create_task(watch())
+        running.process.terminate()
+    return await running.process.wait(), answered

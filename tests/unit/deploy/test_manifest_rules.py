@@ -1,0 +1,454 @@
+"""Every rule about the manifests, broken in a copy of them, is reported."""
+
+import copy
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import manifests as tool
+import pytest
+from manifest_rules import (
+    PROCESSES,
+    Manifests,
+    Node,
+    all_problems,
+    compose_problems,
+    edges,
+    image_tag_problems,
+    pod,
+    server,
+)
+
+pytestmark = pytest.mark.skipif(
+    tool.renderer() is None, reason="neither kubectl 1.27 nor kustomize 5 is installed: nothing is rendered"
+)
+
+type Break = Callable[[Manifests], object]
+
+
+@pytest.fixture(scope="module")
+def production() -> Manifests:
+    documents = tool.render((tool.DEPLOY / "k8s/overlays/production",))
+    return Manifests("overlays/production", tuple(documents), complete=True)
+
+
+@pytest.fixture(scope="module")
+def with_mtls() -> Manifests:
+    k8s = tool.DEPLOY / "k8s"
+    documents = tool.render((k8s / "overlays/production", k8s / "components/mtls"))
+    return Manifests("overlays/production with mtls", tuple(documents), complete=True)
+
+
+def copied(manifests: Manifests) -> Manifests:
+    return Manifests(manifests.name, copy.deepcopy(manifests.documents), manifests.complete)
+
+
+def found(manifests: Manifests, kind: str, name: str) -> Node:
+    node = manifests.find(kind, name)
+    assert node is not None, f"{kind} {name}"
+    return node
+
+
+def deployment(manifests: Manifests, name: str = "retriever") -> Node:
+    return found(manifests, "Deployment", name)
+
+
+def container(manifests: Manifests, name: str = "retriever") -> Node:
+    node = server(deployment(manifests, name))
+    assert node is not None
+    return node
+
+
+def config(manifests: Manifests, name: str = "retriever") -> dict[str, str]:
+    [source] = container(manifests, name)["envFrom"]
+    data: dict[str, str] = found(manifests, "ConfigMap", source["configMapRef"]["name"])["data"]
+    return data
+
+
+def policy(manifests: Manifests, name: str = "retriever") -> Node:
+    spec: Node = found(manifests, "NetworkPolicy", name)["spec"]
+    return spec
+
+
+def scaler(manifests: Manifests, name: str = "retriever") -> Node:
+    spec: Node = found(manifests, "HorizontalPodAutoscaler", name)["spec"]
+    return spec
+
+
+def budget(manifests: Manifests, name: str = "retriever") -> Node:
+    spec: Node = found(manifests, "PodDisruptionBudget", name)["spec"]
+    return spec
+
+
+def port(manifests: Manifests, name: str = "retriever") -> Node:
+    [only] = found(manifests, "Service", name)["spec"]["ports"]
+    node: Node = only
+    return node
+
+
+def without(kind: str, name: str) -> Break:
+    def remove(manifests: Manifests) -> None:
+        kept = [one for one in manifests.documents if one is not found(manifests, kind, name)]
+        object.__setattr__(manifests, "documents", tuple(kept))
+
+    return remove
+
+
+def added(document: Node) -> Break:
+    def add(manifests: Manifests) -> None:
+        object.__setattr__(manifests, "documents", (*manifests.documents, document))
+
+    return add
+
+
+def secret(manifests: Manifests) -> Node:
+    [node] = [
+        entry["valueFrom"]["secretKeyRef"] for entry in container(manifests)["env"] if "valueFrom" in entry
+    ]
+    reference: Node = node
+    return reference
+
+
+def security(manifests: Manifests) -> Node:
+    node: Node = container(manifests)["securityContext"]
+    return node
+
+
+FROM_RERANKER = {
+    "from": [{"podSelector": {"matchLabels": {"app.kubernetes.io/name": "reranker"}}}],
+    "ports": [{"port": 50051}],
+}
+BREAKS: dict[str, tuple[str, Break]] = {
+    # selectors
+    "a Deployment's selector misses its pods": (
+        "its selector does not match",
+        lambda m: deployment(m)["spec"]["selector"]["matchLabels"].update(tier="search"),
+    ),
+    "a Service selects nothing": (
+        "Service retriever: selects no pod",
+        lambda m: found(m, "Service", "retriever")["spec"]["selector"].update(
+            {"app.kubernetes.io/name": "search"}
+        ),
+    ),
+    "a Service selects the pods of all": (
+        "Service retriever: selects the pods of",
+        lambda m: found(m, "Service", "retriever")["spec"].update(
+            selector={"app.kubernetes.io/part-of": "groundline"}
+        ),
+    ),
+    "a budget selects nothing": (
+        "PodDisruptionBudget retriever: selects no pod",
+        lambda m: budget(m)["selector"]["matchLabels"].update(tier="search"),
+    ),
+    "a policy selects nothing": (
+        "NetworkPolicy retriever: selects no pod",
+        lambda m: policy(m)["podSelector"]["matchLabels"].update(tier="search"),
+    ),
+    "an autoscaler scales nothing": (
+        "no Deployment search",
+        lambda m: scaler(m)["scaleTargetRef"].update(name="search"),
+    ),
+    "a ServiceAccount is missing": ("no ServiceAccount retriever", without("ServiceAccount", "retriever")),
+    # ports
+    "the process listens on another port": (
+        "retriever: listens on 50099",
+        lambda m: config(m).update(GROUNDLINE_PORT="50099"),
+    ),
+    "the process listens on loopback": (
+        "listens on 127.0.0.1",
+        lambda m: config(m).update(GROUNDLINE_HOST="127.0.0.1"),
+    ),
+    "a probe asks another port": (
+        "readinessProbe asks port 50052",
+        lambda m: container(m)["readinessProbe"]["grpc"].update(port=50052),
+    ),
+    "a Service leads to an unknown port": (
+        "no container has the port web",
+        lambda m: port(m).update(targetPort="web"),
+    ),
+    "a headless Service names another port": (
+        "headless, so 80 is not translated",
+        lambda m: port(m).update(port=80),
+    ),
+    "a Service has a cluster address": (
+        "not headless",
+        lambda m: found(m, "Service", "retriever")["spec"].pop("clusterIP"),
+    ),
+    "the gateway's probe asks another port": (
+        "gateway: livenessProbe asks port 9901",
+        lambda m: container(m, "gateway")["livenessProbe"]["httpGet"].update(port=9901),
+    ),
+    # addresses
+    "a target names another port": (
+        "retriever_target is dns:///retriever:9",
+        lambda m: config(m, "coordinator").update(
+            GROUNDLINE_COORDINATOR_RETRIEVER_TARGET="dns:///retriever:9"
+        ),
+    ),
+    "a target reaches one replica only": (
+        "does not resolve to every replica",
+        lambda m: config(m, "coordinator").update(GROUNDLINE_COORDINATOR_RETRIEVER_TARGET="retriever:50051"),
+    ),
+    "a target's Service is missing": ("names the Service reranker", without("Service", "reranker")),
+    # health
+    "a probe asks for a name that the code does not have": (
+        "readinessProbe asks for 'groundline.v1.SearchService'",
+        lambda m: container(m)["readinessProbe"]["grpc"].update(service="groundline.v1.SearchService"),
+    ),
+    "liveness depends on the database": (
+        "livenessProbe asks for 'groundline.v1.RetrieverService'",
+        lambda m: container(m)["livenessProbe"]["grpc"].update(service="groundline.v1.RetrieverService"),
+    ),
+    "a probe is missing": ("no startupProbe", lambda m: container(m).pop("startupProbe")),
+    "the gateway's readiness is that of all": (
+        "readinessProbe has to ask GET /",
+        lambda m: container(m, "gateway")["readinessProbe"]["httpGet"].update(path="/healthz"),
+    ),
+    # settings
+    "a ConfigMap holds what is no setting": (
+        "GROUNDLINE_RETRIEVER_COLOUR is not a setting of groundline-retriever",
+        lambda m: config(m).update(GROUNDLINE_RETRIEVER_COLOUR="red"),
+    ),
+    "a setting of another service": (
+        "GROUNDLINE_POOL_MAX_SIZE is not a setting of groundline-reranker",
+        lambda m: config(m, "reranker").update(GROUNDLINE_POOL_MAX_SIZE="4"),
+    ),
+    "a foreign variable": ("FOO is not a setting", lambda m: config(m).update(FOO="1")),
+    "a value is wrong": (
+        "GROUNDLINE_RETRIEVER_DRAIN_SECONDS",
+        lambda m: config(m).update(GROUNDLINE_DRAIN_SECONDS="soon"),
+    ),
+    "a required setting is missing": (
+        "GROUNDLINE_RETRIEVER_DATABASE_URL",
+        lambda m: container(m).update(env=[]),
+    ),
+    "a Secret's key that nobody makes": (
+        "from a Secret that nobody makes: groundline-database-app/password",
+        lambda m: secret(m).update(key="password"),
+    ),
+    "a ConfigMap that is not there": (
+        "envFrom names what is not there",
+        lambda m: container(m)["envFrom"][0]["configMapRef"].update(name="search"),
+    ),
+    "a ConfigMap that nobody reads": (
+        "ConfigMap spare: nobody reads it",
+        added({"kind": "ConfigMap", "metadata": {"name": "spare"}, "data": {}}),
+    ),
+    "the container has another name": (
+        "no container named server",
+        lambda m: container(m).update(name="main"),
+    ),
+    # network
+    "a policy is missing": ("retriever: no NetworkPolicy", without("NetworkPolicy", "retriever")),
+    "a policy leaves egress open": (
+        "leaves a direction open",
+        lambda m: policy(m).update(policyTypes=["Ingress"]),
+    ),
+    "an edge of the code is missing": (
+        "coordinator: lacks egress to retriever:50051",
+        lambda m: policy(m, "coordinator")["egress"].pop(0),
+    ),
+    "an edge that no code has": (
+        "retriever: allows ingress from reranker:50051",
+        lambda m: policy(m)["ingress"].append(FROM_RERANKER),
+    ),
+    "everyone may reach a service": (
+        "retriever: allows ingress from anyone",
+        lambda m: policy(m)["ingress"].append({}),
+    ),
+    "DNS is cut off": ("lacks egress to dns:53", lambda m: policy(m)["egress"].pop()),
+    "telemetry is cut off": (
+        "reranker: lacks egress to otel-collector:4317",
+        lambda m: policy(m, "reranker")["egress"].pop(1),
+    ),
+    "the database refuses a service": (
+        "database: lacks ingress from coordinator:5432",
+        lambda m: policy(m, "database")["ingress"][0]["from"].pop(0),
+    ),
+    "nothing is denied": ("no NetworkPolicy denies", without("NetworkPolicy", "deny-all")),
+    "deny-all allows": (
+        "allows something",
+        lambda m: policy(m, "deny-all").update(egress=[{}]),
+    ),
+    # scaling
+    "replicas beside an autoscaler": (
+        "replicas would undo the autoscaler",
+        lambda m: deployment(m)["spec"].update(replicas=3),
+    ),
+    "an autoscaler's bounds are crossed": ("30 to 20 replicas", lambda m: scaler(m).update(minReplicas=30)),
+    "CPU without a request": (
+        "no request for cpu",
+        lambda m: container(m)["resources"]["requests"].pop("cpu"),
+    ),
+    "a budget that blocks": ("no node could be drained", lambda m: budget(m).update(maxUnavailable=0)),
+    "a budget that allows all": ("replicas go at once", lambda m: budget(m).update(maxUnavailable=2)),
+    "a budget of all replicas": (
+        "no node could be drained",
+        lambda m: (budget(m).pop("maxUnavailable"), budget(m).update(minAvailable=2)),
+    ),
+    # drain
+    "the kubelet does not wait": (
+        "killed after 30 s",
+        lambda m: pod(deployment(m, "coordinator")).update(terminationGracePeriodSeconds=30),
+    ),
+    "the drain grows": (
+        "retriever: killed after",
+        lambda m: config(m).update(GROUNDLINE_DRAIN_SECONDS="60"),
+    ),
+    "no preStop": ("no preStop", lambda m: container(m).pop("lifecycle")),
+    "the gateway's preStop takes longer": (
+        "gateway: killed after 150 s",
+        lambda m: container(m, "gateway")["lifecycle"]["preStop"]["exec"].update(
+            command=["drain-gateway", "127.0.0.1:9901", "5", "600"]
+        ),
+    ),
+    # pods
+    "a token": (
+        "carries a token",
+        lambda m: pod(deployment(m)).update(automountServiceAccountToken=True),
+    ),
+    "an account that hands out its token": (
+        "hands out its token",
+        lambda m: found(m, "ServiceAccount", "retriever").pop("automountServiceAccountToken"),
+    ),
+    "service links": ("a variable for every Service", lambda m: pod(deployment(m)).pop("enableServiceLinks")),
+    "root": ("may run as root", lambda m: pod(deployment(m))["securityContext"].update(runAsUser=0)),
+    "no seccomp": ("no seccomp", lambda m: pod(deployment(m))["securityContext"].pop("seccompProfile")),
+    "privileges": ("may gain privileges", lambda m: security(m).update(allowPrivilegeEscalation=True)),
+    "capabilities": ("keeps capabilities", lambda m: security(m).pop("capabilities")),
+    "a writable image": (
+        "may write to its image",
+        lambda m: security(m).update(readOnlyRootFilesystem=False),
+    ),
+    "no limits": ("limits of CPU and memory", lambda m: container(m)["resources"].pop("limits")),
+    "replicas go first": (
+        "may take replicas away",
+        lambda m: deployment(m)["spec"]["strategy"]["rollingUpdate"].update(maxUnavailable=1),
+    ),
+    "no spread": ("all be on one node", lambda m: pod(deployment(m)).pop("topologySpreadConstraints")),
+    # production
+    "latest": ("not pinned", lambda m: container(m).update(image="groundline/retriever:latest")),
+    "no tag": ("not pinned", lambda m: container(m).update(image="registry:5000/groundline/retriever")),
+    "a floating database": (
+        "not pinned",
+        lambda m: found(m, "ImageCatalog", "vchord-suite")["spec"]["images"][0].update(image="x:pg17-latest"),
+    ),
+    "a single replica": ("retriever: a single replica", lambda m: scaler(m).update(minReplicas=1)),
+    "no autoscaler": ("reranker: a single replica", without("HorizontalPodAutoscaler", "reranker")),
+    "no budget": ("no PodDisruptionBudget", without("PodDisruptionBudget", "retriever")),
+    "one database": (
+        "groundline-database: a single replica",
+        lambda m: found(m, "Cluster", "groundline-database")["spec"].update(instances=1),
+    ),
+    "a secret in the repository": (
+        "a secret in the repository",
+        added({"kind": "Secret", "metadata": {"name": "groundline-gateway"}, "stringData": {}}),
+    ),
+    "a secret as a plain value": (
+        "GROUNDLINE_DATABASE_URL is a secret",
+        lambda m: container(m).update(
+            env=[
+                {"name": "GROUNDLINE_DATABASE_URL", "value": "postgresql://groundline:changeme@db/groundline"}
+            ]
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("broken", BREAKS)
+def test_what_is_broken_is_reported(broken: str, production: Manifests) -> None:
+    expected, break_it = BREAKS[broken]
+    manifests = copied(production)
+    break_it(manifests)
+    assert any(expected in problem for problem in all_problems(manifests)), all_problems(manifests)
+
+
+def test_nothing_is_reported_that_is_sound(production: Manifests, with_mtls: Manifests) -> None:
+    assert all_problems(production) == []
+    assert all_problems(with_mtls) == []
+
+
+def test_a_call_that_passes_by_the_proxy_is_reported(with_mtls: Manifests) -> None:
+    manifests = copied(with_mtls)
+    [entry] = [
+        one
+        for one in container(manifests, "coordinator")["env"]
+        if one["name"] == "GROUNDLINE_COORDINATOR_RERANKER_TARGET"
+    ]
+    entry["value"] = "dns:///reranker:50051"
+    assert any("passes by the proxy" in problem for problem in all_problems(manifests))
+
+
+def test_the_edges_are_read_from_the_settings() -> None:
+    assert edges(PROCESSES["coordinator"]) >= {
+        ("retriever", 50051),
+        ("reranker", 50051),
+        ("generator", 50051),
+    }
+    assert ("database", 5432) not in edges(PROCESSES["reranker"])
+
+
+@pytest.fixture
+def deploy(tmp_path: Path) -> Path:
+    """A copy of deploy/ whose files may be changed."""
+    return shutil.copytree(tool.DEPLOY, tmp_path / "deploy")
+
+
+def edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+
+
+def test_a_second_place_for_a_release_is_reported(deploy: Path) -> None:
+    assert list(image_tag_problems(deploy / "k8s")) == []
+    edit(deploy / "k8s/base/retriever/deployment.yaml", "groundline/retriever", "groundline/retriever:0.2.0")
+    assert [problem for problem in image_tag_problems(deploy / "k8s") if "base/retriever" in problem]
+
+
+def test_an_image_without_a_release_is_reported(deploy: Path) -> None:
+    edit(deploy / "k8s/images/kustomization.yaml", "name: groundline/reranker", "name: groundline/ranker")
+    assert list(image_tag_problems(deploy / "k8s")) == [
+        "the release of groundline/reranker is named in: no place"
+    ]
+
+
+def test_what_does_not_render_is_reported(deploy: Path) -> None:
+    edit(deploy / "k8s/base/reranker/kustomization.yaml", "scaling.yaml", "scales.yaml")
+    assert any("base/reranker: does not render" in problem for problem in tool.rendered(deploy / "k8s")[1])
+
+
+def test_the_schema_is_strict_and_that_of_the_newest_and_oldest_supported_version(
+    production: Manifests,
+) -> None:
+    newest, oldest = tool.supported_versions()
+    assert newest > oldest
+    wrong = copy.deepcopy(deployment(production))
+    pod(wrong)["terminationGraceSeconds"] = 30
+    problems = list(tool.schema_problems([wrong]))
+    assert [version in problem for problem, version in zip(problems, (newest, oldest), strict=True)] == [
+        True,
+        True,
+    ]
+    unknown = {"apiVersion": "apps/v9", "kind": "Deployment", "metadata": {"name": "x"}}
+    assert list(tool.schema_problems([unknown]))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        (
+            "GROUNDLINE_LOG_FORMAT: json",
+            "GROUNDLINE_LOG_STYLE: json",
+            "GROUNDLINE_LOG_STYLE is not a setting",
+        ),
+        ('GROUNDLINE_PORT: "50051"', 'GROUNDLINE_PORT: "many"', "_PORT"),
+        ("dns:///reranker:50051", "dns:///reranker:9", "the service is reranker:50051"),
+        ("contrib:0.149.0", "contrib:latest", "not pinned"),
+        ("  reranker:\n", "  ranker:\n", "no service reranker"),
+    ],
+)
+def test_a_broken_compose_file_is_reported(old: str, new: str, expected: str, deploy: Path) -> None:
+    assert list(compose_problems(deploy / "compose.yaml")) == []
+    edit(deploy / "compose.yaml", old, new)
+    assert any(expected in problem for problem in compose_problems(deploy / "compose.yaml"))

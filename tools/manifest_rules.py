@@ -1,0 +1,652 @@
+"""What must hold of the rendered manifests and the schemas of Kubernetes cannot say.
+
+Everything about the services is read from their code: settings, ports, health names, and whom they call.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from google.protobuf.descriptor import FileDescriptor
+from groundline.v1 import (
+    coordinator_service_pb2,
+    generator_service_pb2,
+    ingestor_service_pb2,
+    reranker_service_pb2,
+    retriever_service_pb2,
+)
+from groundline_coordinator.settings import CoordinatorSettings
+from groundline_gateway.settings import GatewaySettings
+from groundline_generator.settings import GeneratorSettings
+from groundline_ingestor.settings import IngestorSettings, MigrationSettings
+from groundline_reranker.settings import RerankerSettings
+from groundline_retriever.settings import RetrieverSettings
+from groundline_runtime.health import LIVENESS
+from groundline_runtime.settings import ServiceSettings, Settings, SettingsError, load_settings
+from pydantic import BaseModel
+
+type Node = dict[str, Any]
+type Edge = tuple[str, int]
+
+GRPC_PORT = 50051
+DATABASE, DATABASE_PORT = "database", 5432
+COLLECTOR, COLLECTOR_PORT = "otel-collector", 4317
+DNS = "dns"
+LOOPBACK = "127.0.0.1"
+
+SERVER = "server"
+"""Name of the container that runs our code; beside it a component may put others."""
+
+FOREIGN_VARIABLES = {"GRPC_VERBOSITY"}
+"""Environment variables that are not settings of a service."""
+
+SECRETS = {
+    ("groundline-database-app", "uri"): "postgresql://groundline:example@database/groundline",
+    ("groundline-gateway", "api-keys"): json.dumps(
+        [{"key": "an-example-of-a-key", "client": "example", "principals": ["user:example"]}]
+    ),
+}
+"""Keys of the Secrets an operator makes (deploy/README.md), with a value of the right form."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """What runs in a workload."""
+
+    settings: type[Settings]
+    descriptor: FileDescriptor | None = None
+    """The file with its gRPC service; without one it serves none."""
+
+    @property
+    def grpc_service(self) -> str | None:
+        if self.descriptor is None:
+            return None
+        [service] = self.descriptor.services_by_name.values()
+        return str(service.full_name)
+
+    @property
+    def drains_itself(self) -> bool:
+        """Whether SIGTERM starts the runtime's drain."""
+        return issubclass(self.settings, ServiceSettings)
+
+
+PROCESSES: Mapping[str, Process] = {
+    "coordinator": Process(CoordinatorSettings, coordinator_service_pb2.DESCRIPTOR),
+    "retriever": Process(RetrieverSettings, retriever_service_pb2.DESCRIPTOR),
+    "reranker": Process(RerankerSettings, reranker_service_pb2.DESCRIPTOR),
+    "generator": Process(GeneratorSettings, generator_service_pb2.DESCRIPTOR),
+    "ingestor": Process(IngestorSettings, ingestor_service_pb2.DESCRIPTOR),
+    "ingestor-worker": Process(IngestorSettings, ingestor_service_pb2.DESCRIPTOR),
+    "gateway": Process(GatewaySettings),
+    "migrations": Process(MigrationSettings),
+}
+SERVICES = ("coordinator", "retriever", "reranker", "generator", "ingestor")
+_ADDRESS = re.compile(rf"({'|'.join(SERVICES)})_(?:target|address)")
+
+
+@dataclass(frozen=True)
+class Manifests:
+    """The objects of one rendered target."""
+
+    name: str
+    documents: tuple[Node, ...]
+    complete: bool = False
+    """Whether it holds the whole suite, so that nothing may point outside of it."""
+
+    def of(self, *kinds: str) -> Iterator[Node]:
+        return (document for document in self.documents if document["kind"] in kinds)
+
+    def find(self, kind: str, name: str) -> Node | None:
+        return next((one for one in self.of(kind) if one["metadata"]["name"] == name), None)
+
+    def workloads(self) -> Iterator[Node]:
+        return self.of("Deployment", "Job")
+
+    def own_workloads(self) -> Iterator[tuple[str, Node, Process]]:
+        """Name, object and process of the workloads that run our code."""
+        for workload in self.workloads():
+            if process := PROCESSES.get(workload["metadata"]["name"]):
+                yield workload["metadata"]["name"], workload, process
+
+
+def edges(process: Process) -> set[Edge]:
+    """Whom the process opens channels or connections to, as its settings tell."""
+    found: set[Edge] = set()
+    for field in process.settings.model_fields:
+        if match := _ADDRESS.fullmatch(field):
+            found.add((match[1], GRPC_PORT))
+        elif field == "database_url":
+            found.add((DATABASE, DATABASE_PORT))
+        elif field == "otlp_endpoint":
+            found.add((COLLECTOR, COLLECTOR_PORT))
+    return found
+
+
+def variables(settings: type[Settings]) -> set[str]:
+    """Every environment variable that the settings are read from."""
+    found: set[str] = set()
+
+    def add(names: tuple[str, ...], annotation: Any) -> None:
+        found.update(names)
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            for inner, field in annotation.model_fields.items():
+                add(tuple(f"{name}__{inner.upper()}" for name in names), field.annotation)
+
+    for name, field in settings.model_fields.items():
+        add(settings.variable_names(name), field.annotation)
+    return found
+
+
+def pod(workload: Node) -> Node:
+    spec: Node = workload["spec"]["template"]["spec"]
+    return spec
+
+
+def server(workload: Node) -> Node | None:
+    return next((one for one in pod(workload)["containers"] if one["name"] == SERVER), None)
+
+
+def pod_labels(workload: Node) -> dict[str, str]:
+    labels: dict[str, str] = workload["spec"]["template"]["metadata"].get("labels", {})
+    return labels
+
+
+def is_behind_proxy(workload: Node) -> bool:
+    """Whether a sidecar carries the pod's calls, so that its addresses are on loopback."""
+    return any(one["name"] == "mtls" for one in pod(workload).get("initContainers", []))
+
+
+def environment(manifests: Manifests, container: Node) -> tuple[dict[str, str], list[str]]:
+    """What the container finds in its environment, and references that lead nowhere."""
+    found: dict[str, str] = {}
+    problems = []
+    for source in container.get("envFrom", []):
+        config = manifests.find("ConfigMap", source.get("configMapRef", {}).get("name", ""))
+        if config is None:
+            problems.append(f"envFrom names what is not there: {source}")
+        else:
+            found |= config["data"]
+    for entry in container.get("env", []):
+        reference = entry.get("valueFrom", {}).get("secretKeyRef")
+        if reference is None:
+            found[entry["name"]] = entry.get("value", "")
+        elif (key := (reference["name"], reference["key"])) in SECRETS:
+            found[entry["name"]] = SECRETS[key]
+        else:
+            problems.append(f"{entry['name']} is from a Secret that nobody makes: {'/'.join(key)}")
+    return found, problems
+
+
+@contextmanager
+def _only(values: Mapping[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def settings_of(process: Process, values: Mapping[str, str]) -> Settings:
+    """The settings as the process reads them in that environment. Raises SettingsError."""
+    with _only(values):
+        return load_settings(process.settings)
+
+
+def settings_problems(process: Process, values: Mapping[str, str]) -> Iterator[str]:
+    """Names that are no settings, values that are wrong, required settings that are missing."""
+    for name in sorted(values.keys() - variables(process.settings) - FOREIGN_VARIABLES):
+        yield f"{name} is not a setting of {process.settings.service_name()}"
+    try:
+        settings_of(process, values)
+    except SettingsError as error:
+        yield str(error)
+
+
+# Rules. Each takes the objects of a target and yields what is wrong.
+
+
+def environment_is_settings(manifests: Manifests) -> Iterator[str]:
+    for name, workload, process in manifests.own_workloads():
+        container = server(workload)
+        if container is None:
+            yield f"{name}: no container named {SERVER}"
+            continue
+        values, problems = environment(manifests, container)
+        yield from (f"{name}: {problem}" for problem in (*problems, *settings_problems(process, values)))
+    used = {
+        source["configMapRef"]["name"]
+        for workload in manifests.workloads()
+        for container in pod(workload)["containers"]
+        for source in container.get("envFrom", [])
+        if "configMapRef" in source
+    } | {
+        volume["configMap"]["name"]
+        for workload in manifests.workloads()
+        for volume in pod(workload).get("volumes", [])
+        if "configMap" in volume
+    }
+    for config in manifests.of("ConfigMap"):
+        if config["metadata"]["name"] not in used:
+            yield f"ConfigMap {config['metadata']['name']}: nobody reads it"
+
+
+def ports_match(manifests: Manifests) -> Iterator[str]:
+    for name, workload, process in manifests.own_workloads():
+        container = server(workload)
+        if container is None or "ports" not in container:
+            continue
+        try:
+            settings: Any = settings_of(process, environment(manifests, container)[0])
+        except SettingsError:
+            continue
+        if settings.host not in ("0.0.0.0", "::", "[::]"):  # noqa: S104
+            yield f"{name}: listens on {settings.host}, where no other pod reaches it"
+        open_ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+        if settings.port not in open_ports.values():
+            yield f"{name}: listens on {settings.port}, its container declares {open_ports}"
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            handler = container.get(probe, {})
+            port = (handler.get("grpc") or handler.get("httpGet") or {}).get("port")
+            if open_ports.get(port, port) != settings.port:
+                yield f"{name}: {probe} asks port {port}, the process listens on {settings.port}"
+    for service in manifests.of("Service"):
+        selected = [
+            one
+            for one in manifests.of("Deployment")
+            if service["spec"]["selector"].items() <= pod_labels(one).items()
+        ]
+        for workload in selected:
+            containers = [*pod(workload)["containers"], *pod(workload).get("initContainers", [])]
+            open_ports = {
+                port["name"]: port["containerPort"] for one in containers for port in one.get("ports", [])
+            }
+            for port in service["spec"]["ports"]:
+                number = open_ports.get(port["targetPort"])
+                title = f"Service {service['metadata']['name']}"
+                if number is None:
+                    yield f"{title}: no container has the port {port['targetPort']}"
+                elif service["spec"].get("clusterIP") == "None" and number != port["port"]:
+                    yield f"{title}: headless, so {port['port']} is not translated to {number}"
+        if service["metadata"]["name"] in SERVICES and service["spec"].get("clusterIP") != "None":
+            name = service["metadata"]["name"]
+            yield f"Service {name}: not headless, so clients see one address, not all replicas"
+
+
+def addresses_match(manifests: Manifests) -> Iterator[str]:
+    """Configured addresses of other services are the names and ports of their Services."""
+    for name, workload, process in manifests.own_workloads():
+        container = server(workload)
+        values = environment(manifests, container)[0] if container else {}
+        for field in process.settings.model_fields:
+            match = _ADDRESS.fullmatch(field)
+            given = next(
+                (values[one] for one in process.settings.variable_names(field) if one in values), None
+            )
+            if match is None or given is None:
+                continue
+            host, _, port = given.removeprefix("dns:///").rpartition(":")
+            if is_behind_proxy(workload):
+                if host != LOOPBACK:
+                    yield f"{name}: {field} {given} passes by the proxy"
+                continue
+            if (host, port) != (match[1], str(GRPC_PORT)):
+                yield f"{name}: {field} is {given}, the Service is {match[1]}:{GRPC_PORT}"
+            if field.endswith("_target") and not given.startswith("dns:///"):
+                yield f"{name}: {field} {given} does not resolve to every replica; start it with dns:///"
+            if manifests.complete and manifests.find("Service", host) is None:
+                yield f"{name}: {field} names the Service {host}, which is not there"
+
+
+def probes_ask_health(manifests: Manifests) -> Iterator[str]:
+    for name, workload, process in manifests.own_workloads():
+        container = server(workload)
+        if container is None or workload["kind"] != "Deployment":
+            continue
+        expected = {
+            "startupProbe": LIVENESS,
+            "livenessProbe": LIVENESS,
+            "readinessProbe": process.grpc_service,
+        }
+        for probe, service in expected.items():
+            handler = container.get(probe)
+            if handler is None:
+                yield f"{name}: no {probe}"
+            elif process.grpc_service is None:
+                if handler.get("httpGet", {}).get("path") != "/":
+                    yield f"{name}: {probe} has to ask GET /, which is about this process alone"
+            elif handler.get("grpc", {}).get("service") != service:
+                yield f"{name}: {probe} asks for {handler.get('grpc', {}).get('service')!r}, not {service!r}"
+
+
+def selectors_match(manifests: Manifests) -> Iterator[str]:
+    workloads = list(manifests.workloads())
+    for workload in manifests.of("Deployment"):
+        if not workload["spec"]["selector"]["matchLabels"].items() <= pod_labels(workload).items():
+            yield f"Deployment {workload['metadata']['name']}: its selector does not match its pods"
+    own: dict[str, Callable[[Node], dict[str, str]]] = {
+        "Service": lambda document: document["spec"]["selector"],
+        "PodDisruptionBudget": lambda document: document["spec"]["selector"]["matchLabels"],
+        "NetworkPolicy": lambda document: document["spec"]["podSelector"].get("matchLabels", {}),
+    }
+    for kind, selector_of in own.items():
+        for document in manifests.of(kind):
+            selector = selector_of(document)
+            matches = [
+                one["metadata"]["name"] for one in workloads if selector.items() <= pod_labels(one).items()
+            ]
+            title = f"{kind} {document['metadata']['name']}"
+            if not selector or "cnpg.io/cluster" in selector:
+                continue
+            if not matches:
+                yield f"{title}: selects no pod"
+            elif len(matches) > 1:
+                yield f"{title}: selects the pods of {', '.join(matches)}"
+    for autoscaler in manifests.of("HorizontalPodAutoscaler"):
+        name, target = autoscaler["metadata"]["name"], autoscaler["spec"]["scaleTargetRef"]
+        if manifests.find(target["kind"], target["name"]) is None:
+            yield f"HorizontalPodAutoscaler {name}: no {target['kind']} {target['name']}"
+    for workload in workloads:
+        account = pod(workload).get("serviceAccountName", "default")
+        if manifests.find("ServiceAccount", account) is None:
+            yield f"{workload['kind']} {workload['metadata']['name']}: no ServiceAccount {account}"
+
+
+def _peers(rule: Node, side: str) -> set[str]:
+    """Names of the other ends that a NetworkPolicy rule allows; `anyone` for a rule without peers."""
+    peers = set()
+    for peer in rule.get(side, [{}]):
+        labels = peer.get("podSelector", {}).get("matchLabels", {})
+        if "namespaceSelector" in peer:
+            peers.add(DNS if labels.get("k8s-app") == "kube-dns" else json.dumps(peer, sort_keys=True))
+        elif labels.get("cnpg.io/cluster"):
+            peers.add(DATABASE)
+        else:
+            peers.add(labels.get("app.kubernetes.io/name", "anyone"))
+    return peers
+
+
+def _allowed(policy: Node, direction: str, side: str) -> set[Edge]:
+    return {
+        (peer, port["port"])
+        for rule in policy["spec"].get(direction, [])
+        for peer in _peers(rule, side)
+        for port in rule.get("ports", [{"port": 0}])
+    }
+
+
+def network_edges_are_channels(manifests: Manifests) -> Iterator[str]:
+    callers: dict[str, set[str]] = {}
+    for name, process in PROCESSES.items():
+        for callee, _ in edges(process):
+            callers.setdefault(callee, set()).add(name)
+    for name, _, process in manifests.own_workloads():
+        policy = manifests.find("NetworkPolicy", name)
+        if policy is None:
+            yield f"{name}: no NetworkPolicy"
+            continue
+        if sorted(policy["spec"]["policyTypes"]) != ["Egress", "Ingress"]:
+            yield f"NetworkPolicy {name}: leaves a direction open"
+        expected = edges(process) | {(DNS, 53)}
+        yield from _differences(name, "egress to", _allowed(policy, "egress", "to"), expected)
+        incoming = {(caller, GRPC_PORT) for caller in callers.get(name, ())}
+        if name == "gateway":
+            incoming = {("anyone", 8080)}
+        yield from _differences(name, "ingress from", _allowed(policy, "ingress", "from"), incoming)
+    for name, port in ((DATABASE, DATABASE_PORT), (COLLECTOR, COLLECTOR_PORT)):
+        if policy := manifests.find("NetworkPolicy", name):
+            allowed = {edge for edge in _allowed(policy, "ingress", "from") if edge[0] in PROCESSES}
+            expected = {(caller, port) for caller in callers[name]}
+            yield from _differences(name, "ingress from", allowed, expected)
+    if manifests.complete:
+        denied = [one for one in manifests.of("NetworkPolicy") if one["spec"]["podSelector"] == {}]
+        if not any(sorted(one["spec"]["policyTypes"]) == ["Egress", "Ingress"] for one in denied):
+            yield "no NetworkPolicy denies what is not allowed"
+        if any(one["spec"].get("ingress") or one["spec"].get("egress") for one in denied):
+            yield "the NetworkPolicy of all pods allows something"
+
+
+def _differences(name: str, what: str, allowed: set[Edge], expected: set[Edge]) -> Iterator[str]:
+    for peer, port in sorted(expected - allowed):
+        yield f"NetworkPolicy {name}: lacks {what} {peer}:{port}, which the code opens"
+    for peer, port in sorted(allowed - expected):
+        yield f"NetworkPolicy {name}: allows {what} {peer}:{port}, which no code opens"
+
+
+def scaling_agrees(manifests: Manifests) -> Iterator[str]:
+    for autoscaler in manifests.of("HorizontalPodAutoscaler"):
+        name, spec = autoscaler["metadata"]["name"], autoscaler["spec"]
+        if not 1 <= spec["minReplicas"] <= spec["maxReplicas"]:
+            yield f"HorizontalPodAutoscaler {name}: {spec['minReplicas']} to {spec['maxReplicas']} replicas"
+        workload = manifests.find("Deployment", spec["scaleTargetRef"]["name"])
+        if workload is None:
+            continue
+        if "replicas" in workload["spec"]:
+            yield f"Deployment {name}: replicas would undo the autoscaler at every apply"
+        requests = (server(workload) or {}).get("resources", {}).get("requests", {})
+        for metric in spec["metrics"]:
+            resource = metric.get("resource", {}).get("name")
+            if resource and resource not in requests:
+                yield f"HorizontalPodAutoscaler {name}: no request for {resource} to compare with"
+    for budget in manifests.of("PodDisruptionBudget"):
+        name, spec = budget["metadata"]["name"], budget["spec"]
+        smallest = _smallest(manifests, spec["selector"]["matchLabels"])
+        if smallest is None:
+            continue
+        unavailable = spec.get("maxUnavailable", 0)
+        if "minAvailable" in spec:
+            unavailable = smallest - spec["minAvailable"]
+        if unavailable < 1:
+            yield f"PodDisruptionBudget {name}: with {smallest} replicas no node could be drained"
+        if unavailable >= smallest:
+            yield f"PodDisruptionBudget {name}: lets all {smallest} replicas go at once"
+
+
+def _smallest(manifests: Manifests, selector: dict[str, str]) -> int | None:
+    """The fewest replicas of the Deployment that is selected."""
+    for workload in manifests.of("Deployment"):
+        if selector.items() <= pod_labels(workload).items():
+            autoscaler = manifests.find("HorizontalPodAutoscaler", workload["metadata"]["name"])
+            replicas: int = (
+                autoscaler["spec"]["minReplicas"] if autoscaler else workload["spec"].get("replicas", 1)
+            )
+            return replicas
+    return None
+
+
+def grace_covers_drain(manifests: Manifests) -> Iterator[str]:
+    for name, workload, process in manifests.own_workloads():
+        container = server(workload)
+        if container is None or workload["kind"] != "Deployment":
+            continue
+        before = _pre_stop_seconds(container)
+        if before is None:
+            yield f"{name}: no preStop, so requests still arrive while it drains"
+            continue
+        needed = before
+        if process.drains_itself:
+            try:
+                settings: Any = settings_of(process, environment(manifests, container)[0])
+            except SettingsError:
+                continue
+            needed += settings.drain_seconds + settings.shutdown_grace_seconds
+        granted = pod(workload).get("terminationGracePeriodSeconds", 30)
+        if granted < needed:
+            yield f"{name}: killed after {granted} s, but may need {needed:g} s to drain"
+
+
+def _pre_stop_seconds(container: Node) -> float | None:
+    """Time that the preStop hook takes at most."""
+    hook = container.get("lifecycle", {}).get("preStop", {})
+    if "sleep" in hook:
+        return float(hook["sleep"]["seconds"])
+    # drain-gateway ADMIN WAIT LIMIT
+    command = hook.get("exec", {}).get("command", [])
+    return float(command[2]) + float(command[3]) if command[:1] == ["drain-gateway"] else None
+
+
+def pods_are_restricted(manifests: Manifests) -> Iterator[str]:
+    for workload in manifests.workloads():
+        name, spec = workload["metadata"]["name"], pod(workload)
+        security = spec.get("securityContext", {})
+        if spec.get("automountServiceAccountToken") is not False:
+            yield f"{name}: carries a token of the Kubernetes API"
+        if spec.get("enableServiceLinks") is not False:
+            yield f"{name}: gets a variable for every Service"
+        if security.get("runAsNonRoot") is not True or not security.get("runAsUser"):
+            yield f"{name}: may run as root"
+        if security.get("seccompProfile", {}).get("type") != "RuntimeDefault":
+            yield f"{name}: no seccomp profile"
+        for container in (*spec["containers"], *spec.get("initContainers", [])):
+            title = f"{name}/{container['name']}"
+            limits = container.get("securityContext", {})
+            if limits.get("allowPrivilegeEscalation") is not False:
+                yield f"{title}: may gain privileges"
+            if limits.get("capabilities", {}).get("drop") != ["ALL"]:
+                yield f"{title}: keeps capabilities"
+            if limits.get("readOnlyRootFilesystem") is not True:
+                yield f"{title}: may write to its image"
+            for kind in ("requests", "limits"):
+                if container.get("resources", {}).get(kind, {}).keys() < {"cpu", "memory"}:
+                    yield f"{title}: {kind} of CPU and memory are missing"
+    for account in manifests.of("ServiceAccount"):
+        if account.get("automountServiceAccountToken") is not False:
+            yield f"ServiceAccount {account['metadata']['name']}: hands out its token"
+    for name, workload, _ in manifests.own_workloads():
+        if workload["kind"] != "Deployment":
+            continue
+        if workload["spec"].get("strategy", {}).get("rollingUpdate", {}).get("maxUnavailable") != 0:
+            yield f"{name}: a rollout may take replicas away before their successors are ready"
+        if not pod(workload).get("topologySpreadConstraints"):
+            yield f"{name}: its replicas may all be on one node"
+
+
+def is_fit_for_production(manifests: Manifests) -> Iterator[str]:
+    if not manifests.name.startswith("overlays/production"):
+        return
+    for workload in manifests.workloads():
+        name = workload["metadata"]["name"]
+        for container in (*pod(workload)["containers"], *pod(workload).get("initContainers", [])):
+            yield from _untagged(f"{name}/{container['name']}", container["image"])
+        if workload["kind"] == "Deployment":
+            smallest = _smallest(manifests, workload["spec"]["selector"]["matchLabels"])
+            if smallest is None or smallest < 2:
+                yield f"{name}: a single replica"
+            budgets = (one["spec"]["selector"]["matchLabels"] for one in manifests.of("PodDisruptionBudget"))
+            if not any(selector.items() <= pod_labels(workload).items() for selector in budgets):
+                yield f"{name}: no PodDisruptionBudget"
+    for catalog in manifests.of("ImageCatalog"):
+        for image in catalog["spec"]["images"]:
+            yield from _untagged(catalog["metadata"]["name"], image["image"])
+    for cluster in manifests.of("Cluster"):
+        if cluster["spec"]["instances"] < 2:
+            yield f"{cluster['metadata']['name']}: a single replica"
+    for secret in manifests.of("Secret"):
+        yield f"Secret {secret['metadata']['name']}: a secret in the repository"
+    for name, workload, process in manifests.own_workloads():
+        values = {entry["name"]: entry for entry in (server(workload) or {}).get("env", [])}
+        for field, info in process.settings.model_fields.items():
+            if "SecretStr" not in repr(info.annotation) and field != "api_keys":
+                continue
+            for variable in process.settings.variable_names(field):
+                plain = values.get(variable, {}).get("value")
+                if plain is not None or any(variable in one["data"] for one in manifests.of("ConfigMap")):
+                    yield f"{name}: {variable} is a secret, not for a ConfigMap or a plain value"
+
+
+def _untagged(name: str, image: str) -> Iterator[str]:
+    tag = image.rpartition("/")[2].partition(":")[2]
+    if not tag or tag.endswith("latest"):
+        yield f"{name}: image {image} is not pinned to a release"
+
+
+RULES: tuple[Callable[[Manifests], Iterator[str]], ...] = (
+    addresses_match,
+    environment_is_settings,
+    grace_covers_drain,
+    is_fit_for_production,
+    network_edges_are_channels,
+    pods_are_restricted,
+    ports_match,
+    probes_ask_health,
+    scaling_agrees,
+    selectors_match,
+)
+
+
+def all_problems(manifests: Manifests) -> list[str]:
+    """What the rules say of a target."""
+    return [problem for rule in RULES for problem in rule(manifests)]
+
+
+def image_tag_problems(k8s: Path) -> Iterator[str]:
+    """The release of each of our images is named in exactly one place below `k8s`."""
+    places: dict[str, list[str]] = {}
+    for path in sorted(k8s.rglob("*.yaml")):
+        for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+            for name in _tagged(document):
+                places.setdefault(name, []).append(str(path.relative_to(k8s)))
+    for name in (*SERVICES, "gateway"):
+        named = places.get(f"groundline/{name}", [])
+        if named != ["images/kustomization.yaml"]:
+            yield f"the release of groundline/{name} is named in: {', '.join(named) or 'no place'}"
+
+
+def _tagged(node: Any) -> Iterator[str]:
+    """Names of the images that a document gives a tag."""
+    if isinstance(node, list):
+        for item in node:
+            yield from _tagged(item)
+    elif isinstance(node, dict):
+        if "newTag" in node:
+            yield str(node["name"])
+        image = node.get("image")
+        if isinstance(image, str) and ":" in image:
+            yield image.partition(":")[0]
+        for item in node.values():
+            yield from _tagged(item)
+
+
+def compose_problems(path: Path) -> Iterator[str]:
+    """The same about the settings in a compose file: only what exists, nothing required missing."""
+    services = yaml.safe_load(path.read_text(encoding="utf-8"))["services"]
+    for name, process in PROCESSES.items():
+        if name == "ingestor-worker":
+            continue
+        if name not in services:
+            yield f"compose: no service {name}"
+            continue
+        values = {
+            key: _sample(str(value)) for key, value in (services[name].get("environment") or {}).items()
+        }
+        yield from (f"compose: {name}: {problem}" for problem in settings_problems(process, values))
+        for field in process.settings.model_fields:
+            match = _ADDRESS.fullmatch(field)
+            given = next(
+                (values[one] for one in process.settings.variable_names(field) if one in values), None
+            )
+            if match and given and given.removeprefix("dns:///") != f"{match[1]}:{GRPC_PORT}":
+                yield f"compose: {name}: {field} is {given}, the service is {match[1]}:{GRPC_PORT}"
+    for name, service in services.items():
+        if "build" not in service:
+            yield from (f"compose: {problem}" for problem in _untagged(name, service["image"]))
+
+
+def _sample(value: str) -> str:
+    """The value with the operator's variables replaced: by their default, else by something of their form."""
+
+    def replace(match: re.Match[str]) -> str:
+        name, default = match[1], match[2]
+        if default is not None:
+            return default
+        return SECRETS[("groundline-gateway", "api-keys")] if name.endswith("API_KEYS") else "example"
+
+    return re.sub(r"\$\{(\w+)(?::-([^}]*)|:\?[^}]*)?\}", replace, value)

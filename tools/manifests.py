@@ -1,0 +1,166 @@
+"""Checks deploy/: renders every base, component and overlay, validates them, applies the suite's rules.
+
+    manifests.py [--require-renderer]
+
+Rendering needs kubectl (1.27 or newer) or kustomize (5 or newer) on PATH. Without either, what needs no
+rendering is checked and the rest is named as not checked; with --require-renderer, or CI set, that fails.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+import yaml
+from kubernetes_validate import utils as kubernetes_validate
+from manifest_rules import Manifests, Node, all_problems, compose_problems, image_tag_problems
+
+ROOT = Path(__file__).resolve().parent.parent
+DEPLOY = ROOT / "deploy"
+
+SUPPORTED_MINORS = 3
+"""Kubernetes supports its three newest minor versions; a fourth only for its last two months."""
+
+CUSTOM_GROUPS = ("postgresql.cnpg.io", "cert-manager.io")
+"""Kinds of operators, for which kubernetes-validate has no schema."""
+
+COMPLETE = ("overlays/dev", "overlays/production", "overlays/production with mtls")
+"""Targets that hold the whole suite, so that whatever a selector names must be in them."""
+
+
+class RenderError(Exception):
+    """A kustomization does not render. The text is the renderer's."""
+
+
+@cache
+def renderer() -> tuple[str, ...] | None:
+    """The command that renders a directory, or None."""
+    if shutil.which("kubectl"):
+        shown = subprocess.run(
+            ["kubectl", "version", "--client"], check=False, capture_output=True, text=True
+        )
+        # Older ones do not say, and have no components.
+        if "Kustomize Version: v5" in shown.stdout:
+            return ("kubectl", "kustomize")
+    return ("kustomize", "build") if shutil.which("kustomize") else None
+
+
+def kustomizations(k8s: Path) -> dict[str, tuple[Path, ...]]:
+    """Target name → directories it is made of; a component is rendered on top of everything it may change."""
+    everything = tuple(sorted(path for path in (k8s / "base").iterdir() if path.is_dir()))
+    targets: dict[str, tuple[Path, ...]] = {f"base/{path.name}": (path,) for path in everything}
+    for path in sorted((k8s / "overlays").rglob("kustomization.yaml")):
+        targets[str(path.parent.relative_to(k8s))] = (path.parent,)
+    for path in sorted((k8s / "components").iterdir()):
+        targets[f"components/{path.name}"] = (*everything, path)
+    targets["overlays/production with mtls"] = (k8s / "overlays/production", k8s / "components/mtls")
+    return targets
+
+
+def render(directories: tuple[Path, ...]) -> list[Node]:
+    """The objects of a kustomization, or of several taken together. Raises RenderError."""
+    command = renderer()
+    assert command is not None
+    with tempfile.TemporaryDirectory() as folder:
+        directory = directories[0]
+        if len(directories) > 1:
+            directory = Path(folder).resolve()
+            relative = {path: os.path.relpath(path.resolve(), directory) for path in directories}
+            is_component = {path: path.parent.name == "components" for path in directories}
+            combined = {
+                "namespace": "groundline",
+                "resources": [relative[path] for path in directories if not is_component[path]],
+                "components": [relative[path] for path in directories if is_component[path]],
+            }
+            (directory / "kustomization.yaml").write_text(yaml.safe_dump(combined))
+        done = subprocess.run([*command, str(directory)], check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RenderError(done.stderr.strip())
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+def supported_versions() -> tuple[str, str]:
+    """Newest Kubernetes version that kubernetes-validate knows, and the oldest still supported with it."""
+    known = list(dict.fromkeys(kubernetes_validate.all_versions()))
+    return known[-1], known[-SUPPORTED_MINORS]
+
+
+def schema_problems(documents: Iterable[Node]) -> Iterator[str]:
+    """What the strict schemas of the supported versions refuse."""
+    for document in documents:
+        name = f"{document['kind']} {document['metadata']['name']}"
+        if document["apiVersion"].partition("/")[0] in CUSTOM_GROUPS:
+            continue
+        for version in supported_versions():
+            try:
+                kubernetes_validate.validate(document, version, strict=True)
+            except kubernetes_validate.ValidationError as error:
+                yield f"{name}: Kubernetes {version}: {error.message}"
+            except kubernetes_validate.SchemaNotFoundError as error:
+                yield f"{name}: {error.message}"
+
+
+def rendered(k8s: Path) -> tuple[dict[str, Manifests], list[str]]:
+    """All targets, and what does not render."""
+    targets = kustomizations(k8s)
+    with ThreadPoolExecutor() as threads:
+        pending = {name: threads.submit(render, directories) for name, directories in targets.items()}
+    manifests, problems = {}, []
+    for name, result in pending.items():
+        try:
+            manifests[name] = Manifests(name, tuple(result.result()), complete=name in COMPLETE)
+        except RenderError as error:
+            problems.append(f"{name}: does not render: {error}")
+    return manifests, problems
+
+
+def distinct(targets: Mapping[str, Manifests]) -> list[Node]:
+    """Every object once, though an overlay repeats what its bases hold."""
+    seen: dict[str, Node] = {}
+    for manifests in targets.values():
+        for document in manifests.documents:
+            shown = json.loads(json.dumps(document))
+            shown["metadata"].pop("namespace", None)
+            seen.setdefault(json.dumps(shown, sort_keys=True), document)
+    return list(seen.values())
+
+
+def check(deploy: Path) -> list[str]:
+    """Everything that is wrong with the manifests below `deploy`."""
+    targets, problems = rendered(deploy / "k8s")
+    problems += schema_problems(distinct(targets))
+    for name, manifests in targets.items():
+        problems += (f"{name}: {problem}" for problem in all_problems(manifests))
+    return problems
+
+
+def check_files(deploy: Path) -> list[str]:
+    """What is wrong in the files, and needs no rendering to see."""
+    return [*image_tag_problems(deploy / "k8s"), *compose_problems(deploy / "compose.yaml")]
+
+
+def main() -> int:
+    required = "--require-renderer" in sys.argv[1:] or bool(os.environ.get("CI"))
+    problems = check_files(DEPLOY)
+    if renderer() is not None:
+        problems += check(DEPLOY)
+        newest, oldest = supported_versions()
+        checked = f"Kubernetes {oldest} to {newest}"
+    else:
+        checked = "NOT rendered or validated: install kubectl 1.27 or newer, or kustomize 5"
+        if required:
+            problems.append(f"manifests {checked}")
+    for problem in sorted(set(problems)):
+        print(problem, file=sys.stderr)
+    print(f"manifests: {checked}; {len(set(problems))} problem(s)")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,150 @@
+"""Tells what a package of the workspace needs, so that an image or an environment holds nothing else.
+
+    service_requirements.py packages PATH       directories of the workspace's packages, that one included
+    service_requirements.py requirements PATH   pinned, hashed lines of constraints.txt for the rest
+    service_requirements.py build               the same for what builds the packages' wheels
+    service_requirements.py write               make requirements/closures.toml from what .venv has installed
+    service_requirements.py check               fail when it is stale
+
+The first three need only Python, so that the build of an image can ask. The closures are for all platforms
+and Python versions; what is for some only has its marker from constraints.txt.
+"""
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CONSTRAINTS = ROOT / "requirements/constraints.txt"
+CLOSURES = ROOT / "requirements/closures.toml"
+HEADER = "# What each image installs of constraints.txt. Made by `make lock-closures`.\n"
+PROGRAMS = ("coordinator", "retriever", "reranker", "generator", "ingestor", "gateway")
+BUILD = "build"
+BUILD_REQUIREMENTS = ("hatchling",)
+
+# A requirement of a package of the workspace: its name, and the extras that are asked for.
+_OWN = re.compile(r"groundline-([a-z]+)(?:\[([a-z,]+)\])?")
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def needs(package: Path) -> tuple[list[Path], list[str]]:
+    """Directories of the workspace's packages that `package` needs, it included, and other requirements."""
+    packages: dict[Path, set[str]] = {}
+    requirements: dict[str, None] = {}
+
+    def add(directory: Path, extras: set[str]) -> None:
+        seen = packages.get(directory)
+        if seen is not None and extras <= seen:
+            return
+        packages[directory] = extras | (seen or set())
+        project = tomllib.loads((directory / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        wanted = [*project.get("dependencies", [])]
+        for extra in sorted(extras):
+            wanted += project["optional-dependencies"][extra]
+        for requirement in wanted:
+            if own := _OWN.fullmatch(requirement):
+                add(ROOT / "libs" / own[1], set(filter(None, (own[2] or "").split(","))))
+            else:
+                requirements[requirement] = None
+
+    add(package.resolve(), set())
+    return list(packages), list(requirements)
+
+
+def pins() -> dict[str, str]:
+    """Normalised name → the entry of the constraints file, hashes included."""
+    entries = re.split(r"\n(?=\S)", CONSTRAINTS.read_text(encoding="utf-8").rstrip())
+    return {normal(re.split(r"[=<>!~\s\[]", entry, maxsplit=1)[0]): entry for entry in entries}
+
+
+def closure_of(program: str) -> list[str]:
+    """Names that a program, or `build`, needs of constraints.txt. Raises SystemExit for an unknown one."""
+    closures: dict[str, list[str]] = tomllib.loads(CLOSURES.read_text(encoding="utf-8"))
+    if program not in closures:
+        raise SystemExit(f"{program} is not in {CLOSURES.name}")
+    return closures[program]
+
+
+def hashed(program: str) -> str:
+    """The pinned, hashed entries of them."""
+    pinned = pins()
+    return "\n".join(pinned[name] for name in closure_of(program))
+
+
+def closure(requirements: Iterable[str]) -> list[str]:
+    """Names in constraints.txt that the requirements lead to, by the metadata of what is installed here."""
+    from packaging.requirements import Requirement
+
+    pinned = pins()
+    seen: dict[str, set[str]] = {}
+
+    def add(requirement: Requirement) -> None:
+        name = normal(requirement.name)
+        if name not in pinned or (name in seen and requirement.extras <= seen[name]):
+            return
+        seen[name] = seen.get(name, set()) | requirement.extras
+        try:
+            dependencies = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:
+            # Not for this platform; constraints.txt has a marker with it.
+            return
+        for text in dependencies:
+            dependency = Requirement(text)
+            # Only the extra decides: constraints.txt knows which platforms a package is for.
+            if _is_asked_for(str(dependency.marker or ""), seen[name]):
+                add(dependency)
+
+    for text in requirements:
+        add(Requirement(text))
+    return sorted(seen)
+
+
+def _is_asked_for(marker: str, extras: set[str]) -> bool:
+    named = re.findall(r"extra == ['\"]([^'\"]+)['\"]", marker)
+    return not named or any(normal(extra) in {normal(one) for one in extras} for extra in named)
+
+
+def directory(program: str) -> Path:
+    """Where the package of a program is."""
+    return ROOT / "gateway" if program == "gateway" else ROOT / "services" / program
+
+
+def fresh() -> str:
+    """The text that closures.toml should have."""
+    closures = {program: closure(needs(directory(program))[1]) for program in PROGRAMS}
+    closures[BUILD] = closure(BUILD_REQUIREMENTS)
+    tables = []
+    for name, distributions in closures.items():
+        lines = "".join(f'    "{distribution}",\n' for distribution in distributions)
+        tables.append(f"{name} = [\n{lines}]\n")
+    return HEADER + "\n" + "\n".join(tables)
+
+
+def main() -> int:
+    match sys.argv[1:]:
+        case ["packages", package]:
+            print("\n".join(str(path.relative_to(ROOT)) for path in needs(Path(package))[0]))
+        case ["requirements", package]:
+            print(hashed(Path(package).name))
+        case ["build"]:
+            print(hashed(BUILD))
+        case ["write"]:
+            CLOSURES.write_text(fresh(), encoding="utf-8")
+        case ["check"]:
+            if not CLOSURES.exists() or CLOSURES.read_text(encoding="utf-8") != fresh():
+                print("requirements/closures.toml is stale, run make lock-closures", file=sys.stderr)
+                return 1
+        case _:
+            print(__doc__, file=sys.stderr)
+            return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
