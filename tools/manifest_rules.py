@@ -38,6 +38,7 @@ GRPC_PORT = 50051
 DATABASE, DATABASE_PORT = "database", 5432
 COLLECTOR, COLLECTOR_PORT = "otel-collector", 4317
 DNS = "dns"
+INTERNET = "the internet"
 LOOPBACK = "127.0.0.1"
 
 SERVER = "server"
@@ -126,6 +127,12 @@ def edges(process: Process) -> set[Edge]:
         elif field == "otlp_endpoint":
             found.add((COLLECTOR, COLLECTOR_PORT))
     return found
+
+
+def hosted_edges(process: Process) -> set[Edge]:
+    """Where the process may go besides, when an operator wants it: to a hosted model."""
+    hosted = any(field.endswith("_base_url") for field in process.settings.model_fields)
+    return {(INTERNET, 443)} if hosted else set()
 
 
 def variables(settings: type[Settings]) -> set[str]:
@@ -360,12 +367,34 @@ def selectors_match(manifests: Manifests) -> Iterator[str]:
             yield f"{workload['kind']} {workload['metadata']['name']}: no ServiceAccount {account}"
 
 
+# What is not inside: an address block that left a private range in it would reach the cluster itself.
+_PUBLIC_BLOCKS = {
+    json.dumps(block, sort_keys=True): INTERNET
+    for block in (
+        {
+            "cidr": "0.0.0.0/0",
+            "except": [
+                "10.0.0.0/8",
+                "100.64.0.0/10",
+                "127.0.0.0/8",
+                "169.254.0.0/16",
+                "172.16.0.0/12",
+                "192.168.0.0/16",
+            ],
+        },
+        {"cidr": "::/0", "except": ["fc00::/7", "fe80::/10"]},
+    )
+}
+
+
 def _peers(rule: Node, side: str) -> set[str]:
     """Names of the other ends that a NetworkPolicy rule allows; `anyone` for a rule without peers."""
     peers = set()
     for peer in rule.get(side, [{}]):
         labels = peer.get("podSelector", {}).get("matchLabels", {})
-        if "namespaceSelector" in peer:
+        if "ipBlock" in peer:
+            peers.add(_PUBLIC_BLOCKS.get(json.dumps(peer["ipBlock"], sort_keys=True), json.dumps(peer)))
+        elif "namespaceSelector" in peer:
             peers.add(DNS if labels.get("k8s-app") == "kube-dns" else json.dumps(peer, sort_keys=True))
         elif labels.get("cnpg.io/cluster"):
             peers.add(DATABASE)
@@ -395,12 +424,20 @@ def network_edges_are_channels(manifests: Manifests) -> Iterator[str]:
             continue
         if sorted(policy["spec"]["policyTypes"]) != ["Egress", "Ingress"]:
             yield f"NetworkPolicy {name}: leaves a direction open"
-        expected = edges(process) | {(DNS, 53)}
-        yield from _differences(name, "egress to", _allowed(policy, "egress", "to"), expected)
+        # Policies of the same pods add up.
+        policies = [
+            one
+            for one in manifests.of("NetworkPolicy")
+            if one["spec"]["podSelector"].get("matchLabels") == policy["spec"]["podSelector"]["matchLabels"]
+        ]
+        outgoing = {edge for one in policies for edge in _allowed(one, "egress", "to")}
+        expected = edges(process) | {(DNS, 53)} | (outgoing & hosted_edges(process))
+        yield from _differences(name, "egress to", outgoing, expected)
         incoming = {(caller, GRPC_PORT) for caller in callers.get(name, ())}
         if name == "gateway":
             incoming = {("anyone", 8080)}
-        yield from _differences(name, "ingress from", _allowed(policy, "ingress", "from"), incoming)
+        allowed = {edge for one in policies for edge in _allowed(one, "ingress", "from")}
+        yield from _differences(name, "ingress from", allowed, incoming)
     for name, port in ((DATABASE, DATABASE_PORT), (COLLECTOR, COLLECTOR_PORT)):
         if policy := manifests.find("NetworkPolicy", name):
             allowed = {edge for edge in _allowed(policy, "ingress", "from") if edge[0] in PROCESSES}

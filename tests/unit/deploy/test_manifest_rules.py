@@ -114,6 +114,10 @@ def security(manifests: Manifests) -> Node:
     return node
 
 
+TO_INTERNET = {
+    "to": [{"ipBlock": {"cidr": "::/0", "except": ["fc00::/7", "fe80::/10"]}}],
+    "ports": [{"protocol": "TCP", "port": 443}],
+}
 FROM_RERANKER = {
     "from": [{"podSelector": {"matchLabels": {"app.kubernetes.io/name": "reranker"}}}],
     "ports": [{"port": 50051}],
@@ -255,6 +259,30 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "everyone may reach a service": (
         "retriever: allows ingress from anyone",
         lambda m: policy(m)["ingress"].append({}),
+    ),
+    "a second policy opens what no code has": (
+        "retriever: allows ingress from anyone",
+        added(
+            {
+                "kind": "NetworkPolicy",
+                "metadata": {"name": "retriever-open"},
+                "spec": {
+                    "podSelector": {"matchLabels": {"app.kubernetes.io/name": "retriever"}},
+                    "policyTypes": ["Ingress"],
+                    "ingress": [{}],
+                },
+            }
+        ),
+    ),
+    "a hosted model's policy reaches inside": (
+        "generator: allows egress to",
+        lambda m: policy(m, "generator")["egress"].append(
+            {"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}], "ports": [{"protocol": "TCP", "port": 443}]}
+        ),
+    ),
+    "a service without hosted models reaches the internet": (
+        "coordinator: allows egress to the internet:443",
+        lambda m: policy(m, "coordinator")["egress"].append(TO_INTERNET),
     ),
     "DNS is cut off": ("lacks egress to dns:53", lambda m: policy(m)["egress"].pop()),
     "telemetry is cut off": (
