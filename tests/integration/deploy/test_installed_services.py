@@ -13,6 +13,7 @@ from groundline.v1 import (
     generator_service_pb2_grpc,
     ingestor_service_pb2,
     ingestor_service_pb2_grpc,
+    job_pb2,
     passage_pb2,
     reranker_service_pb2,
     reranker_service_pb2_grpc,
@@ -101,7 +102,9 @@ async def fill(ingestor: Running) -> None:
             ingestor_service_pb2.IngestDocumentsRequest(collection_id="manuals", documents=[document]),
             timeout=60,
         )
-        assert response.job.job_id
+        watched = stub.WatchJob(ingestor_service_pb2.WatchJobRequest(job_id=response.job.job_id), timeout=60)
+        states = [update.job.state async for update in watched]
+        assert states[-1] == job_pb2.JOB_STATE_DONE
 
 
 @pytest.mark.parametrize("service", SERVICES)
