@@ -16,6 +16,7 @@ import numpy as np
 from groundline_embedding import EmbeddingSettings, create_embedder
 from groundline_ingestor.__main__ import Stores, assemble, open_sandbox, stores_on, working
 from groundline_ingestor.adapters.postgres import Pool, acquire, open_database
+from groundline_ingestor.adapters.postgres_documents import CHUNK_COLUMNS
 from groundline_ingestor.domain import (
     Chunk,
     Collection,
@@ -103,22 +104,6 @@ async def _store(stores: Stores, collection: Collection, versions: Sequence[NewV
 
 async def _copy_and_index(pool: Pool, lexical: LexicalIndex, versions: Sequence[NewVersion]) -> None:
     table, document, now = "bench_floor", uuid.uuid4(), datetime.now(UTC)
-    columns = (
-        "partition_id",
-        "document_id",
-        "chunk_index",
-        "original_text",
-        "context_annotation",
-        "lexical_text",
-        "embedding",
-        "start_offset",
-        "end_offset",
-        "content_hash",
-        "source_type",
-        "metadata",
-        "allowed_principals",
-        "update_time",
-    )
     rows: Iterator[tuple[Any, ...]] = (
         (
             1,
@@ -143,7 +128,7 @@ async def _copy_and_index(pool: Pool, lexical: LexicalIndex, versions: Sequence[
         await connection.execute(
             f"CREATE TABLE {table} (LIKE chunks INCLUDING DEFAULTS, PRIMARY KEY (chunk_id))"
         )
-        await connection.copy_records_to_table(table, records=rows, columns=columns, timeout=3600)
+        await connection.copy_records_to_table(table, records=rows, columns=CHUNK_COLUMNS, timeout=3600)
         await connection.execute(
             f"CREATE INDEX ON {table} USING hnsw ((embedding::halfvec({DIMENSIONS})) halfvec_cosine_ops)",
             timeout=3600,

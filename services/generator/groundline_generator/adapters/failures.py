@@ -2,7 +2,8 @@
 prompts."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -14,7 +15,18 @@ from groundline_runtime.errors import (
     UnavailableError,
 )
 
-__all__ = ["cut_off", "http_failure", "not_reachable", "retry_after", "timed_out", "unreadable"]
+__all__ = ["cut_off", "http_failure", "not_reachable", "retry_after", "timed_out", "translated", "unreadable"]
+
+
+@contextmanager
+def translated(meaning: Callable[[BaseException, str], GroundlineError | None], model: str) -> Iterator[None]:
+    """Raise what `meaning` makes of an SDK's failure with `model`; what it does not know goes on as it is."""
+    try:
+        yield
+    except BaseException as error:
+        if (failure := meaning(error, model)) is None:
+            raise
+        raise failure from error
 
 
 def http_failure(status: int, *, model: str, retry_after_seconds: float | None = None) -> GroundlineError:

@@ -20,6 +20,7 @@ from groundline_generator.adapters.failures import (
     not_reachable,
     retry_after,
     timed_out,
+    translated,
     unreadable,
 )
 from groundline_generator.domain import Delta, FinishReason, Issue, ModelCall, ModelFinished, Usage
@@ -101,7 +102,7 @@ class GeminiModel:
         name = None
         if estimated_tokens(system) + estimated_tokens(prefix) >= self._cache_min_tokens:
             try:
-                with _translated(model):
+                with translated(_meaning, model):
                     created = await self._client.aio.caches.create(
                         model=model,
                         config=types.CreateCachedContentConfig(
@@ -121,7 +122,7 @@ class GeminiModel:
 
     async def _forget(self, model: str, name: str) -> None:
         try:
-            with _translated(model):
+            with translated(_meaning, model):
                 await self._client.aio.caches.delete(name=name)
         except GroundlineError as error:
             # It ends by itself after its time to live.
@@ -135,7 +136,7 @@ class GeminiModel:
         model = ""
         opened: list[httpx2.Response] = []
         _opened.set(opened)
-        with _translated(call.model):
+        with translated(_meaning, call.model):
             responses: Any = await self._client.aio.models.generate_content_stream(
                 model=call.model, contents=_contents(call), config=_config(call)
             )
@@ -210,40 +211,26 @@ def _usage(response: types.GenerateContentResponse) -> Usage | None:
     )
 
 
-class _translated:  # noqa: N801 (a context manager that reads like one)
-    """Turns the SDK's failures into ours."""
-
-    def __init__(self, model: str) -> None:
-        self._model = model
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        translated = self._meaning(error)
-        if translated is not None:
-            raise translated from error
-
-    def _meaning(self, error: BaseException | None) -> GroundlineError | None:
-        match error:
-            case errors.APIError():
-                status: Any = error.code
-                return http_failure(
-                    status if isinstance(status, int) else 500,
-                    model=self._model,
-                    retry_after_seconds=_asked_delay(error),
-                )
-            case httpx2.TimeoutException():
-                return timed_out()
-            case httpx2.RemoteProtocolError() | httpx2.ReadError():
-                return cut_off()
-            case httpx2.HTTPError():
-                return not_reachable()
-            case errors.UnknownApiResponseError() | json.JSONDecodeError() | UnicodeDecodeError():
-                return unreadable()
-            case AttributeError() | TypeError() | ValueError():
-                return unreadable()
-        return None
+def _meaning(error: BaseException, model: str) -> GroundlineError | None:
+    match error:
+        case errors.APIError():
+            status: Any = error.code
+            return http_failure(
+                status if isinstance(status, int) else 500,
+                model=model,
+                retry_after_seconds=_asked_delay(error),
+            )
+        case httpx2.TimeoutException():
+            return timed_out()
+        case httpx2.RemoteProtocolError() | httpx2.ReadError():
+            return cut_off()
+        case httpx2.HTTPError():
+            return not_reachable()
+        case errors.UnknownApiResponseError() | json.JSONDecodeError() | UnicodeDecodeError():
+            return unreadable()
+        case AttributeError() | TypeError() | ValueError():
+            return unreadable()
+    return None
 
 
 def _asked_delay(error: errors.APIError) -> float | None:

@@ -17,6 +17,7 @@ from groundline_generator.adapters.failures import (
     not_reachable,
     retry_after,
     timed_out,
+    translated,
     unreadable,
 )
 from groundline_generator.domain import Delta, FinishReason, ModelCall, ModelFinished, Usage
@@ -60,7 +61,7 @@ class OpenAIModel:
         finish: FinishReason | None = None
         usage = Usage()
         model = ""
-        with _translated(call.model):
+        with translated(_meaning, call.model):
             chunks = await self._opened(call)
             try:
                 async for chunk in chunks:
@@ -141,48 +142,32 @@ def _usage(chunk: ChatCompletionChunk) -> Usage | None:
     )
 
 
-class _translated:  # noqa: N801 (a context manager that reads like one)
-    """Turns the SDK's failures into ours."""
-
-    def __init__(self, model: str) -> None:
-        self._model = model
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        translated = self._meaning(error)
-        if translated is not None:
-            raise translated from error
-
-    def _meaning(self, error: BaseException | None) -> GroundlineError | None:
-        match error:
-            case openai.APITimeoutError() | httpx2.TimeoutException():
-                return timed_out()
-            case openai.APIStatusError():
-                return http_failure(
-                    error.status_code,
-                    model=self._model,
-                    retry_after_seconds=retry_after(error.response.headers),
-                )
-            case httpx2.RemoteProtocolError() | httpx2.ReadError():
-                return cut_off()
-            case openai.APIConnectionError():
-                return (
-                    cut_off()
-                    if isinstance(error.__cause__, httpx2.RemoteProtocolError | httpx2.ReadError)
-                    else not_reachable()
-                )
-            case httpx2.HTTPError():
-                return not_reachable()
-            case openai.APIError():
-                # An error that the server sends within its stream.
-                return http_failure(_status_in_stream(error), model=self._model)
-            case (
-                json.JSONDecodeError() | UnicodeDecodeError() | AttributeError() | TypeError() | ValueError()
-            ):
-                return unreadable()
-        return None
+def _meaning(error: BaseException, model: str) -> GroundlineError | None:
+    match error:
+        case openai.APITimeoutError() | httpx2.TimeoutException():
+            return timed_out()
+        case openai.APIStatusError():
+            return http_failure(
+                error.status_code,
+                model=model,
+                retry_after_seconds=retry_after(error.response.headers),
+            )
+        case httpx2.RemoteProtocolError() | httpx2.ReadError():
+            return cut_off()
+        case openai.APIConnectionError():
+            return (
+                cut_off()
+                if isinstance(error.__cause__, httpx2.RemoteProtocolError | httpx2.ReadError)
+                else not_reachable()
+            )
+        case httpx2.HTTPError():
+            return not_reachable()
+        case openai.APIError():
+            # An error that the server sends within its stream.
+            return http_failure(_status_in_stream(error), model=model)
+        case json.JSONDecodeError() | UnicodeDecodeError() | AttributeError() | TypeError() | ValueError():
+            return unreadable()
+    return None
 
 
 def _status_in_stream(error: openai.APIError) -> int:

@@ -27,7 +27,7 @@ from groundline_ingestor.domain import (
     content_hash,
 )
 
-__all__ = ["PostgresDocuments", "copy_chunks", "hold_collection"]
+__all__ = ["CHUNK_COLUMNS", "PostgresDocuments", "copy_chunks", "hold_collection"]
 
 # A COPY of this many rows into a live HNSW index takes about half a second, far below the statement's time
 # limit.
@@ -39,7 +39,7 @@ _COLUMNS: Final = (
     "document_id, collection_id, uri, source_type, title, mime_type, content_hash, ingestion_hash, "
     "size_bytes, metadata, allowed_principals, state, chunk_count, failure, create_time, update_time"
 )
-_CHUNK_COLUMNS: Final = (
+CHUNK_COLUMNS: Final = (
     "partition_id",
     "document_id",
     "chunk_index",
@@ -241,7 +241,7 @@ async def copy_chunks(
     records = (record for new, row in rows for record in _chunk_records(partition_id, new, row))
     for batch in batched(records, COPY_ROWS):
         await connection.copy_records_to_table(
-            chunk_table(partition_id), records=batch, columns=_CHUNK_COLUMNS
+            chunk_table(partition_id), records=batch, columns=CHUNK_COLUMNS
         )
 
 
