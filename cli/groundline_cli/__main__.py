@@ -6,10 +6,11 @@ from importlib.metadata import version
 import click
 
 from groundline_cli.commands.ask import ask
+from groundline_cli.commands.collections import collections, create, reindex, update
 from groundline_cli.commands.eval import evaluate
 from groundline_cli.commands.gateway import CommandFailedError
 from groundline_cli.commands.ingest import ingest, sync
-from groundline_cli.commands.manage import collections, delete, documents, jobs, reindex, stats
+from groundline_cli.commands.manage import delete, documents, jobs, stats
 from groundline_cli.commands.search import search
 from groundline_cli.commands.threads import threads
 
@@ -76,6 +77,7 @@ def cli() -> None:
 for _command in (
     ask,
     collections,
+    create,
     delete,
     documents,
     evaluate,
@@ -86,6 +88,7 @@ for _command in (
     stats,
     sync,
     threads,
+    update,
 ):
     cli.add_command(_command)
 

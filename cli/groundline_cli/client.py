@@ -19,7 +19,7 @@ __all__ = ["GatewayClient", "JsonObject", "has_ended"]
 type JsonObject = dict[str, Any]
 """A request or response of protos/groundline/v1 in proto3 JSON: lowerCamelCase, enums by name."""
 
-type Method = Literal["DELETE", "GET", "POST"]
+type Method = Literal["DELETE", "GET", "PATCH", "POST"]
 
 _CONNECT_SECONDS = 5.0
 # Above the gateway's own deadlines (120 s for an answer, 600 s for documents), which end a request with a
@@ -101,6 +101,11 @@ class GatewayClient:
     def list_collections(self) -> AsyncGenerator[JsonObject, None]:
         """Every Collection that the caller may read, by id."""
         return self._pages("/api/collections", "collections")
+
+    async def update_collection(self, collection: str, request: JsonObject) -> JsonObject:
+        """UpdateCollectionRequest → Collection."""
+        response = await self._call("PATCH", _collection_path(collection), body=request, idempotent=True)
+        return _part(response, "collection")
 
     async def delete_collection(self, collection: str) -> None:
         """Delete a collection with all its documents."""

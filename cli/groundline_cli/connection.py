@@ -68,9 +68,8 @@ def _checked(gateway: str, api_key: str) -> Connection:
     except ValueError:
         usable = False
     if not usable:
-        raise ConnectionSettingsError(
-            f"the gateway must be a URL like http://127.0.0.1:8080, not {gateway!r}"
-        )
+        # Not quoted: what was pasted by mistake may hold a key.
+        raise ConnectionSettingsError("the gateway must be a URL like http://127.0.0.1:8080")
     if not api_key.isascii() or not api_key.isprintable():
         raise ConnectionSettingsError("the API key holds characters that no key has")
     return Connection(gateway.rstrip("/"), api_key)

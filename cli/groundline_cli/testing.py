@@ -76,6 +76,9 @@ class FakeGateway:
                 return self._create(body)
             case "GET", ["api", "collections", name] if name in self.collections:
                 return Reply(200, {"collection": self.collections[name]})
+            case "PATCH", ["api", "collections", name] if name in self.collections:
+                self.collections[name] |= {key: body[key] for key in ("name", "settings") if key in body}
+                return Reply(200, {"collection": self.collections[name]})
             case "DELETE", ["api", "collections", name] if name in self.collections:
                 del self.collections[name]
                 return Reply(200, {})
@@ -227,7 +230,7 @@ def fake_gateway(api_key: str = "a-key-for-tests-only") -> Iterator[FakeGateway]
                 reply = gateway.reply(self.command, url.path, query, json.loads(body) if body else {})
             self._send(reply)
 
-        do_GET = do_POST = do_DELETE = handle_request  # noqa: N815 - the names are http.server's
+        do_GET = do_POST = do_PATCH = do_DELETE = handle_request  # noqa: N815 - the names are http.server's
 
         def _send(self, reply: Reply) -> None:
             if isinstance(reply.body, list):

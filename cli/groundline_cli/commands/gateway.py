@@ -2,18 +2,19 @@
 
 import asyncio
 import functools
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Concatenate
 
 import click
 
-from groundline_cli.client import GatewayClient
+from groundline_cli.client import GatewayClient, JsonObject
 from groundline_cli.connection import Connection, ConnectionSettingsError, find_connection
 from groundline_cli.errors import GatewayError
 from groundline_cli.terminal import printable
 
-__all__ = ["CommandFailedError", "collections_option", "json_option", "run", "with_gateway"]
+__all__ = ["CommandFailedError", "collections_option", "json_object", "json_option", "run", "with_gateway"]
 
 
 class CommandFailedError(click.ClickException):
@@ -66,6 +67,19 @@ def run[T](connection: Connection, work: Callable[[GatewayClient], Awaitable[T]]
         return asyncio.run(session())
     except GatewayError as error:
         raise CommandFailedError(str(error)) from error
+
+
+def json_object(_context: click.Context, _option: click.Parameter, value: str | None) -> JsonObject | None:
+    """The object that the text of an option is, for its `callback`."""
+    if value is None:
+        return None
+    try:
+        found = json.loads(value)
+    except ValueError as error:
+        raise click.BadParameter(f"not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise click.BadParameter("not a JSON object")
+    return found
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one line.")

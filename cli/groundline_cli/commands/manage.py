@@ -1,6 +1,5 @@
-"""groundline collections, documents, delete, jobs, stats and reindex"""
+"""groundline documents, delete, jobs and stats"""
 
-import uuid
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
@@ -13,7 +12,7 @@ from groundline_cli.connection import Connection
 from groundline_cli.ingestion import Progress
 from groundline_cli.terminal import print_columns, print_json
 
-__all__ = ["collections", "delete", "documents", "jobs", "reindex", "stats"]
+__all__ = ["delete", "documents", "jobs", "print_job", "stats", "watch_job"]
 
 _JOB_HEADINGS = ("JOB", "STATE", "COLLECTION", "DOCUMENTS", "DONE", "FAILED", "CREATED")
 _STATS = (
@@ -25,22 +24,6 @@ _STATS = (
     ("bytes of table and indexes", "storageBytes"),
     ("tokens", "tokenCount"),
 )
-
-
-@click.command()
-@json_option
-@with_gateway
-def collections(connection: Connection, as_json: bool) -> None:
-    """List the collections that the key may read."""
-    found = run(connection, lambda client: _all(client.list_collections()))
-    if as_json:
-        print_json({"collections": found})
-        return
-    rows = [
-        (c.get("collectionId", ""), c.get("documentCount", 0), c.get("chunkCount", 0), c.get("name", ""))
-        for c in found
-    ]
-    print_columns(("COLLECTION", "DOCUMENTS", "CHUNKS", "NAME"), rows)
 
 
 @click.command(short_help="List the documents of a collection.")
@@ -111,12 +94,7 @@ def jobs(connection: Connection, job: str | None, limit: int, action: str | None
             print_columns(_JOB_HEADINGS, [_job_row(entry) for entry in found])
     elif action:
         changed = run(connection, lambda client: _act(client, job, action))
-        if as_json:
-            print_json({"job": changed})
-        else:
-            print_columns(_JOB_HEADINGS, [_job_row(changed)])
-        if action == "watch" and changed.get("state") != "JOB_STATE_DONE":
-            raise SystemExit(1)
+        print_job(changed, as_json, must_be_done=action == "watch")
     else:
         items = run(connection, lambda client: _all(client.list_job_items(job)))
         if as_json:
@@ -131,6 +109,11 @@ async def _act(client: GatewayClient, job_id: str, action: str) -> JsonObject:
         return await client.cancel_job(job_id)
     if action == "retry":
         return await client.retry_job(job_id)
+    return await watch_job(client, job_id)
+
+
+async def watch_job(client: GatewayClient, job_id: str) -> JsonObject:
+    """The job when it has ended, after a progress bar."""
     job: JsonObject = {}
     with progress_bar() as show:
         async with aclosing(client.wait_for_job(job_id)) as states:
@@ -138,6 +121,17 @@ async def _act(client: GatewayClient, job_id: str, action: str) -> JsonObject:
                 ended = sum(job.get(f"{end}Count", 0) for end in ("done", "failed", "cancelled"))
                 show(Progress(ended, job.get("itemCount", 0), job.get("chunks", {}).get("stored", 0)))
     return job
+
+
+def print_job(job: JsonObject, as_json: bool, *, must_be_done: bool) -> None:
+    """Print a job. With `must_be_done` one that has not reached its end with every document ends the command
+    with exit code 1."""
+    if as_json:
+        print_json({"job": job})
+    else:
+        print_columns(_JOB_HEADINGS, [_job_row(job)])
+    if must_be_done and job.get("state") != "JOB_STATE_DONE":
+        raise SystemExit(1)
 
 
 @click.command(short_help="Show what a collection holds.")
@@ -160,55 +154,6 @@ def stats(connection: Connection, collection: str, as_json: bool) -> None:
         rows += [(label, int(found.get(name, 0))) for label, name in _STATS]
         print_columns(("", "NUMBER"), rows)
     if found.get("orphanCount"):
-        raise SystemExit(1)
-
-
-@click.command(short_help="Build a collection's index again.")
-@click.argument("collection")
-@click.option("--model", default="", help="Embedding model; it must be the running one.")
-@click.option("--language", default="", help="Language of stemming and stop words, such as german.")
-@click.option("--chunk-size", type=int, help="Most units in a chunk.")
-@click.option("--chunk-overlap", type=int, help="Units that a chunk shares with the one before.")
-@click.option("--watch/--detach", default=True, help="Wait until the new index is in use, or not.")
-@json_option
-@with_gateway
-def reindex(
-    connection: Connection,
-    collection: str,
-    model: str,
-    language: str,
-    chunk_size: int | None,
-    chunk_overlap: int | None,
-    watch: bool,
-    as_json: bool,
-) -> None:
-    """Build the index of COLLECTION again, beside the one in use; queries go on meanwhile.
-
-    What is not given stays as it is.
-    """
-    sizes = {"chunkSize": chunk_size, "chunkOverlap": chunk_overlap}
-    chunking = {name: value for name, value in sizes.items() if value is not None}
-    settings = {
-        name: values
-        for name, values in (
-            ("embedding", {"model": model} if model else {}),
-            ("lexical", {"language": language} if language else {}),
-            ("chunking", chunking),
-        )
-        if values
-    }
-    request = {"settings": settings, "requestId": str(uuid.uuid4())}
-
-    async def work(client: GatewayClient) -> JsonObject:
-        job = await client.reindex_collection(collection, request)
-        return await _act(client, job["jobId"], "watch") if watch else job
-
-    job = run(connection, work)
-    if as_json:
-        print_json({"job": job})
-    else:
-        print_columns(_JOB_HEADINGS, [_job_row(job)])
-    if watch and job.get("state") != "JOB_STATE_DONE":
         raise SystemExit(1)
 
 

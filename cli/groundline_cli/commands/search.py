@@ -1,6 +1,5 @@
 """groundline search"""
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +7,7 @@ import click
 
 from groundline_cli.client import JsonObject
 from groundline_cli.commands.ask import print_degraded
-from groundline_cli.commands.gateway import collections_option, json_option, run, with_gateway
+from groundline_cli.commands.gateway import collections_option, json_object, json_option, run, with_gateway
 from groundline_cli.connection import Connection
 from groundline_cli.terminal import print_columns, print_json, printable, summary
 
@@ -45,18 +44,6 @@ class _Pair(click.ParamType[tuple[str, float]]):
             return name, float(number)
         except ValueError:
             self.fail(f"{number!r} is not a number", param, ctx)
-
-
-def _filter(_context: click.Context, _option: click.Parameter, value: str | None) -> JsonObject | None:
-    if value is None:
-        return None
-    try:
-        condition = json.loads(value)
-    except ValueError as error:
-        raise click.BadParameter(f"not JSON: {error}") from error
-    if not isinstance(condition, dict):
-        raise click.BadParameter("not a JSON object")
-    return condition
 
 
 # Click shows options in the order of their decorators; the field of the request follows each one's name.
@@ -107,7 +94,7 @@ _ENUMS = {
     "--filter",
     "condition",
     metavar="JSON",
-    callback=_filter,
+    callback=json_object,
     help='Condition on documents, such as \'{"team": "ops", "year": {"$gte": 2024}}\'.',
 )
 @click.option("--keyword-limit", type=_LIMIT, help="Most candidates from BM25. Default: 50.")

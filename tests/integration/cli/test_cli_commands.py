@@ -224,6 +224,46 @@ def test_a_reindex_sends_only_what_is_given(groundline: Run, gateway: FakeGatewa
     assert body["settings"] == {"chunking": {"chunkSize": 500}}
 
 
+def test_a_collection_is_created_with_the_settings_that_are_given(
+    groundline: Run, gateway: FakeGateway
+) -> None:
+    result = groundline(
+        "create", "akten", "--language", "german", "--chunking", "sections", "--contextualization", "llm",
+        "--reader", "group:staff", "--settings", '{"generation": {"temperature": 0.2}}',
+    )  # fmt: skip
+    assert result.exit_code == 0
+    assert gateway.collections["akten"]["settings"] == {
+        "lexical": {"language": "german"},
+        "chunking": {"strategy": "CHUNKING_STRATEGY_SECTIONS"},
+        "contextualization": {"mode": "CONTEXTUALIZATION_MODE_LLM"},
+        "access": {"readers": ["group:staff"]},
+        "generation": {"temperature": 0.2},
+    }
+    assert ["lexical.language", "german"] in [line.split() for line in result.stdout.splitlines()]
+
+
+def test_an_update_sends_only_what_is_given(groundline: Run, gateway: FakeGateway) -> None:
+    gateway.collections["docs"] = {"collectionId": "docs"}
+    assert groundline("update", "docs", "--chunk-size", "800", "--name", "Docs").exit_code == 0
+    assert groundline("update", "docs", "--unset", "access.readers", "--unset", "rerank").exit_code == 0
+    assert [body for method, _, body in gateway.requests if method == "PATCH"] == [
+        {"name": "Docs", "settings": {"chunking": {"chunkSize": 800}}},
+        {"settings": {}, "updateMask": "settings.access.readers,settings.rerank"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [(), ("--unset", "access", "--name", "Docs"), ("--settings", "[1]"), ("--settings", "{")],
+)
+def test_an_update_that_says_nothing_or_two_things_is_wrong_usage(
+    groundline: Run, gateway: FakeGateway, options: tuple[str, ...]
+) -> None:
+    gateway.collections["docs"] = {"collectionId": "docs"}
+    assert groundline("update", "docs", *options).exit_code == 2
+    assert not gateway.requests
+
+
 @pytest.mark.parametrize("jobs_take_time", [False, True])
 async def test_progress_grows_to_all_documents(
     gateway: FakeGateway, tmp_path: Path, jobs_take_time: bool

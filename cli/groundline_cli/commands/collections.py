@@ -1,0 +1,213 @@
+"""groundline collections, create, update and reindex"""
+
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import click
+
+from groundline_cli.client import GatewayClient, JsonObject
+from groundline_cli.commands.gateway import json_object, json_option, run, with_gateway
+from groundline_cli.commands.manage import print_job, watch_job
+from groundline_cli.connection import Connection
+from groundline_cli.terminal import print_columns, print_json
+
+__all__ = ["collections", "create", "reindex", "update"]
+
+_SHOWN = ("collectionId", "name", "documentCount", "chunkCount", "createTime", "updateTime")
+_STRATEGIES = ("recursive", "sections", "words", "sentences")
+_UNITS = ("characters", "tokens")
+_MODES = ("none", "structural", "llm")
+
+_LANGUAGE = click.option(
+    "--language", help="Language of stemming and stop words, such as german; simple for none."
+)
+_CUTTING = (
+    click.option("--chunking", type=click.Choice(_STRATEGIES), help="How documents are cut into chunks."),
+    click.option("--chunk-size", type=int, help="Most units in a chunk."),
+    click.option("--chunk-overlap", type=int, help="Units that a chunk shares with the one before."),
+    click.option("--chunk-unit", type=click.Choice(_UNITS), help="What these sizes count."),
+    click.option(
+        "--contextualization",
+        type=click.Choice(_MODES),
+        help="Where the text that places a chunk in its document comes from.",
+    ),
+)
+_NAMED = (
+    click.option("--name", help="Name for people."),
+    click.option(
+        "--reader",
+        "readers",
+        multiple=True,
+        metavar="PRINCIPAL",
+        help="Who may search and read, such as group:staff; may be given several times. Default: everybody.",
+    ),
+    click.option(
+        "--writer",
+        "writers",
+        multiple=True,
+        metavar="PRINCIPAL",
+        help="Who may change it. Default: every reader.",
+    ),
+    click.option(
+        "--settings",
+        metavar="JSON",
+        callback=json_object,
+        help='Further settings, as in CollectionSettings: \'{"generation": {"temperature": 0.2}}\'.',
+    ),
+)
+
+type _Options = Mapping[str, Any]
+
+
+def _with[**P, R](*options: Callable[[Callable[..., R]], Callable[..., R]]) -> Callable[..., Any]:
+    def decorate(command: Callable[P, R]) -> Callable[..., R]:
+        decorated: Callable[..., R] = command
+        for option in reversed(options):
+            decorated = option(decorated)
+        return decorated
+
+    return decorate
+
+
+@click.command(short_help="List the collections, or show the settings of one.")
+@click.argument("collection", required=False)
+@json_option
+@with_gateway
+def collections(connection: Connection, collection: str | None, as_json: bool) -> None:
+    """List the collections that the key may read, or show the settings of COLLECTION."""
+    if collection is not None:
+        _show(run(connection, lambda client: client.get_collection(collection)), as_json)
+        return
+
+    async def work(client: GatewayClient) -> list[JsonObject]:
+        return [found async for found in client.list_collections()]
+
+    found = run(connection, work)
+    if as_json:
+        print_json({"collections": found})
+        return
+    rows = [
+        (c.get("collectionId", ""), c.get("documentCount", 0), c.get("chunkCount", 0), c.get("name", ""))
+        for c in found
+    ]
+    print_columns(("COLLECTION", "DOCUMENTS", "CHUNKS", "NAME"), rows)
+
+
+@click.command(short_help="Create a collection.")
+@click.argument("collection")
+@_with(_LANGUAGE, *_CUTTING, *_NAMED)
+@json_option
+@with_gateway
+def create(connection: Connection, /, collection: str, as_json: bool, **options: Any) -> None:
+    """Create COLLECTION, empty; `ingest` does so too, with every setting at its default.
+
+    COLLECTION has lower-case letters, digits, "_" and "-".
+    """
+    request = {
+        "collectionId": collection,
+        "name": options["name"] or "",
+        "settings": _settings(options),
+        "requestId": str(uuid.uuid4()),
+    }
+    _show(run(connection, lambda client: client.create_collection(request)), as_json)
+
+
+@click.command(short_help="Change a collection's name and settings.")
+@click.argument("collection")
+@_with(*_CUTTING, *_NAMED)
+@click.option(
+    "--unset",
+    multiple=True,
+    metavar="PATH",
+    help="Put a setting back to its default, such as access.readers; may be given several times.",
+)
+@json_option
+@with_gateway
+def update(
+    connection: Connection, /, collection: str, unset: tuple[str, ...], as_json: bool, **options: Any
+) -> None:
+    """Change the name and settings of COLLECTION; what is not given stays as it is.
+
+    Chunking and contextualization apply to what is ingested from then on; `reindex` applies them to
+    everything, and is the way to another language or embedding model.
+    """
+    settings = _settings(options)
+    request: JsonObject = {"settings": settings}
+    if options["name"] is not None:
+        request["name"] = options["name"]
+    if unset and (settings or "name" in request):
+        raise click.UsageError("--unset goes alone: other changes would be unset with it")
+    if unset:
+        request["updateMask"] = ",".join(f"settings.{path}" for path in unset)
+    elif not settings and "name" not in request:
+        raise click.UsageError("nothing to change is given")
+    _show(run(connection, lambda client: client.update_collection(collection, request)), as_json)
+
+
+@click.command(short_help="Build a collection's index again.")
+@click.argument("collection")
+@click.option("--model", help="Embedding model; it must be the running one.")
+@_with(_LANGUAGE, *_CUTTING)
+@click.option("--watch/--detach", default=True, help="Wait until the new index is in use, or not.")
+@json_option
+@with_gateway
+def reindex(connection: Connection, /, collection: str, watch: bool, as_json: bool, **options: Any) -> None:
+    """Build the index of COLLECTION again, beside the one in use; queries go on meanwhile.
+
+    What is not given stays as it is.
+    """
+    request = {"settings": _settings(options), "requestId": str(uuid.uuid4())}
+
+    async def work(client: GatewayClient) -> JsonObject:
+        job = await client.reindex_collection(collection, request)
+        return await watch_job(client, job["jobId"]) if watch else job
+
+    print_job(run(connection, work), as_json, must_be_done=watch)
+
+
+def _settings(options: _Options) -> JsonObject:
+    """CollectionSettings of what was given."""
+    fields = {
+        "embedding": {"model": options.get("model")},
+        "lexical": {"language": options.get("language")},
+        "chunking": {
+            "strategy": _enum("CHUNKING_STRATEGY", options["chunking"]),
+            "chunkSize": options["chunk_size"],
+            "chunkOverlap": options["chunk_overlap"],
+            "unit": _enum("CHUNK_SIZE_UNIT", options["chunk_unit"]),
+        },
+        "contextualization": {"mode": _enum("CONTEXTUALIZATION_MODE", options["contextualization"])},
+        "access": {
+            "readers": list(options.get("readers", ())) or None,
+            "writers": list(options.get("writers", ())) or None,
+        },
+    }
+    settings: JsonObject = dict(options.get("settings") or {})
+    for group, values in fields.items():
+        given = {name: value for name, value in values.items() if value is not None}
+        if given:
+            settings[group] = {**settings.get(group, {}), **given}
+    return settings
+
+
+def _enum(prefix: str, value: str | None) -> str | None:
+    return value and f"{prefix}_{value.upper()}"
+
+
+def _show(collection: JsonObject, as_json: bool) -> None:
+    if as_json:
+        print_json({"collection": collection})
+        return
+    rows = [(name, collection[name]) for name in _SHOWN if name in collection]
+    print_columns(("", "VALUE"), [*rows, *_leaves(collection.get("settings", {}), "")])
+
+
+def _leaves(settings: JsonObject, prefix: str) -> Iterator[tuple[str, object]]:
+    """Paths as --unset takes them, with their values."""
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value if isinstance(value, str | int | float) else json.dumps(value)
