@@ -82,12 +82,8 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         self, request: pb.IngestDocumentsRequest, context: Context
     ) -> pb.IngestDocumentsResponse:
         if request.HasField("crawl"):
-            documents.crawl_request(request)
-            raise UnimplementedError(
-                "OPTION_NOT_AVAILABLE",
-                "crawl is not available in this release",
-                metadata={"field": "crawl"},
-            )
+            crawl = documents.crawl_request(request)
+            return jobs.ingestion_response(*await self._ingestion.crawl(current_caller(), *crawl))
         collection_id, inputs, request_id = documents.ingestion_request(request, self._max_documents)
         caller = current_caller()
         if request.dry_run:
