@@ -6,6 +6,7 @@ from importlib.metadata import version
 import click
 
 from groundline_cli.commands.ask import ask
+from groundline_cli.commands.crawl import crawl
 from groundline_cli.commands.eval import evaluate
 from groundline_cli.commands.gateway import CommandFailedError
 from groundline_cli.commands.ingest import ingest, sync
@@ -76,6 +77,7 @@ def cli() -> None:
 for _command in (
     ask,
     collections,
+    crawl,
     delete,
     documents,
     evaluate,

@@ -16,6 +16,7 @@ __all__ = [
     "IngestReport",
     "Progress",
     "SyncReport",
+    "crawl_site",
     "ensure_collection",
     "has_collections",
     "ingest_documents",
@@ -58,6 +59,8 @@ class IngestReport:
     """Entries of directories that were passed over, by why."""
     jobs: list[str] = field(default_factory=list)
     """Ids of the jobs that the documents were handed in by."""
+    broke_off: bool = False
+    """Whether a crawl did not come to its end."""
 
     @property
     def ended(self) -> int:
@@ -155,6 +158,28 @@ async def ingest_documents(
     return upload.report
 
 
+async def crawl_site(
+    client: GatewayClient,
+    crawl: JsonObject,
+    collection: str,
+    *,
+    create: bool = True,
+    on_progress: OnProgress | None = None,
+    wait: bool = True,
+) -> IngestReport:
+    """Have the pages of a web site, a WebCrawl, ingested; see `ingest_paths`.
+
+    A page that cannot be had is in the report, and so is the crawl where it did not come to its end.
+    """
+    if create:
+        await ensure_collection(client, {"collectionId": collection})
+    upload = _Upload(client, collection, IngestReport(), 0, on_progress)
+    await upload.begin({"crawl": crawl})
+    if wait:
+        await upload.finish()
+    return upload.report
+
+
 @dataclass
 class SyncReport:
     """What bringing a collection up to date with a directory did."""
@@ -227,6 +252,11 @@ class _Upload:
                 batch = []
             self._show(0, 0)
 
+    async def begin(self, request: JsonObject) -> None:
+        """Send a request that is no batch of documents."""
+        request = {**request, "requestId": str(uuid.uuid4())}
+        self._take(await self._client.ingest_documents(self._collection, request))
+
     async def finish(self) -> None:
         """Wait until the jobs have ended, in the order of hand-in."""
         for job_id in self.report.jobs:
@@ -234,6 +264,8 @@ class _Upload:
                 continue
             async with aclosing(self._client.wait_for_job(job_id)) as states:
                 async for job in states:
+                    # The pages of a crawl are not known before.
+                    self._total = max(self._total, self.report.ended + job.get("itemCount", 0))
                     ended = job.get("doneCount", 0) + job.get("failedCount", 0) + job.get("cancelledCount", 0)
                     self._show(ended, job.get("chunks", {}).get("stored", 0))
             async for item in self._client.list_job_items(job_id):
@@ -251,6 +283,8 @@ class _Upload:
                 self._record(item)
 
     def _record(self, item: JsonObject) -> None:
+        if item.get("isCrawl") and item.get("state") == "INGESTION_STATE_DONE":
+            return
         match item.get("outcome"):
             case "INGESTION_OUTCOME_CREATED":
                 self.report.created += 1
@@ -263,6 +297,7 @@ class _Upload:
                 failure = item.get("failure") or {}
                 reason = failure.get("message") or failure.get("reason") or "cancelled"
                 self.report.failures.append(Failure(item.get("uri", ""), reason))
+                self.report.broke_off |= item.get("isCrawl", False)
                 return
         self.report.chunks += item.get("chunks", {}).get("stored", 0)
 

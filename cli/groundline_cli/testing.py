@@ -56,6 +56,8 @@ class FakeGateway:
     """What every search finds; None: documents by how many of the query's words they hold."""
     stats: Json = field(default_factory=dict)
     degraded: list[Json] = field(default_factory=list)
+    site: list[Json] = field(default_factory=list)
+    """Items of every crawl, the crawl itself among them."""
     jobs_take_time: bool = False
     """Whether a job has not ended when the request that began it is answered."""
 
@@ -143,6 +145,10 @@ class FakeGateway:
         return Reply(200, {"collection": self.collections[name]})
 
     def _ingest(self, name: str, body: Json) -> Reply:
+        if "crawl" in body:
+            job_id = f"job-{len(self.jobs) + 1}"
+            self.jobs[job_id] = self.site
+            return Reply(200, {"job": _job(job_id, "QUEUED", []), "items": self.site[:1]})
         violations = [
             {"field": f"documents[{position}].text", "description": "must not be empty"}
             for position, document in enumerate(body["documents"])
@@ -264,6 +270,7 @@ def _page(key: str, items: list[Json], query: dict[str, str]) -> Reply:
 
 
 def _job(job_id: str, state: str, items: list[Json]) -> Json:
+    items = [item for item in items if not item.get("isCrawl") or item["state"] != "INGESTION_STATE_DONE"]
     failed = sum(item["state"] == "INGESTION_STATE_FAILED" for item in items)
     return {
         "jobId": job_id,

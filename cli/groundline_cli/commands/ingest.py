@@ -14,7 +14,15 @@ from groundline_cli.commands.gateway import json_option, run, with_gateway
 from groundline_cli.connection import Connection
 from groundline_cli.terminal import print_json, printable
 
-__all__ = ["ingest", "progress_bar", "sync"]
+__all__ = [
+    "ingest",
+    "print_failures",
+    "print_handed_in",
+    "progress_bar",
+    "report_json",
+    "summary",
+    "sync",
+]
 
 
 @click.command()
@@ -54,15 +62,13 @@ def ingest(
             )
 
     report = run(connection, work)
-    _print_failures(report)
+    print_failures(report)
     if as_json:
-        print_json({"collection": collection, **_report_json(report)})
+        print_json({"collection": collection, **report_json(report)})
     elif watch:
-        click.echo(_summary(report, collection))
+        click.echo(summary(report, collection))
     else:
-        click.echo(f"{collection}: handed in; see groundline jobs")
-        for job in report.jobs:
-            click.echo(job)
+        print_handed_in(report, collection)
     if report.failures:
         raise SystemExit(1)
 
@@ -88,23 +94,32 @@ def sync(connection: Connection, directory: Path, collection: str, yes: bool, as
             return await ingestion.sync_directory(client, directory, collection, on_progress=on_progress)
 
     report = run(connection, work)
-    _print_failures(report.ingested)
+    print_failures(report.ingested)
     if as_json:
-        print_json({"collection": collection, **_report_json(report.ingested), "deleted": report.deleted})
+        print_json({"collection": collection, **report_json(report.ingested), "deleted": report.deleted})
     else:
-        click.echo(f"{_summary(report.ingested, collection)}; {len(report.deleted)} documents deleted")
+        click.echo(f"{summary(report.ingested, collection)}; {len(report.deleted)} documents deleted")
     if report.ingested.failures:
         raise SystemExit(1)
 
 
-def _print_failures(report: ingestion.IngestReport) -> None:
+def print_failures(report: ingestion.IngestReport) -> None:
+    """A line on stderr for each document that could not be ingested."""
     for failure in report.failures:
         click.echo(
             f"{click.style('failed:', fg='red')} {_line(failure.name)}: {_line(failure.reason)}", err=True
         )
 
 
-def _report_json(report: ingestion.IngestReport) -> dict[str, object]:
+def print_handed_in(report: ingestion.IngestReport, collection: str) -> None:
+    """What can be followed of documents that nobody waits for."""
+    click.echo(f"{collection}: handed in; see groundline jobs")
+    for job in report.jobs:
+        click.echo(job)
+
+
+def report_json(report: ingestion.IngestReport) -> dict[str, object]:
+    """The report as JSON values."""
     return {
         "created": report.created,
         "updated": report.updated,
@@ -117,18 +132,20 @@ def _report_json(report: ingestion.IngestReport) -> dict[str, object]:
 
 
 @contextmanager
-def progress_bar() -> Iterator[Callable[[ingestion.Progress], None]]:
+def progress_bar(
+    doing: str = "ingesting", things: str = "documents"
+) -> Iterator[Callable[[ingestion.Progress], None]]:
     """A bar on stderr, which moves as it is told; nothing where stderr is not a terminal."""
     console = Console(stderr=True)
     columns = (
-        TextColumn("ingesting"),
+        TextColumn(doing),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("documents, {task.fields[chunks]} chunks"),
+        TextColumn(f"{things}, {{task.fields[chunks]}} chunks"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("ingesting", total=None, chunks=0)
+        task = bar.add_task(doing, total=None, chunks=0)
 
         def show(progress: ingestion.Progress) -> None:
             bar.update(task, completed=progress.documents, total=progress.total, chunks=progress.chunks)
@@ -136,7 +153,8 @@ def progress_bar() -> Iterator[Callable[[ingestion.Progress], None]]:
         yield show
 
 
-def _summary(report: ingestion.IngestReport, collection: str) -> str:
+def summary(report: ingestion.IngestReport, collection: str) -> str:
+    """The report on one line."""
     parts = [f"{report.created} new", f"{report.updated} changed", f"{report.unchanged} unchanged"]
     if report.failures:
         parts.append(f"{len(report.failures)} failed")

@@ -228,7 +228,7 @@ def _item_row(item: JsonObject) -> tuple[object, ...]:
     return (
         item.get("documentId", ""),
         _enum(item.get("state", "")),
-        _enum(item.get("outcome", "")),
+        "crawl" if item.get("isCrawl") else _enum(item.get("outcome", "")),
         item.get("chunks", {}).get("stored", 0),
         item.get("attempts", 0),
         item.get("uri", ""),

@@ -64,6 +64,7 @@ def test_without_a_gateway_the_error_says_what_to_set(
         ("search", "x", "--mmr-lambda", "2"),
         ("ingest", "nowhere", "--collection", "docs"),
         ("ingest", ".", "--no-create"),
+        ("crawl", "https://a.test", "--collection", "docs", "--max-pages", "0"),
         ("eval", ".", "--modes", "keyword,magic"),
         ("eval", ".", "--modes", "hybrid+magic"),
         ("eval", ".", "--modes", "hybrid+"),
@@ -179,6 +180,55 @@ def test_handing_in_without_waiting_names_the_job(groundline: Run, gateway: Fake
     assert result.stdout.splitlines() == ["docs: handed in; see groundline jobs", "job-1"]
     assert not [path for path in gateway.paths("GET") if "jobs" in path]
     assert groundline("jobs", "job-1", "--watch").stdout.splitlines()[1].split()[:2] == ["job-1", "done"]
+
+
+CRAWL = {"uri": "https://a.test/", "isCrawl": True, "state": "INGESTION_STATE_DONE"}
+PAGE = {
+    "uri": "https://a.test/one",
+    "state": "INGESTION_STATE_DONE",
+    "outcome": "INGESTION_OUTCOME_CREATED",
+    "chunks": {"stored": 3},
+}
+GONE = {
+    "uri": "https://a.test/gone",
+    "state": "INGESTION_STATE_FAILED",
+    "failure": {"message": "the server answered 404"},
+}
+
+
+def test_a_crawl_reports_its_pages_and_those_it_could_not_have(groundline: Run, gateway: FakeGateway) -> None:
+    gateway.site = [CRAWL, PAGE, GONE]
+    result = groundline("crawl", "a.test", "--collection", "site", "--depth", "0", "--include", "/docs/**")
+    assert result.exit_code == 0
+    assert result.stdout == "site: 1 new, 0 changed, 0 unchanged, 1 failed; 3 chunks stored\n"
+    assert result.stderr == "failed: https://a.test/gone: the server answered 404\n"
+    [body] = [body for _, _, body in gateway.requests if "crawl" in body]
+    assert body["crawl"] == {
+        "startUrl": "https://a.test",
+        "maxPages": 100,
+        "maxDepth": 0,
+        "includePaths": ["/docs/**"],
+        "excludePaths": [],
+    }
+    assert "crawl" in groundline("jobs", "job-1").stdout
+
+
+@pytest.mark.parametrize(
+    "items",
+    [[CRAWL, GONE], [CRAWL | {"state": "INGESTION_STATE_CANCELLED"}, PAGE]],
+    ids=["no page could be had", "it was cancelled"],
+)
+def test_a_crawl_that_is_worth_nothing_or_broke_off_ends_with_1(
+    groundline: Run, gateway: FakeGateway, items: list[dict[str, object]]
+) -> None:
+    gateway.site = items
+    assert groundline("crawl", "https://a.test", "--collection", "site").exit_code == 1
+
+
+def test_a_crawl_need_not_be_waited_for(groundline: Run, gateway: FakeGateway) -> None:
+    gateway.site = [CRAWL]
+    result = groundline("crawl", "https://a.test", "--collection", "site", "--detach")
+    assert result.stdout.splitlines() == ["site: handed in; see groundline jobs", "job-1"]
 
 
 def test_jobs_are_cancelled_and_retried(groundline: Run, gateway: FakeGateway, docs: Path) -> None:
