@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
+from groundline_filters import Filter
+
 from groundline_ingestor.crawling import CrawledPage, CrawlFailure, CrawlRequest
 from groundline_ingestor.domain import (
     ChunkCounts,
@@ -131,9 +133,18 @@ class DocumentRepository(Protocol):
         """Delete a document with its chunks and cancel what is still to be done for it, in one transaction;
         False when it is gone."""
 
-    async def delete_selected(self, collection: Collection, predicate: str, values: Sequence[Any]) -> int:
-        """The same for all documents of the collection that a condition on the table documents selects; its
-        values are numbered from $2. Returns how many there were."""
+    async def count_selected(
+        self, collection: Collection, selection: Filter, principals: Sequence[str]
+    ) -> int:
+        """How many documents a filter selects of those that one of the principals may read."""
+
+    async def delete_selected(
+        self, collection: Collection, selection: Filter, principals: Sequence[str], request_id: str
+    ) -> int:
+        """`delete` for all documents that a filter selects of those that one of the principals may read.
+
+        Returns how many there were, which a known `request_id` gets again, with nothing done.
+        """
 
     async def stats(self, collection: Collection) -> CollectionStats:
         """What the collection holds."""

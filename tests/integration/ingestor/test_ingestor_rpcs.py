@@ -90,6 +90,12 @@ async def ended(stub: Any, job_id: str) -> Any:
     return await stub.GetJob(pb.GetJobRequest(job_id=job_id, page_size=1000), metadata=ANN)
 
 
+def condition(**fields: Any) -> Struct:
+    struct = Struct()
+    struct.update({name.replace("_", "$", 1): value for name, value in fields.items()})
+    return struct
+
+
 async def refusal(call: Any) -> GroundlineError:
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         await call
@@ -132,17 +138,16 @@ async def test_every_wrong_field_is_in_one_error(stub: Any) -> None:
     }
 
 
-async def test_what_is_not_built_says_so(stub: Any) -> None:
-    error = await refusal(stub.DeleteDocuments(pb.DeleteDocumentsRequest()))
-    assert (error.code.name, error.reason) == ("UNIMPLEMENTED", "NOT_IMPLEMENTED")
-
-
 async def test_unknown_things_are_not_found(stub: Any, collection_id: str) -> None:
     for call, reason in (
         (stub.GetCollection(pb.GetCollectionRequest(collection_id="none")), "COLLECTION_NOT_FOUND"),
         (stub.DeleteCollection(pb.DeleteCollectionRequest(collection_id="none")), "COLLECTION_NOT_FOUND"),
         (stub.UpdateCollection(pb.UpdateCollectionRequest(collection_id="none")), "COLLECTION_NOT_FOUND"),
         (ingest(stub, "none", document("a", "text")), "COLLECTION_NOT_FOUND"),
+        (
+            stub.DeleteDocuments(pb.DeleteDocumentsRequest(collection_id="none", filter=condition(a=1))),
+            "COLLECTION_NOT_FOUND",
+        ),
         (stub.ListDocuments(pb.ListDocumentsRequest(collection_id="none")), "COLLECTION_NOT_FOUND"),
         (
             stub.GetDocument(pb.GetDocumentRequest(collection_id=collection_id, document_id=NOBODY_ID)),
@@ -339,3 +344,65 @@ async def test_lists_are_paged_by_tokens(stub: Any, collection_id: str) -> None:
         token = page.next_page_token
     assert uris == ["b", "c", "ä"]
     assert not token
+
+
+@pytest.mark.parametrize(
+    ("filter_fields", "field"),
+    [
+        ({}, "filter"),
+        ({"_or": [{}]}, "filter"),
+        ({"year": {"$above": 3}}, "filter.year.$above"),
+        ({"_uri": "a"}, "filter.$uri"),
+        ({"_document_id": "a"}, "filter.$document_id.$eq"),
+    ],
+)
+async def test_a_filter_that_says_nothing_or_is_wrong_deletes_nothing(
+    stub: Any, collection_id: str, filter_fields: dict[str, Any], field: str
+) -> None:
+    await ingest(stub, collection_id, document("a", "text"))
+    request = pb.DeleteDocumentsRequest(collection_id=collection_id, filter=condition(**filter_fields))
+    error = await refusal(stub.DeleteDocuments(request))
+    assert error.code.name == "INVALID_ARGUMENT"
+    assert [violation.field for violation in error.violations] == [field]
+    found = await stub.ListDocuments(pb.ListDocumentsRequest(collection_id=collection_id))
+    assert len(found.documents) == 1
+
+
+async def test_deleting_by_a_filter_takes_a_writer(stub: Any) -> None:
+    settings = collection_pb2.CollectionSettings()
+    settings.access.writers.append("user:ann")
+    await stub.CreateCollection(pb.CreateCollectionRequest(collection_id="theirs", settings=settings))
+    for dry_run in (True, False):
+        request = pb.DeleteDocumentsRequest(
+            collection_id="theirs", filter=condition(_source_type="file"), dry_run=dry_run
+        )
+        error = await refusal(stub.DeleteDocuments(request, metadata=BOB))
+        assert (error.code.name, error.reason) == ("PERMISSION_DENIED", "COLLECTION_NOT_WRITABLE")
+    await stub.DeleteCollection(pb.DeleteCollectionRequest(collection_id="theirs"), metadata=ANN)
+
+
+async def test_neither_arm_finds_what_was_deleted_by_a_filter(
+    stub: Any, pool: Pool, lexical: LexicalIndex, collection_id: str
+) -> None:
+    await ingest(
+        stub,
+        collection_id,
+        document("old.md", "the ancient aqueduct", metadata={"year": 1999}),
+        document("new.md", "the modern pipeline", metadata={"year": 2024}),
+        document("secret.md", "the hidden spring", metadata={"year": 1999}, allowedPrincipals=["user:ann"]),
+    )
+    request = pb.DeleteDocumentsRequest(
+        collection_id=collection_id, filter=condition(year={"$lt": 2000}), request_id="once", dry_run=True
+    )
+    assert (await stub.DeleteDocuments(request)).deleted_count == 1
+    assert (await stub.DeleteDocuments(request, metadata=ANN)).deleted_count == 2
+    request.dry_run = False
+    assert (await stub.DeleteDocuments(request)).deleted_count == 1
+    by_words, by_vector = await search(pool, lexical, collection_id, "the ancient aqueduct")
+    assert "the ancient aqueduct" not in by_words | by_vector
+    assert by_vector == {"the modern pipeline", "the hidden spring"}
+    # What comes between a deletion and its retry stays.
+    await ingest(stub, collection_id, document("old.md", "the ancient aqueduct", metadata={"year": 1999}))
+    assert (await stub.DeleteDocuments(request)).deleted_count == 1
+    by_words, _ = await search(pool, lexical, collection_id, "aqueduct")
+    assert by_words == {"the ancient aqueduct"}

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import numpy as np
+from groundline_filters import parse
 from groundline_runtime.errors import AbortedError, AlreadyExistsError, GroundlineError, NotFoundError
 
 from groundline_ingestor.crawling import CrawlRequest
@@ -21,6 +22,7 @@ from groundline_ingestor.domain import (
     Chunk,
     ChunkCounts,
     Collection,
+    Document,
     DocumentInput,
     DocumentVersion,
     Extraction,
@@ -201,6 +203,60 @@ class StoreContract:
         assert await stores.documents.find("deleting", document_id) is None
         assert await stores.texts_of(collection, document_id) == []
         assert await stores.texts_of(collection, other_id) == ["stays"]
+
+    async def test_what_a_filter_selects_is_deleted_and_nothing_else(self, stores: Stores) -> None:
+        collection = await _collection(stores, "selecting")
+        other = await _collection(stores, "other-selecting")
+        metadata: dict[str, dict[str, Any]] = {
+            "a": {"year": 2020, "team": {"name": "red"}, "tags": ["draft", 1]},
+            "b": {"year": 2021, "team": {"name": "blue"}, "tags": []},
+            "c": {"year": "2021"},
+            "d": {},
+        }
+        for into in (collection, other):
+            for uri, values in metadata.items():
+                version = replace(_version(uri, uri), metadata=values)
+                await stores.documents.store(into, [_new(version, uri)])
+
+        async def selected(condition: dict[str, Any]) -> int:
+            return await stores.documents.count_selected(collection, parse(condition), ())
+
+        assert await selected({"year": {"$gte": 2021}}) == 1
+        assert await selected({"year": {"$ne": 2021}}) == 3
+        assert await selected({"year": {"$exists": False}}) == 1
+        assert await selected({"$or": [{"team.name": "red"}, {"year": {"$in": ["2021", True]}}]}) == 2
+        assert await selected({"tags": {"$contains": 1}, "$not": {"year": 2021}}) == 1
+        assert await selected({"$source_type": "file", "$update_time": {"$lt": "2000-01-01"}}) == 0
+
+        async def delete(condition: dict[str, Any]) -> int:
+            return await stores.documents.delete_selected(collection, parse(condition), (), "")
+
+        assert await delete({"year": {"$lt": 2000}}) == 0
+        assert await delete({"year": {"$exists": True}}) == 3
+        assert [one.uri for one in await _documents(stores, collection)] == ["d"]
+        [left] = await _documents(stores, collection)
+        assert await delete({"$document_id": left.document_id}) == 1
+        assert len(await _documents(stores, other)) == 4
+
+    async def test_a_filter_selects_only_what_the_caller_may_read(self, stores: Stores) -> None:
+        collection = await _collection(stores, "private-selecting")
+        version = replace(_version("a", "a"), allowed_principals=("user:ann",))
+        await stores.documents.store(collection, [_new(version, "a")])
+        everything = parse({"$source_type": "file"})
+        for principals, count in (((), 0), (("user:bob",), 0), (("user:ann",), 1)):
+            assert await stores.documents.count_selected(collection, everything, principals) == count
+            assert await stores.documents.delete_selected(collection, everything, principals, "") == count
+
+    async def test_the_same_request_deletes_once(self, stores: Stores) -> None:
+        collection = await _collection(stores, "deleting-once")
+        files = parse({"$source_type": "file"})
+        await _store(stores, collection, "a", "one")
+        deletions = [stores.documents.delete_selected(collection, files, (), "same") for _ in range(3)]
+        assert list(await asyncio.gather(*deletions)) == [1, 1, 1]
+        await _store(stores, collection, "b", "two")
+        assert await stores.documents.delete_selected(collection, files, (), "same") == 1
+        assert len(await _documents(stores, collection)) == 1
+        assert await stores.documents.delete_selected(collection, files, (), "another") == 1
 
     async def test_counts_are_of_searchable_documents(self, stores: Stores) -> None:
         collection = await _collection(stores, "counted")
@@ -437,6 +493,10 @@ class StoreContract:
         assert await seen("user:ann", collection_id="closed") == [hidden]
         assert await seen(before=(new.create_time, new.job_id)) == [old]
         assert await seen("user:ann", limit=1) == [hidden]
+
+
+async def _documents(stores: Stores, collection: Collection) -> Sequence[Document]:
+    return await stores.documents.list_readable(collection.collection_id, (), after="", limit=100)
 
 
 async def _lease_crawl(stores: Stores) -> tuple[LeasedItem, CrawlRequest] | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from groundline_filters import Filter
 from groundline_runtime.errors import AbortedError, AlreadyExistsError, NotFoundError
 
 from groundline_ingestor.crawling import CrawlRequest
@@ -38,6 +39,7 @@ from groundline_ingestor.domain import (
     is_readable,
 )
 from groundline_ingestor.ports import ClaimLostError, HandedIn
+from groundline_ingestor.testing.filters import is_selected
 
 __all__ = ["MemoryDocuments", "MemoryStores"]
 
@@ -72,6 +74,7 @@ class _Data:
     chunks: dict[str, Sequence[Chunk]] = field(default_factory=dict)
     jobs: dict[str, tuple[Job, str]] = field(default_factory=dict)
     entries: list[_Entry] = field(default_factory=list)
+    deletions: dict[tuple[str, str], int] = field(default_factory=dict)
     partitions: int = 0
 
     def collection(self, collection_id: str) -> Collection | None:
@@ -328,8 +331,23 @@ class MemoryDocuments:
                 entry.cancel()
         return True
 
-    async def delete_selected(self, collection: Collection, predicate: str, values: Sequence[Any]) -> int:
-        raise NotImplementedError("conditions are SQL")
+    async def count_selected(
+        self, collection: Collection, selection: Filter, principals: Sequence[str]
+    ) -> int:
+        return len(self._selected(collection, selection, principals))
+
+    async def delete_selected(
+        self, collection: Collection, selection: Filter, principals: Sequence[str], request_id: str
+    ) -> int:
+        self._data.hold(collection)
+        key = (collection.collection_id, request_id)
+        if request_id and key in self._data.deletions:
+            return self._data.deletions[key]
+        selected = self._selected(collection, selection, principals)
+        for document in selected:
+            await self.delete(collection, document.document_id)
+        self._data.deletions[key] = len(selected)
+        return len(selected)
 
     async def stats(self, collection: Collection) -> CollectionStats:
         documents = [
@@ -360,6 +378,17 @@ class MemoryDocuments:
     def by_uri(self, collection: Collection, uri: str) -> Document | None:
         """The document of a uri."""
         return self._by_uri(collection, uri)
+
+    def _selected(
+        self, collection: Collection, selection: Filter, principals: Sequence[str]
+    ) -> list[Document]:
+        return [
+            document
+            for document in self._data.documents.values()
+            if document.collection_id == collection.collection_id
+            and is_document_readable(document, principals)
+            and is_selected(document, selection)
+        ]
 
     def _by_uri(self, collection: Collection, uri: str) -> Document | None:
         for document in self._data.documents.values():
