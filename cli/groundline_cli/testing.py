@@ -88,6 +88,8 @@ class FakeGateway:
                 return _page("documents", [documents[uri] for uri in sorted(documents)], query)
             case "DELETE", ["api", "collections", name, "documents", _] if name in self.collections:
                 return Reply(200, {})
+            case "POST", ["api", "collections", name, "documents:delete"] if name in self.collections:
+                return self._delete(name, body)
             case "GET", ["api", "jobs"]:
                 return _page(
                     "jobs", [_job(job_id, "DONE", items) for job_id, items in self.jobs.items()], query
@@ -197,6 +199,15 @@ class FakeGateway:
         if self.jobs_take_time:
             return Reply(200, {"job": _job(job_id, "RUNNING", []), "items": []})
         return Reply(200, {"job": _job(job_id, "DONE", items), "items": items})
+
+    def _delete(self, name: str, body: Json) -> Reply:
+        """By document ids."""
+        documents = self.documents.get(name, {})
+        ids = body["filter"]["$document_id"]["$in"]
+        selected = [uri for uri, document in documents.items() if document["documentId"] in ids]
+        for uri in [] if body.get("dryRun") else selected:
+            del documents[uri]
+        return Reply(200, {"deletedCount": len(selected)} if selected else {})
 
     def _search(self, body: Json) -> list[Json]:
         if self.passages is not None:

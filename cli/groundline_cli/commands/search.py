@@ -12,7 +12,7 @@ from groundline_cli.commands.gateway import collections_option, json_option, run
 from groundline_cli.connection import Connection
 from groundline_cli.terminal import print_columns, print_json, printable, summary
 
-__all__ = ["search"]
+__all__ = ["read_filter", "search"]
 
 _TITLE_LENGTH = 120
 _SNIPPET_LENGTH = 400
@@ -47,7 +47,8 @@ class _Pair(click.ParamType[tuple[str, float]]):
             self.fail(f"{number!r} is not a number", param, ctx)
 
 
-def _filter(_context: click.Context, _option: click.Parameter, value: str | None) -> JsonObject | None:
+def read_filter(_context: click.Context, _option: click.Parameter, value: str | None) -> JsonObject | None:
+    """The callback of an option that takes a condition on documents."""
     if value is None:
         return None
     try:
@@ -107,7 +108,7 @@ _ENUMS = {
     "--filter",
     "condition",
     metavar="JSON",
-    callback=_filter,
+    callback=read_filter,
     help='Condition on documents, such as \'{"team": "ops", "year": {"$gte": 2024}}\'.',
 )
 @click.option("--keyword-limit", type=_LIMIT, help="Most candidates from BM25. Default: 50.")

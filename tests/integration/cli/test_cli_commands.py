@@ -65,6 +65,9 @@ def test_without_a_gateway_the_error_says_what_to_set(
         ("ingest", "nowhere", "--collection", "docs"),
         ("ingest", ".", "--no-create"),
         ("crawl", "https://a.test", "--collection", "docs", "--max-pages", "0"),
+        ("delete", "docs", "--filter", "{year}"),
+        ("delete", "docs", "--filter", "{}", "--document", "a"),
+        ("delete", "docs", "--dry-run"),
         ("eval", ".", "--modes", "keyword,magic"),
         ("eval", ".", "--modes", "hybrid+magic"),
         ("eval", ".", "--modes", "hybrid+"),
@@ -180,6 +183,24 @@ def test_handing_in_without_waiting_names_the_job(groundline: Run, gateway: Fake
     assert result.stdout.splitlines() == ["docs: handed in; see groundline jobs", "job-1"]
     assert not [path for path in gateway.paths("GET") if "jobs" in path]
     assert groundline("jobs", "job-1", "--watch").stdout.splitlines()[1].split()[:2] == ["job-1", "done"]
+
+
+def test_what_a_filter_selects_is_counted_asked_for_and_deleted(
+    groundline: Run, gateway: FakeGateway, docs: Path
+) -> None:
+    groundline("ingest", str(docs), "--collection", "docs")
+    ids = [document["documentId"] for document in gateway.documents["docs"].values()]
+    both = ("delete", "docs", "--filter", json.dumps({"$document_id": {"$in": ids}}))
+    count = len(ids)
+    assert groundline(*both, "--dry-run").stdout == f"{count} documents of docs would be deleted\n"
+    refused = groundline(*both, input="n\n")
+    assert refused.exit_code == 1
+    assert f"Delete {count} documents of docs?" in refused.stdout
+    assert len(gateway.documents["docs"]) == count
+    assert f"deleted {count} documents of docs\n" in groundline(*both, input="y\n").stdout
+    assert not gateway.documents["docs"]
+    assert groundline(*both).stdout == "deleted 0 documents of docs\n"
+    assert groundline(*both, "--yes").stdout == "deleted 0 documents of docs\n"
 
 
 CRAWL = {"uri": "https://a.test/", "isCrawl": True, "state": "INGESTION_STATE_DONE"}
