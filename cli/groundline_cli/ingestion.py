@@ -1,16 +1,17 @@
 """Files and other documents on their way into a collection."""
 
+import json
 import re
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from groundline_cli.client import GatewayClient, JsonObject, has_ended
 from groundline_cli.errors import ApiError, ProtocolError
-from groundline_cli.files import Failure, UnreadableFileError, scan
+from groundline_cli.files import Failure, UnreadableFileError, is_excluded, scan
 
 __all__ = [
     "IngestReport",
@@ -38,6 +39,8 @@ _DOCUMENT_FIELD = re.compile(r"documents\[(\d{1,9})\]")
 class Progress:
     """How far an ingestion has come."""
 
+    sent: int
+    """Documents handed in."""
     documents: int
     """Documents that ended, failed ones included."""
     total: int
@@ -102,17 +105,18 @@ async def ingest_paths(
     paths: Iterable[Path],
     collection: str,
     *,
+    exclude: Sequence[str] = (),
     create: bool = True,
     on_progress: OnProgress | None = None,
     wait: bool = True,
 ) -> IngestReport:
-    """Ingest the Markdown and text files that `paths` name or hold; see `groundline_cli.files.scan`.
+    """Ingest the files that `paths` name or hold, but for those excluded; see `groundline_cli.files.scan`.
 
     Creates the collection when it is missing, there is something to put in and `create` is set. Files are
     read one batch at a time. A file that cannot be ingested is in the report; what concerns all of them
     raises GatewayError.
     """
-    found = scan(paths)
+    found = scan(paths, exclude)
     report = IngestReport(failures=found.failures, skipped=found.skipped)
     if not found.files:
         return report
@@ -123,11 +127,9 @@ async def ingest_paths(
     def documents() -> Iterator[JsonObject]:
         for file in found.files:
             try:
-                text = file.read_text()
+                yield from file.documents()
             except UnreadableFileError as error:
                 report.failures.append(Failure(file.uri, str(error)))
-            else:
-                yield {"uri": file.uri, "text": text, "mimeType": file.mime_type}
 
     return await ingest_documents(
         client, documents(), collection, total=total, report=report, on_progress=on_progress, wait=wait
@@ -145,7 +147,7 @@ async def ingest_documents(
     batch_documents: int = _BATCH_DOCUMENTS,
     wait: bool = True,
 ) -> IngestReport:
-    """Ingest DocumentInputs with texts, a batch at a time, into a collection that exists; see `ingest_paths`.
+    """Ingest DocumentInputs, a batch at a time, into a collection that exists; see `ingest_paths`.
 
     `total` counts them for the progress; `report` is one to go on with. Without `wait` they are only handed
     in, and the report says by which jobs.
@@ -194,16 +196,19 @@ async def sync_directory(
     directory: Path,
     collection: str,
     *,
+    exclude: Sequence[str] = (),
     on_progress: OnProgress | None = None,
 ) -> SyncReport:
     """Ingest what a directory holds, and delete the collection's other documents of source type file.
 
     Nothing is deleted of a directory that holds no documents: it is more likely to be the wrong one. A file
-    that is there but cannot be read keeps its document. Raises GatewayError.
+    that is there but cannot be read keeps its document, and so does what is excluded. Raises GatewayError.
     """
-    found = scan([directory])
+    found = scan([directory], exclude)
     report = SyncReport(
-        await ingest_paths(client, [directory], collection, on_progress=on_progress, wait=True)
+        await ingest_paths(
+            client, [directory], collection, exclude=exclude, on_progress=on_progress, wait=True
+        )
     )
     if not found.files:
         return report
@@ -211,7 +216,10 @@ async def sync_directory(
     vanished = [
         document
         async for document in client.list_documents(collection)
-        if document.get("sourceType") == "SOURCE_TYPE_FILE" and document["uri"] not in kept
+        if document.get("sourceType") == "SOURCE_TYPE_FILE"
+        and document["uri"] not in kept
+        and not document["uri"].startswith(tuple(found.unseen))
+        and not is_excluded(document["uri"], exclude)
     ]
     for document in vanished:
         await client.delete_document(collection, document["documentId"])
@@ -233,6 +241,7 @@ class _Upload:
         self._collection = collection
         self._total = total
         self._on_progress = on_progress
+        self._sent = 0
         self._ended: set[str] = set()
 
     async def send(self, batch: list[JsonObject]) -> None:
@@ -249,6 +258,9 @@ class _Upload:
                 batch = [document for i, document in enumerate(batch) if i not in refused]
             else:
                 self._take(response)
+                self._sent += len(batch)
+                # A file that holds objects is several documents.
+                self._total = max(self._total, self._sent + len(self.report.failures))
                 batch = []
             self._show(0, 0)
 
@@ -304,14 +316,14 @@ class _Upload:
     def _show(self, documents: int, chunks: int) -> None:
         if self._on_progress:
             ended = self.report.ended + documents
-            self._on_progress(Progress(ended, self._total, self.report.chunks + chunks))
+            self._on_progress(Progress(self._sent, ended, self._total, self.report.chunks + chunks))
 
 
 def _batches(documents: Iterable[JsonObject], most: int) -> Iterator[list[JsonObject]]:
     batch: list[JsonObject] = []
     size = 0
     for document in documents:
-        length = len(document["text"].encode())
+        length = _size(document)
         if batch and (len(batch) == most or size + length > _BATCH_BYTES):
             yield batch
             batch, size = [], 0
@@ -319,6 +331,12 @@ def _batches(documents: Iterable[JsonObject], most: int) -> Iterator[list[JsonOb
         size += length
     if batch:
         yield batch
+
+
+def _size(document: JsonObject) -> int:
+    """Bytes on the way, roughly."""
+    content = document.get("text", document.get("data"))
+    return len((content if isinstance(content, str) else json.dumps(document.get("object"))).encode())
 
 
 def _refused(error: ApiError, count: int) -> dict[int, str]:

@@ -1,5 +1,6 @@
 """A gateway for tests: a real HTTP server that speaks the gateway's JSON and keeps everything in memory."""
 
+import base64
 import hashlib
 import json
 import re
@@ -154,7 +155,7 @@ class FakeGateway:
         violations = [
             {"field": f"documents[{position}].text", "description": "must not be empty"}
             for position, document in enumerate(body["documents"])
-            if not document["text"].strip()
+            if not _text(document).strip()
         ]
         if violations:
             detail = {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations}
@@ -168,7 +169,7 @@ class FakeGateway:
                 "CREATED"
                 if earlier is None
                 else "UNCHANGED"
-                if earlier["text"] == document["text"]
+                if _text(earlier) == _text(document)
                 else "UPDATED"
             )
             item: Json = {
@@ -178,7 +179,7 @@ class FakeGateway:
             }
             item["attempts"] = 1
             item["chunks"] = {"parsed": 1, "contextualized": 1, "embedded": 1, "stored": 1}
-            if "unreadable" in document["text"]:
+            if "unreadable" in _text(document):
                 failure = {
                     "stage": "INGESTION_STATE_EXTRACTING",
                     "reason": "BAD",
@@ -190,7 +191,7 @@ class FakeGateway:
                 stored[uri] = {
                     **document,
                     "documentId": document_id,
-                    "sourceType": "SOURCE_TYPE_FILE",
+                    "sourceType": f"SOURCE_TYPE_{'OBJECT' if 'object' in document else 'FILE'}",
                     "state": "INGESTION_STATE_DONE",
                 }
             items.append(item)
@@ -217,11 +218,11 @@ class FakeGateway:
         found: list[Json] = [
             {
                 "score": float(hits),
-                "chunk": {"uri": uri, "title": document.get("title", ""), "text": document["text"]},
+                "chunk": {"uri": uri, "title": document.get("title", ""), "text": _text(document)},
             }
             for name in names
             for uri, document in self.documents.get(name, {}).items()
-            if (hits := len(words & set(re.findall(r"\w+", document["text"].lower()))))
+            if (hits := len(words & set(re.findall(r"\w+", _text(document).lower()))))
         ]
         top_k = body.get("options", {}).get("rerank", {}).get("topK", 8)
         return sorted(found, key=lambda passage: -passage["score"])[:top_k]
@@ -272,6 +273,13 @@ def fake_gateway(api_key: str = "a-key-for-tests-only") -> Iterator[FakeGateway]
         finally:
             server.shutdown()
             thread.join()
+
+
+def _text(document: Json) -> str:
+    """What a document says, however it was handed in."""
+    if "data" in document:
+        return base64.b64decode(document["data"]).decode(errors="replace")
+    return str(document["text"] if "text" in document else document["object"])
 
 
 def _page(key: str, items: list[Json], query: dict[str, str]) -> Reply:

@@ -1,8 +1,10 @@
-"""groundline ingest"""
+"""groundline ingest and sync"""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -15,6 +17,7 @@ from groundline_cli.connection import Connection
 from groundline_cli.terminal import print_json, printable
 
 __all__ = [
+    "exclude_option",
     "ingest",
     "print_failures",
     "print_handed_in",
@@ -25,11 +28,35 @@ __all__ = [
 ]
 
 
-@click.command()
+SOME_FAILED = 4
+
+
+class _SourcePath(click.Path):
+    """A path that exists."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        if isinstance(value, str) and value.startswith(("http://", "https://")):
+            self.fail("is no path; for a web site use groundline crawl", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+exclude_option = click.option(
+    "--exclude",
+    multiple=True,
+    metavar="PATTERN",
+    help="Files and directories to pass over below a directory, by path or name; * stands for anything. "
+    "May be given several times.",
+)
+
+
+@click.command(short_help="Put files into a collection.")
 @click.argument(
-    "paths", nargs=-1, required=True, metavar="PATH…", type=click.Path(exists=True, path_type=Path)
+    "paths", nargs=-1, required=True, metavar="PATH…", type=_SourcePath(exists=True, path_type=Path)
 )
 @click.option("--collection", required=True, metavar="NAME", help="Collection to put the documents in.")
+@exclude_option
 @click.option("--create/--no-create", default=True, help="Whether to create the collection when missing.")
 @click.option(
     "--watch/--detach",
@@ -42,23 +69,32 @@ def ingest(
     connection: Connection,
     paths: tuple[Path, ...],
     collection: str,
+    exclude: tuple[str, ...],
     create: bool,
     watch: bool,
     as_json: bool,
 ) -> None:
-    """Put Markdown and text files into a collection.
+    """Put files into a collection: PDF, DOCX, HTML, Markdown, CSV, JSON, source code, any other text, and
+    images, whose text is read.
 
-    A directory is taken with all below it, except hidden entries and other types of files. Each document is
-    known by its path below the directory given, so doing it again replaces what has changed and passes over
-    what has not.
+    A directory is taken with all below it, except hidden entries, empty files, links to directories and what
+    is neither text nor one of these types. Each document is known by its path below the directory given, so
+    doing it again replaces what has changed and passes over what has not. A JSON file of records
+    {"type": "object", "properties": {…}} gives a document for each.
 
-    Exit code 1: a file could not be ingested; the others were.
+    Exit code 4: a file could not be ingested, others were. 1: none was.
     """
 
     async def work(client: GatewayClient) -> ingestion.IngestReport:
         with progress_bar() as on_progress:
             return await ingestion.ingest_paths(
-                client, paths, collection, create=create, on_progress=on_progress, wait=watch
+                client,
+                paths,
+                collection,
+                exclude=exclude,
+                create=create,
+                on_progress=on_progress,
+                wait=watch,
             )
 
     report = run(connection, work)
@@ -69,29 +105,39 @@ def ingest(
         click.echo(summary(report, collection))
     else:
         print_handed_in(report, collection)
-    if report.failures:
-        raise SystemExit(1)
+    _exit(report, others=not watch and bool(report.jobs))
 
 
-@click.command()
+@click.command(short_help="Make a collection hold what a directory holds.")
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--collection", required=True, metavar="NAME", help="Collection to bring up to date.")
+@exclude_option
 @click.option("--yes", is_flag=True, help="Do not ask before documents are deleted.")
 @json_option
 @with_gateway
-def sync(connection: Connection, directory: Path, collection: str, yes: bool, as_json: bool) -> None:
+def sync(
+    connection: Connection,
+    directory: Path,
+    collection: str,
+    exclude: tuple[str, ...],
+    yes: bool,
+    as_json: bool,
+) -> None:
     """Make a collection hold what DIRECTORY holds.
 
-    As `ingest`, and documents whose files have vanished are deleted. Objects and web pages stay.
+    As `ingest`, and documents whose files have vanished are deleted. Objects and web pages stay, and so do
+    documents whose files are excluded or cannot be read.
 
-    Exit code 1: a file could not be ingested; the others were.
+    Exit code 4: a file could not be ingested, others were. 1: none was.
     """
     if not yes:
         click.confirm(f"Delete documents of {collection} that are not in {directory}?", abort=True)
 
     async def work(client: GatewayClient) -> ingestion.SyncReport:
         with progress_bar() as on_progress:
-            return await ingestion.sync_directory(client, directory, collection, on_progress=on_progress)
+            return await ingestion.sync_directory(
+                client, directory, collection, exclude=exclude, on_progress=on_progress
+            )
 
     report = run(connection, work)
     print_failures(report.ingested)
@@ -99,8 +145,13 @@ def sync(connection: Connection, directory: Path, collection: str, yes: bool, as
         print_json({"collection": collection, **report_json(report.ingested), "deleted": report.deleted})
     else:
         click.echo(f"{summary(report.ingested, collection)}; {len(report.deleted)} documents deleted")
-    if report.ingested.failures:
-        raise SystemExit(1)
+    _exit(report.ingested)
+
+
+def _exit(report: ingestion.IngestReport, *, others: bool = False) -> None:
+    """`others`: whether there are documents that nobody waits for."""
+    if report.failures:
+        raise SystemExit(SOME_FAILED if others or report.ended > len(report.failures) else 1)
 
 
 def print_failures(report: ingestion.IngestReport) -> None:
@@ -138,17 +189,26 @@ def progress_bar(
     """A bar on stderr, which moves as it is told; nothing where stderr is not a terminal."""
     console = Console(stderr=True)
     columns = (
-        TextColumn(doing),
+        TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn(f"{things}, {{task.fields[chunks]}} chunks"),
+        TextColumn("{task.fields[what]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(doing, total=None, chunks=0)
+        sending = bar.add_task("sending", total=None, what=things, visible=False)
+        task = bar.add_task(doing, total=None, what=things)
 
         def show(progress: ingestion.Progress) -> None:
-            bar.update(task, completed=progress.documents, total=progress.total, chunks=progress.chunks)
+            is_sent = progress.sent >= progress.total
+            bar.update(
+                sending,
+                completed=progress.sent,
+                total=progress.total,
+                visible=progress.sent > 0 and not is_sent,
+            )
+            what = f"{things}, {progress.chunks} chunks"
+            bar.update(task, completed=progress.documents, total=progress.total, what=what)
 
         yield show
 

@@ -184,7 +184,7 @@ async def _act(client: GatewayClient, job_id: str, action: str) -> JsonObject:
         async with aclosing(client.wait_for_job(job_id)) as states:
             async for job in states:
                 ended = sum(job.get(f"{end}Count", 0) for end in ("done", "failed", "cancelled"))
-                show(Progress(ended, job.get("itemCount", 0), job.get("chunks", {}).get("stored", 0)))
+                show(Progress(0, ended, job.get("itemCount", 0), job.get("chunks", {}).get("stored", 0)))
     return job
 
 
