@@ -11,14 +11,16 @@ from pathlib import Path
 
 from groundline_cli.client import GatewayClient, JsonObject, has_ended
 from groundline_cli.errors import ApiError, ProtocolError
-from groundline_cli.files import Failure, UnreadableFileError, is_excluded, scan
+from groundline_cli.files import Failure, FileScan, UnreadableFileError, is_excluded, scan
 
 __all__ = [
+    "Estimate",
     "IngestReport",
     "Progress",
     "SyncReport",
     "crawl_site",
     "ensure_collection",
+    "estimate_paths",
     "has_collections",
     "ingest_documents",
     "ingest_paths",
@@ -124,16 +126,54 @@ async def ingest_paths(
         await ensure_collection(client, {"collectionId": collection})
     total = len(found.files) + report.ended
 
-    def documents() -> Iterator[JsonObject]:
-        for file in found.files:
-            try:
-                yield from file.documents()
-            except UnreadableFileError as error:
-                report.failures.append(Failure(file.uri, str(error)))
-
+    documents = _documents(found, report.failures)
     return await ingest_documents(
-        client, documents(), collection, total=total, report=report, on_progress=on_progress, wait=wait
+        client, documents, collection, total=total, report=report, on_progress=on_progress, wait=wait
     )
+
+
+@dataclass
+class Estimate:
+    """What an ingestion would do."""
+
+    documents: int = 0
+    chunks: int = 0
+    prompt_tokens: int = 0
+    """Of contexts that a language model writes, as the two below; of the prompt the cached ones."""
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+
+async def estimate_paths(
+    client: GatewayClient, paths: Iterable[Path], collection: str, *, exclude: Sequence[str] = ()
+) -> Estimate:
+    """What `ingest_paths` would do to a collection that exists; nothing is stored. Raises GatewayError."""
+    found = scan(paths, exclude)
+    estimate = Estimate(failures=found.failures, skipped=found.skipped)
+    for batch in _batches(_documents(found, estimate.failures), _BATCH_DOCUMENTS):
+        response = await _hand_in(client, collection, batch, estimate.failures, dryRun=True)
+        for item in response.get("items", []) if response else []:
+            if failure := item.get("failure"):
+                estimate.failures.append(Failure(item.get("uri", ""), _reason(failure)))
+            else:
+                estimate.documents += 1
+                estimate.chunks += item.get("chunks", {}).get("parsed", 0)
+                usage = item.get("usage") or {}
+                estimate.prompt_tokens += usage.get("promptTokens", 0)
+                estimate.cached_tokens += usage.get("cachedTokens", 0)
+                estimate.output_tokens += usage.get("outputTokens", 0)
+    return estimate
+
+
+def _documents(found: FileScan, failures: list[Failure]) -> Iterator[JsonObject]:
+    """One after the other; files that cannot be read are added to the failures."""
+    for file in found.files:
+        try:
+            yield from file.documents()
+        except UnreadableFileError as error:
+            failures.append(Failure(file.uri, str(error)))
 
 
 async def ingest_documents(
@@ -245,24 +285,13 @@ class _Upload:
         self._ended: set[str] = set()
 
     async def send(self, batch: list[JsonObject]) -> None:
-        while batch:
-            request: JsonObject = {"documents": batch, "requestId": str(uuid.uuid4())}
-            try:
-                response = await self._client.ingest_documents(self._collection, request)
-            except ApiError as error:
-                # One wrong document makes the whole request wrong: what is right is sent again without it.
-                refused = _refused(error, len(batch))
-                if not refused:
-                    raise
-                self.report.failures += [Failure(batch[i]["uri"], why) for i, why in refused.items()]
-                batch = [document for i, document in enumerate(batch) if i not in refused]
-            else:
-                self._take(response)
-                self._sent += len(batch)
-                # A file that holds objects is several documents.
-                self._total = max(self._total, self._sent + len(self.report.failures))
-                batch = []
-            self._show(0, 0)
+        failed = len(self.report.failures)
+        if response := await _hand_in(self._client, self._collection, batch, self.report.failures):
+            self._take(response)
+        self._sent += len(batch) - (len(self.report.failures) - failed)
+        # A file that holds objects is several documents.
+        self._total = max(self._total, self._sent + len(self.report.failures))
+        self._show(0, 0)
 
     async def begin(self, request: JsonObject) -> None:
         """Send a request that is no batch of documents."""
@@ -306,8 +335,7 @@ class _Upload:
                 self.report.unchanged += 1
                 return
             case _:
-                failure = item.get("failure") or {}
-                reason = failure.get("message") or failure.get("reason") or "cancelled"
+                reason = _reason(item.get("failure") or {})
                 self.report.failures.append(Failure(item.get("uri", ""), reason))
                 self.report.broke_off |= item.get("isCrawl", False)
                 return
@@ -317,6 +345,24 @@ class _Upload:
         if self._on_progress:
             ended = self.report.ended + documents
             self._on_progress(Progress(self._sent, ended, self._total, self.report.chunks + chunks))
+
+
+async def _hand_in(
+    client: GatewayClient, collection: str, batch: list[JsonObject], failures: list[Failure], **options: bool
+) -> JsonObject | None:
+    """Send documents; those that are refused are added to the failures. None where all of them are."""
+    while batch:
+        request: JsonObject = {"documents": batch, "requestId": str(uuid.uuid4()), **options}
+        try:
+            return await client.ingest_documents(collection, request)
+        except ApiError as error:
+            # One wrong document makes the whole request wrong: what is right is sent again without it.
+            refused = _refused(error, len(batch))
+            if not refused:
+                raise
+            failures += [Failure(batch[i]["uri"], why) for i, why in refused.items()]
+            batch = [document for i, document in enumerate(batch) if i not in refused]
+    return None
 
 
 def _batches(documents: Iterable[JsonObject], most: int) -> Iterator[list[JsonObject]]:
@@ -331,6 +377,10 @@ def _batches(documents: Iterable[JsonObject], most: int) -> Iterator[list[JsonOb
         size += length
     if batch:
         yield batch
+
+
+def _reason(failure: JsonObject) -> str:
+    return str(failure.get("message") or failure.get("reason") or "cancelled")
 
 
 def _size(document: JsonObject) -> int:

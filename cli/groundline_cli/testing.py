@@ -160,6 +160,12 @@ class FakeGateway:
         if violations:
             detail = {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations}
             return Reply(400, status(3, "the request is wrong", "INVALID_FIELDS", detail))
+        if body.get("dryRun"):
+            items = [
+                {"uri": one["uri"], "chunks": {"parsed": 2}, "usage": {"promptTokens": 30, "outputTokens": 7}}
+                for one in body["documents"]
+            ]
+            return Reply(200, {"job": _job("", "DONE", []), "items": items})
         stored = self.documents.setdefault(name, {})
         items = []
         for document in body["documents"]:

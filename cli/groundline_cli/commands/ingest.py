@@ -1,7 +1,8 @@
 """groundline ingest and sync"""
 
 import os
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from groundline_cli import ingestion
 from groundline_cli.client import GatewayClient
 from groundline_cli.commands.gateway import json_option, run, with_gateway
 from groundline_cli.connection import Connection
+from groundline_cli.files import Failure
 from groundline_cli.terminal import print_json, printable
 
 __all__ = [
@@ -63,6 +65,12 @@ exclude_option = click.option(
     default=True,
     help="Wait until the documents are searchable, with a progress bar, or only hand them in.",
 )
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Only tell how many chunks there would be and how many tokens their contexts would take, where a "
+    "language model writes them. The collection must exist.",
+)
 @json_option
 @with_gateway
 def ingest(
@@ -72,6 +80,7 @@ def ingest(
     exclude: tuple[str, ...],
     create: bool,
     watch: bool,
+    dry_run: bool,
     as_json: bool,
 ) -> None:
     """Put files into a collection: PDF, DOCX, HTML, Markdown, CSV, JSON, source code, any other text, and
@@ -84,6 +93,9 @@ def ingest(
 
     Exit code 4: a file could not be ingested, others were. 1: none was.
     """
+    if dry_run:
+        _estimate(connection, paths, collection, exclude, as_json=as_json)
+        return
 
     async def work(client: GatewayClient) -> ingestion.IngestReport:
         with progress_bar() as on_progress:
@@ -148,6 +160,42 @@ def sync(
     _exit(report.ingested)
 
 
+def _estimate(
+    connection: Connection, paths: Sequence[Path], collection: str, exclude: Sequence[str], *, as_json: bool
+) -> None:
+    estimate = run(
+        connection, lambda client: ingestion.estimate_paths(client, paths, collection, exclude=exclude)
+    )
+    _print_failed(estimate.failures)
+    if as_json:
+        print_json(
+            {
+                "collection": collection,
+                "documents": estimate.documents,
+                "chunks": estimate.chunks,
+                "promptTokens": estimate.prompt_tokens,
+                "cachedTokens": estimate.cached_tokens,
+                "outputTokens": estimate.output_tokens,
+                "skipped": dict(estimate.skipped),
+                "failed": _failed_json(estimate.failures),
+            }
+        )
+    else:
+        skipped = f", {_skipped(estimate.skipped)}" if estimate.skipped else ""
+        click.echo(
+            f"{collection}: {estimate.documents} documents with {estimate.chunks} chunks{skipped}; "
+            "nothing is stored"
+        )
+        click.echo(
+            f"contexts by a language model: about {estimate.prompt_tokens} prompt tokens, of them "
+            f"{estimate.cached_tokens} cached, {estimate.output_tokens} output tokens"
+            if estimate.prompt_tokens
+            else "no contexts are to be written by a language model"
+        )
+    if estimate.failures:
+        raise SystemExit(SOME_FAILED if estimate.documents else 1)
+
+
 def _exit(report: ingestion.IngestReport, *, others: bool = False) -> None:
     """`others`: whether there are documents that nobody waits for."""
     if report.failures:
@@ -156,7 +204,11 @@ def _exit(report: ingestion.IngestReport, *, others: bool = False) -> None:
 
 def print_failures(report: ingestion.IngestReport) -> None:
     """A line on stderr for each document that could not be ingested."""
-    for failure in report.failures:
+    _print_failed(report.failures)
+
+
+def _print_failed(failures: Sequence[Failure]) -> None:
+    for failure in failures:
         click.echo(
             f"{click.style('failed:', fg='red')} {_line(failure.name)}: {_line(failure.reason)}", err=True
         )
@@ -177,9 +229,13 @@ def report_json(report: ingestion.IngestReport) -> dict[str, object]:
         "unchanged": report.unchanged,
         "chunks": report.chunks,
         "skipped": dict(report.skipped),
-        "failed": [{"name": failure.name, "reason": failure.reason} for failure in report.failures],
+        "failed": _failed_json(report.failures),
         "jobs": report.jobs,
     }
+
+
+def _failed_json(failures: Sequence[Failure]) -> list[dict[str, str]]:
+    return [{"name": failure.name, "reason": failure.reason} for failure in failures]
 
 
 @contextmanager
@@ -219,9 +275,13 @@ def summary(report: ingestion.IngestReport, collection: str) -> str:
     if report.failures:
         parts.append(f"{len(report.failures)} failed")
     if report.skipped:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(report.skipped.items()))
-        parts.append(f"{report.skipped.total()} skipped ({reasons})")
+        parts.append(_skipped(report.skipped))
     return f"{collection}: {', '.join(parts)}; {report.chunks} chunks stored"
+
+
+def _skipped(skipped: Counter[str]) -> str:
+    reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(skipped.items()))
+    return f"{skipped.total()} skipped ({reasons})"
 
 
 def _line(text: str) -> str:

@@ -216,6 +216,21 @@ def test_ingesting_again_changes_only_what_has_changed(
     assert gateway.documents["docs"]["a.md"]["mimeType"] == "text/markdown"
 
 
+def test_a_dry_run_only_tells(groundline: Run, gateway: FakeGateway, docs: Path) -> None:
+    assert groundline("ingest", str(docs), "--collection", "docs", "--dry-run").exit_code == 1
+    gateway.collections["docs"] = {"collectionId": "docs"}
+    result = groundline("ingest", str(docs), "--collection", "docs", "--dry-run")
+    assert result.stdout.splitlines() == [
+        "docs: 3 documents with 6 chunks, 2 skipped (1 hidden, 1 unsupported type); nothing is stored",
+        "contexts by a language model: about 90 prompt tokens, of them 0 cached, 21 output tokens",
+    ]
+    assert "docs" not in gateway.documents
+    (docs / "latin.md").write_bytes(b"caf\xe9")
+    as_json = groundline("ingest", str(docs), "--collection", "docs", "--dry-run", "--json")
+    assert as_json.exit_code == 4
+    assert json.loads(as_json.stdout)["promptTokens"] == 90
+
+
 def test_a_directory_without_documents_makes_no_collection(
     groundline: Run, gateway: FakeGateway, tmp_path: Path
 ) -> None:

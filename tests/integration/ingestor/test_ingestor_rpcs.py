@@ -138,6 +138,66 @@ async def test_every_wrong_field_is_in_one_error(stub: Any) -> None:
     }
 
 
+async def test_a_language_that_is_not_known_is_refused_with_those_that_are(stub: Any) -> None:
+    settings = collection_pb2.CollectionSettings()
+    settings.lexical.language = "klingon"
+    for call in (
+        stub.CreateCollection(pb.CreateCollectionRequest(collection_id="qonos", settings=settings)),
+        stub.ReindexCollection(pb.ReindexCollectionRequest(collection_id="qonos", settings=settings)),
+    ):
+        error = await refusal(call)
+        [violation] = error.violations
+        assert (error.code.name, violation.field) == ("INVALID_ARGUMENT", "settings.lexical.language")
+        assert "english" in violation.description
+        assert "german" in violation.description
+        assert "simple" in violation.description
+
+
+@pytest.mark.parametrize(
+    ("language", "query", "is_found"),
+    [
+        ("german", "Haus", True),
+        ("german", "runs", False),
+        ("english", "runs", True),
+        ("english", "Haus", False),
+        ("simple", "Häuser", True),
+        ("simple", "Haus", False),
+    ],
+)
+async def test_words_are_found_by_the_stems_of_the_collections_language(
+    stub: Any, pool: Pool, lexical: LexicalIndex, language: str, query: str, is_found: bool
+) -> None:
+    settings = collection_pb2.CollectionSettings()
+    settings.lexical.language = language
+    await stub.CreateCollection(pb.CreateCollectionRequest(collection_id="stems", settings=settings))
+    await ingest(stub, "stems", document("a", "Die Häuser am Fluss. Running water."))
+    by_words, _ = await search(pool, lexical, "stems", query)
+    await stub.DeleteCollection(pb.DeleteCollectionRequest(collection_id="stems"))
+    assert bool(by_words) is is_found
+
+
+async def test_an_estimate_counts_chunks_and_stores_nothing(
+    stub: Any, collection_id: str, pool: Pool
+) -> None:
+    text = "A sentence of a long document. " * 200
+    answer = await stub.IngestDocuments(
+        pb.IngestDocumentsRequest(
+            collection_id=collection_id, documents=[document("a", text), document("b", "")], dry_run=True
+        )
+    )
+    assert answer.job.job_id == ""
+    assert (answer.job.item_count, answer.job.failed_count) == (2, 1)
+    assert answer.items[0].chunks.parsed > 2
+    assert answer.items[1].failure.reason == "EMPTY_TEXT"
+    found = await stub.ListDocuments(pb.ListDocumentsRequest(collection_id=collection_id))
+    jobs = await stub.ListJobs(pb.ListJobsRequest(collection_id=collection_id))
+    assert not found.documents
+    assert not jobs.jobs
+    # What was estimated is what then comes about.
+    done = await ingest(stub, collection_id, document("a", text))
+    assert done.items[0].chunks.stored == answer.items[0].chunks.parsed
+
+
 async def test_unknown_things_are_not_found(stub: Any, collection_id: str) -> None:
     for call, reason in (
         (stub.GetCollection(pb.GetCollectionRequest(collection_id="none")), "COLLECTION_NOT_FOUND"),
