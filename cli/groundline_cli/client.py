@@ -130,6 +130,15 @@ class GatewayClient:
         path = f"{_collection_path(collection)}/documents/{_segment(document_id)}"
         await self._call("DELETE", path, idempotent=True)
 
+    async def delete_documents(self, collection: str, request: JsonObject) -> int:
+        """Delete, or with `dryRun` count, what the `filter` of a DeleteDocumentsRequest (with `requestId`)
+        selects; how many that are."""
+        path = f"{_collection_path(collection)}/documents:delete"
+        response = await self._call(
+            "POST", path, body=request, idempotent=True, read_seconds=_DOCUMENTS_READ_SECONDS
+        )
+        return int(response.get("deletedCount", 0))
+
     async def get_stats(self, collection: str) -> JsonObject:
         """The CollectionStats."""
         return _part(

@@ -1,22 +1,26 @@
 """Files and other documents on their way into a collection."""
 
+import json
 import re
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from groundline_cli.client import GatewayClient, JsonObject, has_ended
 from groundline_cli.errors import ApiError, ProtocolError
-from groundline_cli.files import Failure, UnreadableFileError, scan
+from groundline_cli.files import Failure, FileScan, UnreadableFileError, is_excluded, scan
 
 __all__ = [
+    "Estimate",
     "IngestReport",
     "Progress",
     "SyncReport",
+    "crawl_site",
     "ensure_collection",
+    "estimate_paths",
     "has_collections",
     "ingest_documents",
     "ingest_paths",
@@ -37,6 +41,8 @@ _DOCUMENT_FIELD = re.compile(r"documents\[(\d{1,9})\]")
 class Progress:
     """How far an ingestion has come."""
 
+    sent: int
+    """Documents handed in."""
     documents: int
     """Documents that ended, failed ones included."""
     total: int
@@ -58,6 +64,8 @@ class IngestReport:
     """Entries of directories that were passed over, by why."""
     jobs: list[str] = field(default_factory=list)
     """Ids of the jobs that the documents were handed in by."""
+    broke_off: bool = False
+    """Whether a crawl did not come to its end."""
 
     @property
     def ended(self) -> int:
@@ -99,17 +107,18 @@ async def ingest_paths(
     paths: Iterable[Path],
     collection: str,
     *,
+    exclude: Sequence[str] = (),
     create: bool = True,
     on_progress: OnProgress | None = None,
     wait: bool = True,
 ) -> IngestReport:
-    """Ingest the Markdown and text files that `paths` name or hold; see `groundline_cli.files.scan`.
+    """Ingest the files that `paths` name or hold, but for those excluded; see `groundline_cli.files.scan`.
 
     Creates the collection when it is missing, there is something to put in and `create` is set. Files are
     read one batch at a time. A file that cannot be ingested is in the report; what concerns all of them
     raises GatewayError.
     """
-    found = scan(paths)
+    found = scan(paths, exclude)
     report = IngestReport(failures=found.failures, skipped=found.skipped)
     if not found.files:
         return report
@@ -117,18 +126,54 @@ async def ingest_paths(
         await ensure_collection(client, {"collectionId": collection})
     total = len(found.files) + report.ended
 
-    def documents() -> Iterator[JsonObject]:
-        for file in found.files:
-            try:
-                text = file.read_text()
-            except UnreadableFileError as error:
-                report.failures.append(Failure(file.uri, str(error)))
-            else:
-                yield {"uri": file.uri, "text": text, "mimeType": file.mime_type}
-
+    documents = _documents(found, report.failures)
     return await ingest_documents(
-        client, documents(), collection, total=total, report=report, on_progress=on_progress, wait=wait
+        client, documents, collection, total=total, report=report, on_progress=on_progress, wait=wait
     )
+
+
+@dataclass
+class Estimate:
+    """What an ingestion would do."""
+
+    documents: int = 0
+    chunks: int = 0
+    prompt_tokens: int = 0
+    """Of contexts that a language model writes, as the two below; of the prompt the cached ones."""
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
+
+
+async def estimate_paths(
+    client: GatewayClient, paths: Iterable[Path], collection: str, *, exclude: Sequence[str] = ()
+) -> Estimate:
+    """What `ingest_paths` would do to a collection that exists; nothing is stored. Raises GatewayError."""
+    found = scan(paths, exclude)
+    estimate = Estimate(failures=found.failures, skipped=found.skipped)
+    for batch in _batches(_documents(found, estimate.failures), _BATCH_DOCUMENTS):
+        response = await _hand_in(client, collection, batch, estimate.failures, dryRun=True)
+        for item in response.get("items", []) if response else []:
+            if failure := item.get("failure"):
+                estimate.failures.append(Failure(item.get("uri", ""), _reason(failure)))
+            else:
+                estimate.documents += 1
+                estimate.chunks += item.get("chunks", {}).get("parsed", 0)
+                usage = item.get("usage") or {}
+                estimate.prompt_tokens += usage.get("promptTokens", 0)
+                estimate.cached_tokens += usage.get("cachedTokens", 0)
+                estimate.output_tokens += usage.get("outputTokens", 0)
+    return estimate
+
+
+def _documents(found: FileScan, failures: list[Failure]) -> Iterator[JsonObject]:
+    """One after the other; files that cannot be read are added to the failures."""
+    for file in found.files:
+        try:
+            yield from file.documents()
+        except UnreadableFileError as error:
+            failures.append(Failure(file.uri, str(error)))
 
 
 async def ingest_documents(
@@ -142,7 +187,7 @@ async def ingest_documents(
     batch_documents: int = _BATCH_DOCUMENTS,
     wait: bool = True,
 ) -> IngestReport:
-    """Ingest DocumentInputs with texts, a batch at a time, into a collection that exists; see `ingest_paths`.
+    """Ingest DocumentInputs, a batch at a time, into a collection that exists; see `ingest_paths`.
 
     `total` counts them for the progress; `report` is one to go on with. Without `wait` they are only handed
     in, and the report says by which jobs.
@@ -150,6 +195,28 @@ async def ingest_documents(
     upload = _Upload(client, collection, report or IngestReport(), total, on_progress)
     for batch in _batches(documents, batch_documents):
         await upload.send(batch)
+    if wait:
+        await upload.finish()
+    return upload.report
+
+
+async def crawl_site(
+    client: GatewayClient,
+    crawl: JsonObject,
+    collection: str,
+    *,
+    create: bool = True,
+    on_progress: OnProgress | None = None,
+    wait: bool = True,
+) -> IngestReport:
+    """Have the pages of a web site, a WebCrawl, ingested; see `ingest_paths`.
+
+    A page that cannot be had is in the report, and so is the crawl where it did not come to its end.
+    """
+    if create:
+        await ensure_collection(client, {"collectionId": collection})
+    upload = _Upload(client, collection, IngestReport(), 0, on_progress)
+    await upload.begin({"crawl": crawl})
     if wait:
         await upload.finish()
     return upload.report
@@ -169,16 +236,19 @@ async def sync_directory(
     directory: Path,
     collection: str,
     *,
+    exclude: Sequence[str] = (),
     on_progress: OnProgress | None = None,
 ) -> SyncReport:
     """Ingest what a directory holds, and delete the collection's other documents of source type file.
 
     Nothing is deleted of a directory that holds no documents: it is more likely to be the wrong one. A file
-    that is there but cannot be read keeps its document. Raises GatewayError.
+    that is there but cannot be read keeps its document, and so does what is excluded. Raises GatewayError.
     """
-    found = scan([directory])
+    found = scan([directory], exclude)
     report = SyncReport(
-        await ingest_paths(client, [directory], collection, on_progress=on_progress, wait=True)
+        await ingest_paths(
+            client, [directory], collection, exclude=exclude, on_progress=on_progress, wait=True
+        )
     )
     if not found.files:
         return report
@@ -186,7 +256,10 @@ async def sync_directory(
     vanished = [
         document
         async for document in client.list_documents(collection)
-        if document.get("sourceType") == "SOURCE_TYPE_FILE" and document["uri"] not in kept
+        if document.get("sourceType") == "SOURCE_TYPE_FILE"
+        and document["uri"] not in kept
+        and not document["uri"].startswith(tuple(found.unseen))
+        and not is_excluded(document["uri"], exclude)
     ]
     for document in vanished:
         await client.delete_document(collection, document["documentId"])
@@ -208,24 +281,22 @@ class _Upload:
         self._collection = collection
         self._total = total
         self._on_progress = on_progress
+        self._sent = 0
         self._ended: set[str] = set()
 
     async def send(self, batch: list[JsonObject]) -> None:
-        while batch:
-            request: JsonObject = {"documents": batch, "requestId": str(uuid.uuid4())}
-            try:
-                response = await self._client.ingest_documents(self._collection, request)
-            except ApiError as error:
-                # One wrong document makes the whole request wrong: what is right is sent again without it.
-                refused = _refused(error, len(batch))
-                if not refused:
-                    raise
-                self.report.failures += [Failure(batch[i]["uri"], why) for i, why in refused.items()]
-                batch = [document for i, document in enumerate(batch) if i not in refused]
-            else:
-                self._take(response)
-                batch = []
-            self._show(0, 0)
+        failed = len(self.report.failures)
+        if response := await _hand_in(self._client, self._collection, batch, self.report.failures):
+            self._take(response)
+        self._sent += len(batch) - (len(self.report.failures) - failed)
+        # A file that holds objects is several documents.
+        self._total = max(self._total, self._sent + len(self.report.failures))
+        self._show(0, 0)
+
+    async def begin(self, request: JsonObject) -> None:
+        """Send a request that is no batch of documents."""
+        request = {**request, "requestId": str(uuid.uuid4())}
+        self._take(await self._client.ingest_documents(self._collection, request))
 
     async def finish(self) -> None:
         """Wait until the jobs have ended, in the order of hand-in."""
@@ -234,6 +305,8 @@ class _Upload:
                 continue
             async with aclosing(self._client.wait_for_job(job_id)) as states:
                 async for job in states:
+                    # The pages of a crawl are not known before.
+                    self._total = max(self._total, self.report.ended + job.get("itemCount", 0))
                     ended = job.get("doneCount", 0) + job.get("failedCount", 0) + job.get("cancelledCount", 0)
                     self._show(ended, job.get("chunks", {}).get("stored", 0))
             async for item in self._client.list_job_items(job_id):
@@ -251,6 +324,8 @@ class _Upload:
                 self._record(item)
 
     def _record(self, item: JsonObject) -> None:
+        if item.get("isCrawl") and item.get("state") == "INGESTION_STATE_DONE":
+            return
         match item.get("outcome"):
             case "INGESTION_OUTCOME_CREATED":
                 self.report.created += 1
@@ -260,23 +335,41 @@ class _Upload:
                 self.report.unchanged += 1
                 return
             case _:
-                failure = item.get("failure") or {}
-                reason = failure.get("message") or failure.get("reason") or "cancelled"
+                reason = _reason(item.get("failure") or {})
                 self.report.failures.append(Failure(item.get("uri", ""), reason))
+                self.report.broke_off |= item.get("isCrawl", False)
                 return
         self.report.chunks += item.get("chunks", {}).get("stored", 0)
 
     def _show(self, documents: int, chunks: int) -> None:
         if self._on_progress:
             ended = self.report.ended + documents
-            self._on_progress(Progress(ended, self._total, self.report.chunks + chunks))
+            self._on_progress(Progress(self._sent, ended, self._total, self.report.chunks + chunks))
+
+
+async def _hand_in(
+    client: GatewayClient, collection: str, batch: list[JsonObject], failures: list[Failure], **options: bool
+) -> JsonObject | None:
+    """Send documents; those that are refused are added to the failures. None where all of them are."""
+    while batch:
+        request: JsonObject = {"documents": batch, "requestId": str(uuid.uuid4()), **options}
+        try:
+            return await client.ingest_documents(collection, request)
+        except ApiError as error:
+            # One wrong document makes the whole request wrong: what is right is sent again without it.
+            refused = _refused(error, len(batch))
+            if not refused:
+                raise
+            failures += [Failure(batch[i]["uri"], why) for i, why in refused.items()]
+            batch = [document for i, document in enumerate(batch) if i not in refused]
+    return None
 
 
 def _batches(documents: Iterable[JsonObject], most: int) -> Iterator[list[JsonObject]]:
     batch: list[JsonObject] = []
     size = 0
     for document in documents:
-        length = len(document["text"].encode())
+        length = _size(document)
         if batch and (len(batch) == most or size + length > _BATCH_BYTES):
             yield batch
             batch, size = [], 0
@@ -284,6 +377,16 @@ def _batches(documents: Iterable[JsonObject], most: int) -> Iterator[list[JsonOb
         size += length
     if batch:
         yield batch
+
+
+def _reason(failure: JsonObject) -> str:
+    return str(failure.get("message") or failure.get("reason") or "cancelled")
+
+
+def _size(document: JsonObject) -> int:
+    """Bytes on the way, roughly."""
+    content = document.get("text", document.get("data"))
+    return len((content if isinstance(content, str) else json.dumps(document.get("object"))).encode())
 
 
 def _refused(error: ApiError, count: int) -> dict[int, str]:

@@ -1,5 +1,6 @@
 """A gateway for tests: a real HTTP server that speaks the gateway's JSON and keeps everything in memory."""
 
+import base64
 import hashlib
 import json
 import re
@@ -56,6 +57,8 @@ class FakeGateway:
     """What every search finds; None: documents by how many of the query's words they hold."""
     stats: Json = field(default_factory=dict)
     degraded: list[Json] = field(default_factory=list)
+    site: list[Json] = field(default_factory=list)
+    """Items of every crawl, the crawl itself among them."""
     jobs_take_time: bool = False
     """Whether a job has not ended when the request that began it is answered."""
 
@@ -89,6 +92,8 @@ class FakeGateway:
                 return _page("documents", [documents[uri] for uri in sorted(documents)], query)
             case "DELETE", ["api", "collections", name, "documents", _] if name in self.collections:
                 return Reply(200, {})
+            case "POST", ["api", "collections", name, "documents:delete"] if name in self.collections:
+                return self._delete(name, body)
             case "GET", ["api", "jobs"]:
                 return _page(
                     "jobs", [_job(job_id, "DONE", items) for job_id, items in self.jobs.items()], query
@@ -146,14 +151,24 @@ class FakeGateway:
         return Reply(200, {"collection": self.collections[name]})
 
     def _ingest(self, name: str, body: Json) -> Reply:
+        if "crawl" in body:
+            job_id = f"job-{len(self.jobs) + 1}"
+            self.jobs[job_id] = self.site
+            return Reply(200, {"job": _job(job_id, "QUEUED", []), "items": self.site[:1]})
         violations = [
             {"field": f"documents[{position}].text", "description": "must not be empty"}
             for position, document in enumerate(body["documents"])
-            if not document["text"].strip()
+            if not _text(document).strip()
         ]
         if violations:
             detail = {"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": violations}
             return Reply(400, status(3, "the request is wrong", "INVALID_FIELDS", detail))
+        if body.get("dryRun"):
+            items = [
+                {"uri": one["uri"], "chunks": {"parsed": 2}, "usage": {"promptTokens": 30, "outputTokens": 7}}
+                for one in body["documents"]
+            ]
+            return Reply(200, {"job": _job("", "DONE", []), "items": items})
         stored = self.documents.setdefault(name, {})
         items = []
         for document in body["documents"]:
@@ -163,7 +178,7 @@ class FakeGateway:
                 "CREATED"
                 if earlier is None
                 else "UNCHANGED"
-                if earlier["text"] == document["text"]
+                if _text(earlier) == _text(document)
                 else "UPDATED"
             )
             item: Json = {
@@ -173,7 +188,7 @@ class FakeGateway:
             }
             item["attempts"] = 1
             item["chunks"] = {"parsed": 1, "contextualized": 1, "embedded": 1, "stored": 1}
-            if "unreadable" in document["text"]:
+            if "unreadable" in _text(document):
                 failure = {
                     "stage": "INGESTION_STATE_EXTRACTING",
                     "reason": "BAD",
@@ -185,7 +200,7 @@ class FakeGateway:
                 stored[uri] = {
                     **document,
                     "documentId": document_id,
-                    "sourceType": "SOURCE_TYPE_FILE",
+                    "sourceType": f"SOURCE_TYPE_{'OBJECT' if 'object' in document else 'FILE'}",
                     "state": "INGESTION_STATE_DONE",
                 }
             items.append(item)
@@ -195,6 +210,15 @@ class FakeGateway:
             return Reply(200, {"job": _job(job_id, "RUNNING", []), "items": []})
         return Reply(200, {"job": _job(job_id, "DONE", items), "items": items})
 
+    def _delete(self, name: str, body: Json) -> Reply:
+        """By document ids."""
+        documents = self.documents.get(name, {})
+        ids = body["filter"]["$document_id"]["$in"]
+        selected = [uri for uri, document in documents.items() if document["documentId"] in ids]
+        for uri in [] if body.get("dryRun") else selected:
+            del documents[uri]
+        return Reply(200, {"deletedCount": len(selected)} if selected else {})
+
     def _search(self, body: Json) -> list[Json]:
         if self.passages is not None:
             return self.passages
@@ -203,11 +227,11 @@ class FakeGateway:
         found: list[Json] = [
             {
                 "score": float(hits),
-                "chunk": {"uri": uri, "title": document.get("title", ""), "text": document["text"]},
+                "chunk": {"uri": uri, "title": document.get("title", ""), "text": _text(document)},
             }
             for name in names
             for uri, document in self.documents.get(name, {}).items()
-            if (hits := len(words & set(re.findall(r"\w+", document["text"].lower()))))
+            if (hits := len(words & set(re.findall(r"\w+", _text(document).lower()))))
         ]
         top_k = body.get("options", {}).get("rerank", {}).get("topK", 8)
         return sorted(found, key=lambda passage: -passage["score"])[:top_k]
@@ -260,6 +284,13 @@ def fake_gateway(api_key: str = "a-key-for-tests-only") -> Iterator[FakeGateway]
             thread.join()
 
 
+def _text(document: Json) -> str:
+    """What a document says, however it was handed in."""
+    if "data" in document:
+        return base64.b64decode(document["data"]).decode(errors="replace")
+    return str(document["text"] if "text" in document else document["object"])
+
+
 def _page(key: str, items: list[Json], query: dict[str, str]) -> Reply:
     start = int(query.get("pageToken", "0"))
     end = start + min(_PAGE, int(query.get("pageSize", _PAGE)))
@@ -267,6 +298,7 @@ def _page(key: str, items: list[Json], query: dict[str, str]) -> Reply:
 
 
 def _job(job_id: str, state: str, items: list[Json]) -> Json:
+    items = [item for item in items if not item.get("isCrawl") or item["state"] != "INGESTION_STATE_DONE"]
     failed = sum(item["state"] == "INGESTION_STATE_FAILED" for item in items)
     return {
         "jobId": job_id,

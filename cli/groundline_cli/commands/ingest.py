@@ -1,8 +1,11 @@
-"""groundline ingest"""
+"""groundline ingest and sync"""
 
-from collections.abc import Callable, Iterator
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -12,21 +15,61 @@ from groundline_cli import ingestion
 from groundline_cli.client import GatewayClient
 from groundline_cli.commands.gateway import json_option, run, with_gateway
 from groundline_cli.connection import Connection
+from groundline_cli.files import Failure
 from groundline_cli.terminal import print_json, printable
 
-__all__ = ["ingest", "progress_bar", "sync"]
+__all__ = [
+    "exclude_option",
+    "ingest",
+    "print_failures",
+    "print_handed_in",
+    "progress_bar",
+    "report_json",
+    "summary",
+    "sync",
+]
 
 
-@click.command()
+SOME_FAILED = 4
+
+
+class _SourcePath(click.Path):
+    """A path that exists."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        if isinstance(value, str) and value.startswith(("http://", "https://")):
+            self.fail("is no path; for a web site use groundline crawl", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+exclude_option = click.option(
+    "--exclude",
+    multiple=True,
+    metavar="PATTERN",
+    help="Files and directories to pass over below a directory, by path or name; * stands for anything. "
+    "May be given several times.",
+)
+
+
+@click.command(short_help="Put files into a collection.")
 @click.argument(
-    "paths", nargs=-1, required=True, metavar="PATH…", type=click.Path(exists=True, path_type=Path)
+    "paths", nargs=-1, required=True, metavar="PATH…", type=_SourcePath(exists=True, path_type=Path)
 )
 @click.option("--collection", required=True, metavar="NAME", help="Collection to put the documents in.")
+@exclude_option
 @click.option("--create/--no-create", default=True, help="Whether to create the collection when missing.")
 @click.option(
     "--watch/--detach",
     default=True,
     help="Wait until the documents are searchable, with a progress bar, or only hand them in.",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Only tell how many chunks there would be and how many tokens their contexts would take, where a "
+    "language model writes them. The collection must exist.",
 )
 @json_option
 @with_gateway
@@ -34,116 +77,211 @@ def ingest(
     connection: Connection,
     paths: tuple[Path, ...],
     collection: str,
+    exclude: tuple[str, ...],
     create: bool,
     watch: bool,
+    dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Put Markdown and text files into a collection.
+    """Put files into a collection: PDF, DOCX, HTML, Markdown, CSV, JSON, source code, any other text, and
+    images, whose text is read.
 
-    A directory is taken with all below it, except hidden entries and other types of files. Each document is
-    known by its path below the directory given, so doing it again replaces what has changed and passes over
-    what has not.
+    A directory is taken with all below it, except hidden entries, empty files, links to directories and what
+    is neither text nor one of these types. Each document is known by its path below the directory given, so
+    doing it again replaces what has changed and passes over what has not. A JSON file of records
+    {"type": "object", "properties": {…}} gives a document for each.
 
-    Exit code 1: a file could not be ingested; the others were.
+    Exit code 4: a file could not be ingested, others were. 1: none was.
     """
+    if dry_run:
+        _estimate(connection, paths, collection, exclude, as_json=as_json)
+        return
 
     async def work(client: GatewayClient) -> ingestion.IngestReport:
         with progress_bar() as on_progress:
             return await ingestion.ingest_paths(
-                client, paths, collection, create=create, on_progress=on_progress, wait=watch
+                client,
+                paths,
+                collection,
+                exclude=exclude,
+                create=create,
+                on_progress=on_progress,
+                wait=watch,
             )
 
     report = run(connection, work)
-    _print_failures(report)
+    print_failures(report)
     if as_json:
-        print_json({"collection": collection, **_report_json(report)})
+        print_json({"collection": collection, **report_json(report)})
     elif watch:
-        click.echo(_summary(report, collection))
+        click.echo(summary(report, collection))
     else:
-        click.echo(f"{collection}: handed in; see groundline jobs")
-        for job in report.jobs:
-            click.echo(job)
-    if report.failures:
-        raise SystemExit(1)
+        print_handed_in(report, collection)
+    _exit(report, others=not watch and bool(report.jobs))
 
 
-@click.command()
+@click.command(short_help="Make a collection hold what a directory holds.")
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--collection", required=True, metavar="NAME", help="Collection to bring up to date.")
+@exclude_option
 @click.option("--yes", is_flag=True, help="Do not ask before documents are deleted.")
 @json_option
 @with_gateway
-def sync(connection: Connection, directory: Path, collection: str, yes: bool, as_json: bool) -> None:
+def sync(
+    connection: Connection,
+    directory: Path,
+    collection: str,
+    exclude: tuple[str, ...],
+    yes: bool,
+    as_json: bool,
+) -> None:
     """Make a collection hold what DIRECTORY holds.
 
-    As `ingest`, and documents whose files have vanished are deleted. Objects and web pages stay.
+    As `ingest`, and documents whose files have vanished are deleted. Objects and web pages stay, and so do
+    documents whose files are excluded or cannot be read.
 
-    Exit code 1: a file could not be ingested; the others were.
+    Exit code 4: a file could not be ingested, others were. 1: none was.
     """
     if not yes:
         click.confirm(f"Delete documents of {collection} that are not in {directory}?", abort=True)
 
     async def work(client: GatewayClient) -> ingestion.SyncReport:
         with progress_bar() as on_progress:
-            return await ingestion.sync_directory(client, directory, collection, on_progress=on_progress)
+            return await ingestion.sync_directory(
+                client, directory, collection, exclude=exclude, on_progress=on_progress
+            )
 
     report = run(connection, work)
-    _print_failures(report.ingested)
+    print_failures(report.ingested)
     if as_json:
-        print_json({"collection": collection, **_report_json(report.ingested), "deleted": report.deleted})
+        print_json({"collection": collection, **report_json(report.ingested), "deleted": report.deleted})
     else:
-        click.echo(f"{_summary(report.ingested, collection)}; {len(report.deleted)} documents deleted")
-    if report.ingested.failures:
-        raise SystemExit(1)
+        click.echo(f"{summary(report.ingested, collection)}; {len(report.deleted)} documents deleted")
+    _exit(report.ingested)
 
 
-def _print_failures(report: ingestion.IngestReport) -> None:
-    for failure in report.failures:
+def _estimate(
+    connection: Connection, paths: Sequence[Path], collection: str, exclude: Sequence[str], *, as_json: bool
+) -> None:
+    estimate = run(
+        connection, lambda client: ingestion.estimate_paths(client, paths, collection, exclude=exclude)
+    )
+    _print_failed(estimate.failures)
+    if as_json:
+        print_json(
+            {
+                "collection": collection,
+                "documents": estimate.documents,
+                "chunks": estimate.chunks,
+                "promptTokens": estimate.prompt_tokens,
+                "cachedTokens": estimate.cached_tokens,
+                "outputTokens": estimate.output_tokens,
+                "skipped": dict(estimate.skipped),
+                "failed": _failed_json(estimate.failures),
+            }
+        )
+    else:
+        skipped = f", {_skipped(estimate.skipped)}" if estimate.skipped else ""
+        click.echo(
+            f"{collection}: {estimate.documents} documents with {estimate.chunks} chunks{skipped}; "
+            "nothing is stored"
+        )
+        click.echo(
+            f"contexts by a language model: about {estimate.prompt_tokens} prompt tokens, of them "
+            f"{estimate.cached_tokens} cached, {estimate.output_tokens} output tokens"
+            if estimate.prompt_tokens
+            else "no contexts are to be written by a language model"
+        )
+    if estimate.failures:
+        raise SystemExit(SOME_FAILED if estimate.documents else 1)
+
+
+def _exit(report: ingestion.IngestReport, *, others: bool = False) -> None:
+    """`others`: whether there are documents that nobody waits for."""
+    if report.failures:
+        raise SystemExit(SOME_FAILED if others or report.ended > len(report.failures) else 1)
+
+
+def print_failures(report: ingestion.IngestReport) -> None:
+    """A line on stderr for each document that could not be ingested."""
+    _print_failed(report.failures)
+
+
+def _print_failed(failures: Sequence[Failure]) -> None:
+    for failure in failures:
         click.echo(
             f"{click.style('failed:', fg='red')} {_line(failure.name)}: {_line(failure.reason)}", err=True
         )
 
 
-def _report_json(report: ingestion.IngestReport) -> dict[str, object]:
+def print_handed_in(report: ingestion.IngestReport, collection: str) -> None:
+    """What can be followed of documents that nobody waits for."""
+    click.echo(f"{collection}: handed in; see groundline jobs")
+    for job in report.jobs:
+        click.echo(job)
+
+
+def report_json(report: ingestion.IngestReport) -> dict[str, object]:
+    """The report as JSON values."""
     return {
         "created": report.created,
         "updated": report.updated,
         "unchanged": report.unchanged,
         "chunks": report.chunks,
         "skipped": dict(report.skipped),
-        "failed": [{"name": failure.name, "reason": failure.reason} for failure in report.failures],
+        "failed": _failed_json(report.failures),
         "jobs": report.jobs,
     }
 
 
+def _failed_json(failures: Sequence[Failure]) -> list[dict[str, str]]:
+    return [{"name": failure.name, "reason": failure.reason} for failure in failures]
+
+
 @contextmanager
-def progress_bar() -> Iterator[Callable[[ingestion.Progress], None]]:
+def progress_bar(
+    doing: str = "ingesting", things: str = "documents"
+) -> Iterator[Callable[[ingestion.Progress], None]]:
     """A bar on stderr, which moves as it is told; nothing where stderr is not a terminal."""
     console = Console(stderr=True)
     columns = (
-        TextColumn("ingesting"),
+        TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("documents, {task.fields[chunks]} chunks"),
+        TextColumn("{task.fields[what]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("ingesting", total=None, chunks=0)
+        sending = bar.add_task("sending", total=None, what=things, visible=False)
+        task = bar.add_task(doing, total=None, what=things)
 
         def show(progress: ingestion.Progress) -> None:
-            bar.update(task, completed=progress.documents, total=progress.total, chunks=progress.chunks)
+            is_sent = progress.sent >= progress.total
+            bar.update(
+                sending,
+                completed=progress.sent,
+                total=progress.total,
+                visible=progress.sent > 0 and not is_sent,
+            )
+            what = f"{things}, {progress.chunks} chunks"
+            bar.update(task, completed=progress.documents, total=progress.total, what=what)
 
         yield show
 
 
-def _summary(report: ingestion.IngestReport, collection: str) -> str:
+def summary(report: ingestion.IngestReport, collection: str) -> str:
+    """The report on one line."""
     parts = [f"{report.created} new", f"{report.updated} changed", f"{report.unchanged} unchanged"]
     if report.failures:
         parts.append(f"{len(report.failures)} failed")
     if report.skipped:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(report.skipped.items()))
-        parts.append(f"{report.skipped.total()} skipped ({reasons})")
+        parts.append(_skipped(report.skipped))
     return f"{collection}: {', '.join(parts)}; {report.chunks} chunks stored"
+
+
+def _skipped(skipped: Counter[str]) -> str:
+    reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(skipped.items()))
+    return f"{skipped.total()} skipped ({reasons})"
 
 
 def _line(text: str) -> str:

@@ -1,12 +1,13 @@
 """groundline documents, delete, jobs and stats"""
 
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 import click
 
 from groundline_cli.client import GatewayClient, JsonObject
-from groundline_cli.commands.gateway import json_option, run, with_gateway
+from groundline_cli.commands.gateway import json_object, json_option, run, with_gateway
 from groundline_cli.commands.ingest import progress_bar
 from groundline_cli.connection import Connection
 from groundline_cli.ingestion import Progress
@@ -49,13 +50,39 @@ def documents(connection: Connection, collection: str, as_json: bool) -> None:
     print_columns(("DOCUMENT", "STATE", "CHUNKS", "URI", "TITLE"), rows)
 
 
-@click.command(short_help="Delete a collection or a document.")
+@click.command(short_help="Delete a collection, or documents of it.")
 @click.argument("collection")
 @click.option("--document", metavar="ID", help="Delete only this document.")
+@click.option(
+    "--filter",
+    "condition",
+    metavar="JSON",
+    callback=json_object,
+    help="Delete only documents that it selects, as in `search`, such as "
+    '\'{"$source_type": "web", "$update_time": {"$lt": "2024-01-31"}}\'.',
+)
+@click.option("--dry-run", is_flag=True, help="With --filter: only count them.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @with_gateway
-def delete(connection: Connection, collection: str, document: str | None, yes: bool) -> None:
-    """Delete COLLECTION with all its documents, or one of its documents."""
+def delete(
+    connection: Connection,
+    collection: str,
+    document: str | None,
+    condition: JsonObject | None,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Delete COLLECTION with all its documents, one of its documents, or those that a filter selects.
+
+    Documents that the key may not read are not selected.
+    """
+    if document and condition is not None:
+        raise click.UsageError("--document and --filter exclude each other")
+    if dry_run and condition is None:
+        raise click.UsageError("--dry-run needs --filter")
+    if condition is not None:
+        _delete_selected(connection, collection, condition, dry_run=dry_run, yes=yes)
+        return
     what = (
         f"document {document} of {collection}"
         if document
@@ -68,6 +95,27 @@ def delete(connection: Connection, collection: str, document: str | None, yes: b
     else:
         run(connection, lambda client: client.delete_collection(collection))
     click.echo(f"deleted {what}")
+
+
+def _delete_selected(
+    connection: Connection, collection: str, condition: JsonObject, *, dry_run: bool, yes: bool
+) -> None:
+    request: JsonObject = {"filter": condition, "requestId": str(uuid.uuid4())}
+    if dry_run or not yes:
+        count = run(
+            connection, lambda client: client.delete_documents(collection, request | {"dryRun": True})
+        )
+        if dry_run:
+            click.echo(f"{_documents(count)} of {collection} would be deleted")
+            return
+        if count:
+            click.confirm(f"Delete {_documents(count)} of {collection}?", abort=True)
+    count = run(connection, lambda client: client.delete_documents(collection, request))
+    click.echo(f"deleted {_documents(count)} of {collection}")
+
+
+def _documents(count: int) -> str:
+    return "1 document" if count == 1 else f"{count} documents"
 
 
 @click.command(short_help="List, watch, cancel or retry ingestion jobs.")
@@ -119,7 +167,7 @@ async def watch_job(client: GatewayClient, job_id: str) -> JsonObject:
         async with aclosing(client.wait_for_job(job_id)) as states:
             async for job in states:
                 ended = sum(job.get(f"{end}Count", 0) for end in ("done", "failed", "cancelled"))
-                show(Progress(ended, job.get("itemCount", 0), job.get("chunks", {}).get("stored", 0)))
+                show(Progress(0, ended, job.get("itemCount", 0), job.get("chunks", {}).get("stored", 0)))
     return job
 
 
@@ -173,7 +221,7 @@ def _item_row(item: JsonObject) -> tuple[object, ...]:
     return (
         item.get("documentId", ""),
         _enum(item.get("state", "")),
-        _enum(item.get("outcome", "")),
+        "crawl" if item.get("isCrawl") else _enum(item.get("outcome", "")),
         item.get("chunks", {}).get("stored", 0),
         item.get("attempts", 0),
         item.get("uri", ""),

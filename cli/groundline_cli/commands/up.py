@@ -21,6 +21,8 @@ from groundline_cli.stack.stack import ReadyInfo, Report, StackOptions, run_unti
 __all__ = ["announce", "up"]
 
 _EXAMPLES_COLLECTION = "examples"
+# Beside the documents for whoever tries them out; no document itself.
+_QUESTIONS = ("questions.json",)
 
 
 @click.command()
@@ -82,7 +84,7 @@ def _ingest_examples(path: Path, report: Report) -> Callable[[ReadyInfo], Awaita
                     return
                 with progress_bar() as on_progress:
                     result = await ingestion.ingest_paths(
-                        client, [path], _EXAMPLES_COLLECTION, on_progress=on_progress
+                        client, [path], _EXAMPLES_COLLECTION, exclude=_QUESTIONS, on_progress=on_progress
                     )
         except GatewayError as error:
             raise StackError(f"the examples could not be ingested: {error}") from error

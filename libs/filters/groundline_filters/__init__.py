@@ -1,7 +1,18 @@
 """Conditions on documents: parsed from JSON to a tree, compiled to SQL."""
 
+from groundline_filters.constants import holds_always
 from groundline_filters.parsing import FilterError, Problem, parse, plain
 from groundline_filters.sql import Columns, Condition, compile_sql
 from groundline_filters.tree import Filter
 
-__all__ = ["Columns", "Condition", "Filter", "FilterError", "Problem", "compile_sql", "parse", "plain"]
+__all__ = [
+    "Columns",
+    "Condition",
+    "Filter",
+    "FilterError",
+    "Problem",
+    "compile_sql",
+    "holds_always",
+    "parse",
+    "plain",
+]

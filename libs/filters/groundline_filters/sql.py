@@ -35,7 +35,8 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A boolean SQL expression and its arguments, in the order of their parameters (asyncpg's types)."""
+    """A boolean SQL expression and its arguments, in the order of their parameters (asyncpg's types, none of
+    them jsonb)."""
 
     text: str
     arguments: Sequence[object]
@@ -67,7 +68,7 @@ class _Compiler:
             case OneOf(path, (value,)):
                 return f"coalesce({self._value(path)} = {self._json(value)}, false)"
             case OneOf(path, values):
-                encoded = self._parameter([_encoded(value) for value in values], "jsonb[]")
+                encoded = self._parameter([_encoded(value) for value in values], "text[]::jsonb[]")
                 return f"coalesce({self._value(path)} = ANY ({encoded}), false)"
             case Ordered(path, order, str() as operand):
                 # In JSON's own order strings follow the database's collation.
@@ -84,7 +85,7 @@ class _Compiler:
                 return f"({self._value(path)} IS {'NOT ' if exists else ''}NULL)"
             case Contains(path, operand):
                 at = self._value(path)
-                listed = self._parameter(f"[{_encoded(operand)}]", "jsonb")
+                listed = self._parameter(f"[{_encoded(operand)}]", "text::jsonb")
                 return f"(coalesce(jsonb_typeof({at}) = 'array', false) AND {at} @> {listed})"
             case DocumentIds(document_ids):
                 return f"({self._columns.document_id} = ANY ({self._parameter(document_ids, 'uuid[]')}))"
@@ -102,7 +103,8 @@ class _Compiler:
         return f"({self._columns.metadata}{steps})"
 
     def _json(self, value: Scalar) -> str:
-        return self._parameter(_encoded(value), "jsonb")
+        # By way of text: what a connection makes of an argument that is jsonb, is up to its codecs.
+        return self._parameter(_encoded(value), "text::jsonb")
 
     def _parameter(self, argument: object, sql_type: str) -> str:
         self.arguments.append(argument)

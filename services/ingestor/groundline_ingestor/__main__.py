@@ -20,11 +20,13 @@ from groundline_ingestor.adapters.contextualizing import (
     GrpcContextWriter,
     PostgresContextCache,
 )
+from groundline_ingestor.adapters.crawling import CrawlLimits, HttpCrawler
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
 from groundline_ingestor.adapters.extraction.readers.common import Limits as ReaderLimits
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
 from groundline_ingestor.adapters.postgres import Pool, open_database
 from groundline_ingestor.adapters.postgres_collections import PostgresCollections
+from groundline_ingestor.adapters.postgres_crawls import PostgresCrawls
 from groundline_ingestor.adapters.postgres_documents import PostgresDocuments
 from groundline_ingestor.adapters.postgres_embeddings import PostgresEmbeddingCache
 from groundline_ingestor.adapters.postgres_jobs import PostgresJobs
@@ -36,6 +38,7 @@ from groundline_ingestor.ports import (
     CollectionRepository,
     ContextCache,
     ContextWriter,
+    CrawlRepository,
     DocumentRepository,
     EmbeddingCache,
     JobRepository,
@@ -44,6 +47,7 @@ from groundline_ingestor.ports import (
 )
 from groundline_ingestor.service.collections import CollectionService
 from groundline_ingestor.service.contextualization import Contextualization
+from groundline_ingestor.service.crawls import Crawling
 from groundline_ingestor.service.documents import DocumentService
 from groundline_ingestor.service.embedding import RememberingEmbedder
 from groundline_ingestor.service.ingestion import IngestionService
@@ -95,6 +99,7 @@ class Stores:
     documents: DocumentRepository
     jobs: JobRepository
     queue: WorkQueue
+    crawls: CrawlRepository
     reindex: ReindexRepository
     embeddings: EmbeddingCache
     contexts: ContextCache
@@ -107,6 +112,7 @@ def stores_on(pool: Pool, lexical: LexicalIndex) -> Stores:
         PostgresDocuments(pool),
         PostgresJobs(pool),
         PostgresQueue(pool),
+        PostgresCrawls(pool),
         PostgresReindex(pool, lexical),
         PostgresEmbeddingCache(pool),
         PostgresContextCache(pool),
@@ -134,6 +140,7 @@ def assemble(
     )
     options = WorkerOptions(
         workers=settings.workers,
+        crawls=settings.crawls,
         lease_seconds=settings.lease_seconds,
         max_attempts=settings.max_attempts,
         reindex_grace_seconds=settings.reindex_grace_seconds,
@@ -150,13 +157,24 @@ def assemble(
         preparation,
         contextualization,
         options,
+        crawling=Crawling(
+            stores.crawls,
+            HttpCrawler(sandbox, CrawlLimits(user_agent=settings.crawl_user_agent)),
+            allow_private_addresses=settings.crawl_private_addresses,
+        ),
     )
     collections, jobs = stores.collections, stores.jobs
     servicer = IngestorServicer(
         CollectionService(collections, embedder),
         DocumentService(collections, stores.documents),
         IngestionService(
-            collections, jobs, embedder, preparation, contextualization, on_enqueued=worker.wake
+            collections,
+            jobs,
+            stores.crawls,
+            embedder,
+            preparation,
+            contextualization,
+            on_enqueued=worker.wake,
         ),
         JobService(collections, jobs, on_enqueued=worker.wake),
         ReindexService(collections, jobs, stores.reindex, embedder, on_enqueued=worker.wake),

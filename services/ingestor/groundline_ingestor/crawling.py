@@ -16,7 +16,7 @@ __all__ = [
     "path_matches",
 ]
 
-MAX_URL_CHARACTERS: Final = 2000
+MAX_URL_BYTES: Final = 2000
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _PATTERN_TOKEN: Final = re.compile(r"\*\*|.", re.DOTALL)
@@ -89,7 +89,8 @@ def link_target(link: str, base: str) -> str | None:
     if port is not None and port != _DEFAULT_PORTS[parts.scheme]:
         netloc = f"{netloc}:{port}"
     target = urlunsplit((parts.scheme, netloc, parts.path or "/", parts.query, ""))
-    return target if len(target) <= MAX_URL_CHARACTERS else None
+    # What cannot be printed, NUL and halves of surrogate pairs among it, cannot be stored either.
+    return target if target.isprintable() and len(target.encode()) <= MAX_URL_BYTES else None
 
 
 def path_matches(pattern: str, path: str) -> bool:

@@ -537,6 +537,7 @@ class Item:
     attempts: int = 1
     chunks: ChunkCounts = ChunkCounts()
     usage: Usage = Usage()
+    is_crawl: bool = False
 
     @property
     def has_ended(self) -> bool:

@@ -1,9 +1,11 @@
 """What the use cases need of the world, beside groundline_embedding's Embedder."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
+
+from groundline_filters import Filter
 
 from groundline_ingestor.crawling import CrawledPage, CrawlFailure, CrawlRequest
 from groundline_ingestor.domain import (
@@ -35,6 +37,7 @@ __all__ = [
     "CollectionRepository",
     "ContextCache",
     "ContextWriter",
+    "CrawlRepository",
     "Crawler",
     "DocumentRepository",
     "EmbeddingCache",
@@ -130,9 +133,18 @@ class DocumentRepository(Protocol):
         """Delete a document with its chunks and cancel what is still to be done for it, in one transaction;
         False when it is gone."""
 
-    async def delete_selected(self, collection: Collection, predicate: str, values: Sequence[Any]) -> int:
-        """The same for all documents of the collection that a condition on the table documents selects; its
-        values are numbered from $2. Returns how many there were."""
+    async def count_selected(
+        self, collection: Collection, selection: Filter, principals: Sequence[str]
+    ) -> int:
+        """How many documents a filter selects of those that one of the principals may read."""
+
+    async def delete_selected(
+        self, collection: Collection, selection: Filter, principals: Sequence[str], request_id: str
+    ) -> int:
+        """`delete` for all documents that a filter selects of those that one of the principals may read.
+
+        Returns how many there were, which a known `request_id` gets again, with nothing done.
+        """
 
     async def stats(self, collection: Collection) -> CollectionStats:
         """What the collection holds."""
@@ -188,7 +200,7 @@ class JobRepository(Protocol):
 
     async def retry(self, job_id: str) -> int:
         """Queue failed and cancelled items again, except those whose uri a later item is done for or whose
-        content is no longer kept. Returns how many."""
+        content is not kept; and a crawl that could not have all pages. Returns how many."""
 
 
 class WorkQueue(Protocol):
@@ -225,6 +237,45 @@ class WorkQueue(Protocol):
 
     async def discard(self, older_than_seconds: float) -> None:
         """Drop the content of items that failed or were cancelled so long ago."""
+
+
+class CrawlRepository(Protocol):
+    """Stores crawls, which are items of jobs, and the pages they find, which become items of the same job.
+
+    What WorkQueue does with a claim it does with a crawl's as well. Any method raises UnavailableError while
+    the store is down.
+    """
+
+    async def enqueue(self, collection: Collection, request: CrawlRequest, request_id: str) -> str:
+        """Store a job that is a crawl; returns its id, which is the earlier one's for a known `request_id`.
+
+        Raises NotFoundError when the collection is gone.
+        """
+
+    async def lease(
+        self, lease_id: str, *, seconds: float, max_attempts: int
+    ) -> tuple[LeasedItem, CrawlRequest] | None:
+        """Claim a crawl that nobody works on, or whose lease has run out; None where there is none.
+
+        One that was begun `max_attempts` times and never ended fails.
+        """
+
+    async def is_held(self, claim: Claim) -> bool:
+        """Whether the crawl is still ours: neither cancelled, nor another's, nor gone."""
+
+    async def add_page(self, claim: Claim, collection: Collection, page: HandedIn) -> None:
+        """Queue a page as an item of the crawl's job, in one transaction with its content.
+
+        Nothing where the job has the page already, unless it only could not be had until now. Raises
+        ClaimLostError.
+        """
+
+    async def add_failure(self, claim: Claim, uri: str, failure: IngestionFailure) -> None:
+        """Note a page that could not be had as a failed item, unless the job has the page. Raises
+        ClaimLostError."""
+
+    async def finish(self, claim: Claim) -> None:
+        """End the crawl; its pages go on. Raises ClaimLostError."""
 
 
 class ReindexRepository(Protocol):
@@ -329,5 +380,5 @@ class ContextCache(Protocol):
 class Crawler(Protocol):
     """Finds the pages of a web site."""
 
-    def crawl(self, request: CrawlRequest) -> AsyncIterator[CrawledPage | CrawlFailure]:
+    def crawl(self, request: CrawlRequest) -> AsyncGenerator[CrawledPage | CrawlFailure, None]:
         """Pages as they come, and those that could not be had. Close it to stop early."""

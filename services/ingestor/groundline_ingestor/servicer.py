@@ -10,7 +10,6 @@ import grpc
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import ingestor_service_pb2_grpc
 from groundline_runtime.context import current_caller
-from groundline_runtime.errors import UnimplementedError
 
 from groundline_ingestor.converters import collections, documents, jobs
 from groundline_ingestor.service.collections import CollectionService
@@ -82,12 +81,8 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         self, request: pb.IngestDocumentsRequest, context: Context
     ) -> pb.IngestDocumentsResponse:
         if request.HasField("crawl"):
-            documents.crawl_request(request)
-            raise UnimplementedError(
-                "OPTION_NOT_AVAILABLE",
-                "crawl is not available in this release",
-                metadata={"field": "crawl"},
-            )
+            crawl = documents.crawl_request(request)
+            return jobs.ingestion_response(*await self._ingestion.crawl(current_caller(), *crawl))
         collection_id, inputs, request_id = documents.ingestion_request(request, self._max_documents)
         caller = current_caller()
         if request.dry_run:
@@ -154,8 +149,8 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
     async def DeleteDocuments(
         self, request: pb.DeleteDocumentsRequest, context: Context
     ) -> pb.DeleteDocumentsResponse:
-        raise _not_available("DeleteDocuments")
-
-
-def _not_available(rpc: str) -> UnimplementedError:
-    return UnimplementedError("NOT_IMPLEMENTED", f"{rpc} is not available in this release")
+        collection_id, selection, request_id, dry_run = documents.deletion_request(request)
+        count = await self._documents.delete_selected(
+            current_caller(), collection_id, selection, request_id, dry_run=dry_run
+        )
+        return pb.DeleteDocumentsResponse(deleted_count=count)

@@ -85,6 +85,17 @@ class IngestorSettings(MigrationSettings):
     """Documents that this process prepares at a time for jobs. 0: it only answers requests, and other
     replicas do the jobs."""
 
+    crawls: Annotated[int, Field(ge=0, le=100)] = 2
+    """Web sites that this process crawls at a time, where it has workers. 0: it leaves them to other
+    replicas."""
+
+    crawl_private_addresses: bool = False
+    """Whether collections may allow their crawls private, loopback, link-local and other addresses that are
+    not the internet's. Whoever may write such a collection reaches what this process reaches."""
+
+    crawl_user_agent: Annotated[str, Field(pattern=r"^[A-Za-z0-9][ -~]{0,199}$")] = "groundline"
+    """What crawls call themselves to web servers and look for in robots.txt."""
+
     lease_seconds: Annotated[float, Field(ge=1, le=3600)] = 30.0
     """After so long without a sign of life from a worker, another takes its documents over."""
 

@@ -1,6 +1,8 @@
 """The commands against a gateway on a real port."""
 
+import base64
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -36,6 +38,7 @@ def docs(tmp_path: Path) -> Path:
     (root / "a.md").write_text("# Leave\n27 days of leave")
     (root / "sub" / "b.txt").write_text("travel costs")
     (root / "data.json").write_text("{}")
+    (root / "program").write_bytes(b"\x7fELF\0")
     (root / ".hidden.md").write_text("no")
     return root
 
@@ -64,6 +67,10 @@ def test_without_a_gateway_the_error_says_what_to_set(
         ("search", "x", "--mmr-lambda", "2"),
         ("ingest", "nowhere", "--collection", "docs"),
         ("ingest", ".", "--no-create"),
+        ("crawl", "https://a.test", "--collection", "docs", "--max-pages", "0"),
+        ("delete", "docs", "--filter", "{year}"),
+        ("delete", "docs", "--filter", "{}", "--document", "a"),
+        ("delete", "docs", "--dry-run"),
         ("eval", ".", "--modes", "keyword,magic"),
         ("eval", ".", "--modes", "hybrid+magic"),
         ("eval", ".", "--modes", "hybrid+"),
@@ -122,21 +129,64 @@ def test_the_base_install_runs_without_what_the_suite_needs() -> None:
 def test_a_file_that_fails_is_named_and_the_others_are_ingested(
     groundline: Run, gateway: FakeGateway, docs: Path
 ) -> None:
-    (docs / "empty.md").write_text("")
+    (docs / "blank.md").write_text(" \n")
     (docs / "latin.md").write_bytes(b"caf\xe9")
     (docs / "z\x1b[2J.md").write_text("unreadable for the ingestor")
     result = groundline("ingest", str(docs), "--collection", "docs")
-    assert result.exit_code == 1
+    assert result.exit_code == 4
     assert sorted(result.stderr.splitlines()) == [
-        "failed: empty.md: text: must not be empty",
+        "failed: blank.md: text: must not be empty",
         "failed: latin.md: not UTF-8 text (at byte 3)",
         "failed: z\ufffd[2J.md: cannot be read",
     ]
     assert result.stdout == (
-        "docs: 2 new, 0 changed, 0 unchanged, 3 failed, 2 skipped (1 hidden, 1 unsupported type); "
-        "2 chunks stored\n"
+        "docs: 3 new, 0 changed, 0 unchanged, 3 failed, 2 skipped (1 hidden, 1 unsupported type); "
+        "3 chunks stored\n"
     )
-    assert sorted(gateway.documents["docs"]) == ["a.md", "sub/b.txt"]
+    assert sorted(gateway.documents["docs"]) == ["a.md", "data.json", "sub/b.txt"]
+
+
+def test_a_command_of_which_nothing_was_ingested_ends_with_1(
+    groundline: Run, gateway: FakeGateway, tmp_path: Path
+) -> None:
+    (tmp_path / "latin.md").write_bytes(b"caf\xe9")
+    (tmp_path / "good.md").write_text("good")
+    latin, good = str(tmp_path / "latin.md"), str(tmp_path / "good.md")
+    assert groundline("ingest", latin, "--collection", "docs").exit_code == 1
+    assert groundline("ingest", latin, good, "--collection", "docs", "--detach").exit_code == 4
+
+
+def test_a_web_address_is_no_path(groundline: Run, gateway: FakeGateway) -> None:
+    result = groundline("ingest", "https://site.test", "--collection", "docs")
+    assert result.exit_code == 2
+    assert "groundline crawl" in result.stderr
+
+
+def test_each_file_is_sent_so_that_the_server_can_tell_its_type(
+    groundline: Run, gateway: FakeGateway, tmp_path: Path
+) -> None:
+    root = tmp_path / "mixed"
+    (root / "cache").mkdir(parents=True)
+    (root / "report.pdf").write_bytes(b"%PDF-1.7 \xff\xfe")
+    (root / "table.csv").write_text("a,b\n1,2\n")
+    (root / "main.py").write_text("print(1)\n")
+    (root / "cache" / "x.txt").write_text("not wanted")
+    (root / "records.json").write_text(
+        '[{"type": "object", "uuid": "u-1", "properties": {"name": "valve"}},'
+        ' {"type": "object", "schema": "part", "properties": {"name": "hose"}}]'
+    )
+    result = groundline("ingest", str(root), "--collection", "docs", "--exclude", "cache")
+    assert result.exit_code == 0
+    assert "5 new" in result.stdout
+    assert "1 skipped (1 excluded)" in result.stdout
+    sent = {document["uri"]: document for document in gateway.documents["docs"].values()}
+    assert base64.b64decode(sent["report.pdf"]["data"]) == b"%PDF-1.7 \xff\xfe"
+    assert sent["report.pdf"]["mimeType"] == "application/pdf"
+    for name in ("table.csv", "main.py"):
+        assert base64.b64decode(sent[name]["data"]) == (root / name).read_bytes()
+        assert "mimeType" not in sent[name]
+    assert sent["u-1"]["object"] == {"properties": {"name": "valve"}}
+    assert sent["records.json#2"]["object"] == {"properties": {"name": "hose"}, "schema": "part"}
 
 
 def test_what_concerns_all_files_ends_the_command(groundline: Run, gateway: FakeGateway, docs: Path) -> None:
@@ -157,13 +207,28 @@ def test_ingesting_again_changes_only_what_has_changed(
         "collection": "docs",
         "created": 0,
         "updated": 1,
-        "unchanged": 1,
+        "unchanged": 2,
         "chunks": 1,
         "skipped": {"hidden": 1, "unsupported type": 1},
         "failed": [],
         "jobs": ["job-2"],
     }
     assert gateway.documents["docs"]["a.md"]["mimeType"] == "text/markdown"
+
+
+def test_a_dry_run_only_tells(groundline: Run, gateway: FakeGateway, docs: Path) -> None:
+    assert groundline("ingest", str(docs), "--collection", "docs", "--dry-run").exit_code == 1
+    gateway.collections["docs"] = {"collectionId": "docs"}
+    result = groundline("ingest", str(docs), "--collection", "docs", "--dry-run")
+    assert result.stdout.splitlines() == [
+        "docs: 3 documents with 6 chunks, 2 skipped (1 hidden, 1 unsupported type); nothing is stored",
+        "contexts by a language model: about 90 prompt tokens, of them 0 cached, 21 output tokens",
+    ]
+    assert "docs" not in gateway.documents
+    (docs / "latin.md").write_bytes(b"caf\xe9")
+    as_json = groundline("ingest", str(docs), "--collection", "docs", "--dry-run", "--json")
+    assert as_json.exit_code == 4
+    assert json.loads(as_json.stdout)["promptTokens"] == 90
 
 
 def test_a_directory_without_documents_makes_no_collection(
@@ -179,6 +244,73 @@ def test_handing_in_without_waiting_names_the_job(groundline: Run, gateway: Fake
     assert result.stdout.splitlines() == ["docs: handed in; see groundline jobs", "job-1"]
     assert not [path for path in gateway.paths("GET") if "jobs" in path]
     assert groundline("jobs", "job-1", "--watch").stdout.splitlines()[1].split()[:2] == ["job-1", "done"]
+
+
+def test_what_a_filter_selects_is_counted_asked_for_and_deleted(
+    groundline: Run, gateway: FakeGateway, docs: Path
+) -> None:
+    groundline("ingest", str(docs), "--collection", "docs")
+    ids = [document["documentId"] for document in gateway.documents["docs"].values()]
+    both = ("delete", "docs", "--filter", json.dumps({"$document_id": {"$in": ids}}))
+    count = len(ids)
+    assert groundline(*both, "--dry-run").stdout == f"{count} documents of docs would be deleted\n"
+    refused = groundline(*both, input="n\n")
+    assert refused.exit_code == 1
+    assert f"Delete {count} documents of docs?" in refused.stdout
+    assert len(gateway.documents["docs"]) == count
+    assert f"deleted {count} documents of docs\n" in groundline(*both, input="y\n").stdout
+    assert not gateway.documents["docs"]
+    assert groundline(*both).stdout == "deleted 0 documents of docs\n"
+    assert groundline(*both, "--yes").stdout == "deleted 0 documents of docs\n"
+
+
+CRAWL = {"uri": "https://a.test/", "isCrawl": True, "state": "INGESTION_STATE_DONE"}
+PAGE = {
+    "uri": "https://a.test/one",
+    "state": "INGESTION_STATE_DONE",
+    "outcome": "INGESTION_OUTCOME_CREATED",
+    "chunks": {"stored": 3},
+}
+GONE = {
+    "uri": "https://a.test/gone",
+    "state": "INGESTION_STATE_FAILED",
+    "failure": {"message": "the server answered 404"},
+}
+
+
+def test_a_crawl_reports_its_pages_and_those_it_could_not_have(groundline: Run, gateway: FakeGateway) -> None:
+    gateway.site = [CRAWL, PAGE, GONE]
+    result = groundline("crawl", "a.test", "--collection", "site", "--depth", "0", "--include", "/docs/**")
+    assert result.exit_code == 0
+    assert result.stdout == "site: 1 new, 0 changed, 0 unchanged, 1 failed; 3 chunks stored\n"
+    assert result.stderr == "failed: https://a.test/gone: the server answered 404\n"
+    [body] = [body for _, _, body in gateway.requests if "crawl" in body]
+    assert body["crawl"] == {
+        "startUrl": "https://a.test",
+        "maxPages": 100,
+        "maxDepth": 0,
+        "includePaths": ["/docs/**"],
+        "excludePaths": [],
+    }
+    assert "crawl" in groundline("jobs", "job-1").stdout
+
+
+@pytest.mark.parametrize(
+    "items",
+    [[CRAWL, GONE], [CRAWL | {"state": "INGESTION_STATE_CANCELLED"}, PAGE]],
+    ids=["no page could be had", "it was cancelled"],
+)
+def test_a_crawl_that_is_worth_nothing_or_broke_off_ends_with_1(
+    groundline: Run, gateway: FakeGateway, items: list[dict[str, object]]
+) -> None:
+    gateway.site = items
+    assert groundline("crawl", "https://a.test", "--collection", "site").exit_code == 1
+
+
+def test_a_crawl_need_not_be_waited_for(groundline: Run, gateway: FakeGateway) -> None:
+    gateway.site = [CRAWL]
+    result = groundline("crawl", "https://a.test", "--collection", "site", "--detach")
+    assert result.stdout.splitlines() == ["site: handed in; see groundline jobs", "job-1"]
 
 
 def test_jobs_are_cancelled_and_retried(groundline: Run, gateway: FakeGateway, docs: Path) -> None:
@@ -203,6 +335,21 @@ def test_sync_deletes_what_has_vanished_and_nothing_else(
     empty.mkdir()
     assert groundline("sync", str(empty), "--collection", "docs", "--yes").exit_code == 0
     assert len(gateway.paths("DELETE")) == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_sync_keeps_what_it_could_not_see(groundline: Run, gateway: FakeGateway, docs: Path) -> None:
+    groundline("ingest", str(docs), "--collection", "docs")
+    (docs / "sub").chmod(0)
+    try:
+        result = groundline("sync", str(docs), "--collection", "docs", "--yes")
+    finally:
+        (docs / "sub").chmod(0o700)
+    assert result.exit_code == 4
+    assert not gateway.paths("DELETE")
+    excluded = groundline("sync", str(docs), "--collection", "docs", "--yes", "--exclude", "sub")
+    assert excluded.exit_code == 0
+    assert not gateway.paths("DELETE")
 
 
 def test_stats_are_shown_and_orphans_are_an_error(groundline: Run, gateway: FakeGateway) -> None:
@@ -278,7 +425,7 @@ async def test_progress_grows_to_all_documents(
         assert await has_collections(client)
     assert report.created == 40
     assert [progress.documents for progress in seen] == sorted(progress.documents for progress in seen)
-    assert seen[-1] == Progress(documents=40, total=40, chunks=40)
+    assert seen[-1] == Progress(sent=40, documents=40, total=40, chunks=40)
     batches = [len(body["documents"]) for _, path, body in gateway.requests if path.endswith("/documents")]
     assert batches == [16, 16, 8]
 
@@ -554,14 +701,17 @@ def test_what_is_there_is_listed(groundline: Run, gateway: FakeGateway, docs: Pa
     groundline("ingest", str(docs), "--collection", "docs")
     assert groundline("collections").stdout.splitlines()[1].split() == ["docs", "0", "0", "docs"]
     listed = groundline("documents", "docs").stdout.splitlines()
-    assert [line.split()[1::2] for line in listed[1:]] == [["done", "a.md"], ["done", "sub/b.txt"]]
-    assert groundline("jobs").stdout.splitlines()[1].split() == ["job-1", "done", "docs", "2", "2", "0"]
+    assert [line.split()[1::2] for line in listed[1:]] == [
+        ["done", "a.md"],
+        ["done", "data.json"],
+        ["done", "sub/b.txt"],
+    ]
+    assert groundline("jobs").stdout.splitlines()[1].split() == ["job-1", "done", "docs", "3", "3", "0"]
     items = groundline("jobs", "job-1").stdout.splitlines()
     assert [line.split() for line in items[1:]] == [
-        ["done", "created", "1", "1", "a.md"],
-        ["done", "created", "1", "1", "sub/b.txt"],
+        ["done", "created", "1", "1", name] for name in ("a.md", "data.json", "sub/b.txt")
     ]
-    assert len(json.loads(groundline("documents", "docs", "--json").stdout)["documents"]) == 2
+    assert len(json.loads(groundline("documents", "docs", "--json").stdout)["documents"]) == 3
 
 
 # eval

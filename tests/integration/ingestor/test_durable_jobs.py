@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from groundline_embedding.ports import Vectors
 from groundline_embedding.testing import FakeEmbedder
+from groundline_filters import parse
 from groundline_ingestor.__main__ import Stores, assemble, open_sandbox, stores_on, working
 from groundline_ingestor.adapters.postgres import Pool, acquire, chunk_table, open_database
 from groundline_ingestor.domain import (
@@ -281,6 +282,24 @@ async def test_a_document_deleted_while_it_is_worked_on_stays_away(
     assert await chunks_of(pool, collection.collection_id) == [("b", 0, "other")]
     async with acquire(pool) as connection:
         assert not await connection.fetchval("SELECT count(*) FROM ingestion_payloads")
+
+
+async def test_documents_deleted_by_a_filter_while_they_wait_stay_away(
+    pool: Pool, busy: Ingestor, idle: Ingestor, collection: Collection
+) -> None:
+    busy.embedder.may_go_on.clear()
+    given = [DocumentInput(f"text {n}", uri=f"{n}", metadata={"year": 2000 + n}) for n in range(4)]
+    job = await busy.hand_in(collection.collection_id, *given)
+    await busy.embedder.reached.wait()
+    selection = parse({"year": {"$gte": 2001}})
+    deleted = await busy.documents.delete_selected(
+        ANYBODY, collection.collection_id, selection, "", dry_run=False
+    )
+    busy.embedder.may_go_on.set()
+    job, _ = await busy.ended(job)
+    assert deleted == 3
+    assert (job.done_count, job.cancelled_count) == (1, 3)
+    assert await chunks_of(pool, collection.collection_id) == [("0", 0, "text 0")]
 
 
 async def test_what_may_pass_is_tried_again_and_what_may_not_fails(

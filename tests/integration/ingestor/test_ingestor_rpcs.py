@@ -90,6 +90,12 @@ async def ended(stub: Any, job_id: str) -> Any:
     return await stub.GetJob(pb.GetJobRequest(job_id=job_id, page_size=1000), metadata=ANN)
 
 
+def condition(**fields: Any) -> Struct:
+    struct = Struct()
+    struct.update({name.replace("_", "$", 1): value for name, value in fields.items()})
+    return struct
+
+
 async def refusal(call: Any) -> GroundlineError:
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         await call
@@ -132,9 +138,64 @@ async def test_every_wrong_field_is_in_one_error(stub: Any) -> None:
     }
 
 
-async def test_what_is_not_built_says_so(stub: Any) -> None:
-    error = await refusal(stub.DeleteDocuments(pb.DeleteDocumentsRequest()))
-    assert (error.code.name, error.reason) == ("UNIMPLEMENTED", "NOT_IMPLEMENTED")
+async def test_a_language_that_is_not_known_is_refused_with_those_that_are(stub: Any) -> None:
+    settings = collection_pb2.CollectionSettings()
+    settings.lexical.language = "klingon"
+    for call in (
+        stub.CreateCollection(pb.CreateCollectionRequest(collection_id="qonos", settings=settings)),
+        stub.ReindexCollection(pb.ReindexCollectionRequest(collection_id="qonos", settings=settings)),
+    ):
+        error = await refusal(call)
+        [violation] = error.violations
+        assert (error.code.name, violation.field) == ("INVALID_ARGUMENT", "settings.lexical.language")
+        assert "english" in violation.description
+        assert "german" in violation.description
+        assert "simple" in violation.description
+
+
+@pytest.mark.parametrize(
+    ("language", "query", "is_found"),
+    [
+        ("german", "Haus", True),
+        ("german", "runs", False),
+        ("english", "runs", True),
+        ("english", "Haus", False),
+        ("simple", "Häuser", True),
+        ("simple", "Haus", False),
+    ],
+)
+async def test_words_are_found_by_the_stems_of_the_collections_language(
+    stub: Any, pool: Pool, lexical: LexicalIndex, language: str, query: str, is_found: bool
+) -> None:
+    settings = collection_pb2.CollectionSettings()
+    settings.lexical.language = language
+    await stub.CreateCollection(pb.CreateCollectionRequest(collection_id="stems", settings=settings))
+    await ingest(stub, "stems", document("a", "Die Häuser am Fluss. Running water."))
+    by_words, _ = await search(pool, lexical, "stems", query)
+    await stub.DeleteCollection(pb.DeleteCollectionRequest(collection_id="stems"))
+    assert bool(by_words) is is_found
+
+
+async def test_an_estimate_counts_chunks_and_stores_nothing(
+    stub: Any, collection_id: str, pool: Pool
+) -> None:
+    text = "A sentence of a long document. " * 200
+    answer = await stub.IngestDocuments(
+        pb.IngestDocumentsRequest(
+            collection_id=collection_id, documents=[document("a", text), document("b", "")], dry_run=True
+        )
+    )
+    assert answer.job.job_id == ""
+    assert (answer.job.item_count, answer.job.failed_count) == (2, 1)
+    assert answer.items[0].chunks.parsed > 2
+    assert answer.items[1].failure.reason == "EMPTY_TEXT"
+    found = await stub.ListDocuments(pb.ListDocumentsRequest(collection_id=collection_id))
+    jobs = await stub.ListJobs(pb.ListJobsRequest(collection_id=collection_id))
+    assert not found.documents
+    assert not jobs.jobs
+    # What was estimated is what then comes about.
+    done = await ingest(stub, collection_id, document("a", text))
+    assert done.items[0].chunks.stored == answer.items[0].chunks.parsed
 
 
 async def test_unknown_things_are_not_found(stub: Any, collection_id: str) -> None:
@@ -143,6 +204,10 @@ async def test_unknown_things_are_not_found(stub: Any, collection_id: str) -> No
         (stub.DeleteCollection(pb.DeleteCollectionRequest(collection_id="none")), "COLLECTION_NOT_FOUND"),
         (stub.UpdateCollection(pb.UpdateCollectionRequest(collection_id="none")), "COLLECTION_NOT_FOUND"),
         (ingest(stub, "none", document("a", "text")), "COLLECTION_NOT_FOUND"),
+        (
+            stub.DeleteDocuments(pb.DeleteDocumentsRequest(collection_id="none", filter=condition(a=1))),
+            "COLLECTION_NOT_FOUND",
+        ),
         (stub.ListDocuments(pb.ListDocumentsRequest(collection_id="none")), "COLLECTION_NOT_FOUND"),
         (
             stub.GetDocument(pb.GetDocumentRequest(collection_id=collection_id, document_id=NOBODY_ID)),
@@ -339,3 +404,65 @@ async def test_lists_are_paged_by_tokens(stub: Any, collection_id: str) -> None:
         token = page.next_page_token
     assert uris == ["b", "c", "ä"]
     assert not token
+
+
+@pytest.mark.parametrize(
+    ("filter_fields", "field"),
+    [
+        ({}, "filter"),
+        ({"_or": [{}]}, "filter"),
+        ({"year": {"$above": 3}}, "filter.year.$above"),
+        ({"_uri": "a"}, "filter.$uri"),
+        ({"_document_id": "a"}, "filter.$document_id.$eq"),
+    ],
+)
+async def test_a_filter_that_says_nothing_or_is_wrong_deletes_nothing(
+    stub: Any, collection_id: str, filter_fields: dict[str, Any], field: str
+) -> None:
+    await ingest(stub, collection_id, document("a", "text"))
+    request = pb.DeleteDocumentsRequest(collection_id=collection_id, filter=condition(**filter_fields))
+    error = await refusal(stub.DeleteDocuments(request))
+    assert error.code.name == "INVALID_ARGUMENT"
+    assert [violation.field for violation in error.violations] == [field]
+    found = await stub.ListDocuments(pb.ListDocumentsRequest(collection_id=collection_id))
+    assert len(found.documents) == 1
+
+
+async def test_deleting_by_a_filter_takes_a_writer(stub: Any) -> None:
+    settings = collection_pb2.CollectionSettings()
+    settings.access.writers.append("user:ann")
+    await stub.CreateCollection(pb.CreateCollectionRequest(collection_id="theirs", settings=settings))
+    for dry_run in (True, False):
+        request = pb.DeleteDocumentsRequest(
+            collection_id="theirs", filter=condition(_source_type="file"), dry_run=dry_run
+        )
+        error = await refusal(stub.DeleteDocuments(request, metadata=BOB))
+        assert (error.code.name, error.reason) == ("PERMISSION_DENIED", "COLLECTION_NOT_WRITABLE")
+    await stub.DeleteCollection(pb.DeleteCollectionRequest(collection_id="theirs"), metadata=ANN)
+
+
+async def test_neither_arm_finds_what_was_deleted_by_a_filter(
+    stub: Any, pool: Pool, lexical: LexicalIndex, collection_id: str
+) -> None:
+    await ingest(
+        stub,
+        collection_id,
+        document("old.md", "the ancient aqueduct", metadata={"year": 1999}),
+        document("new.md", "the modern pipeline", metadata={"year": 2024}),
+        document("secret.md", "the hidden spring", metadata={"year": 1999}, allowedPrincipals=["user:ann"]),
+    )
+    request = pb.DeleteDocumentsRequest(
+        collection_id=collection_id, filter=condition(year={"$lt": 2000}), request_id="once", dry_run=True
+    )
+    assert (await stub.DeleteDocuments(request)).deleted_count == 1
+    assert (await stub.DeleteDocuments(request, metadata=ANN)).deleted_count == 2
+    request.dry_run = False
+    assert (await stub.DeleteDocuments(request)).deleted_count == 1
+    by_words, by_vector = await search(pool, lexical, collection_id, "the ancient aqueduct")
+    assert "the ancient aqueduct" not in by_words | by_vector
+    assert by_vector == {"the modern pipeline", "the hidden spring"}
+    # What comes between a deletion and its retry stays.
+    await ingest(stub, collection_id, document("old.md", "the ancient aqueduct", metadata={"year": 1999}))
+    assert (await stub.DeleteDocuments(request)).deleted_count == 1
+    by_words, _ = await search(pool, lexical, collection_id, "aqueduct")
+    assert by_words == {"the ancient aqueduct"}

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 from groundline_ingestor.adapters.postgres import Pool, acquire, chunk_table, open_database
 from groundline_ingestor.adapters.postgres_collections import PostgresCollections
+from groundline_ingestor.adapters.postgres_crawls import PostgresCrawls
 from groundline_ingestor.adapters.postgres_documents import PostgresDocuments
 from groundline_ingestor.adapters.postgres_jobs import PostgresJobs
 from groundline_ingestor.adapters.postgres_queue import PostgresQueue
@@ -21,6 +22,7 @@ class PostgresStores:
         self.documents = PostgresDocuments(pool)
         self.jobs = PostgresJobs(pool)
         self.queue = PostgresQueue(pool)
+        self.crawls = PostgresCrawls(pool)
         self._pool = pool
 
     async def texts_of(self, collection: Collection, document_id: str) -> Sequence[str]:

@@ -1,7 +1,8 @@
 """A worker in a process of its own, which stops at a stage and waits there to be killed.
 
-Arguments: the database's URL, and the stage: leased, embedding, counting, or storing (where a lock of the
-test holds it). Prints the stage's name when it is there.
+Arguments: the database's URL, and the stage: leased, embedding, counting, storing (where a lock of the test
+holds it) or crawling (where a site of the test holds it). Prints the stage's name when it is there, but for
+the last.
 """
 
 import asyncio
@@ -44,7 +45,9 @@ class StuckEmbedder(FakeEmbedder):
 
 
 async def main(database_url: str, stage: str) -> None:
-    settings = IngestorSettings(database_url=SecretStr(database_url), workers=1, lease_seconds=1)
+    settings = IngestorSettings(
+        database_url=SecretStr(database_url), workers=1, lease_seconds=1, crawl_private_addresses=True
+    )
     async with (
         open_database(settings.database_url, max_size=8) as pool,
         open_sandbox(settings) as sandbox,

@@ -1,10 +1,15 @@
 """Which files are documents."""
 
+import base64
+import io
+import json
 import os
+import zipfile
 from pathlib import Path
+from typing import Literal
 
 import pytest
-from groundline_cli.files import SourceFile, UnreadableFileError, scan
+from groundline_cli.files import SourceFile, UnreadableFileError, is_excluded, scan
 
 
 def put(root: Path, name: str, content: str | bytes = "text") -> Path:
@@ -18,11 +23,21 @@ def uris(*paths: Path) -> list[str]:
     return [file.uri for file in scan(paths).files]
 
 
-def test_a_named_file_that_is_not_text_is_a_failure(tmp_path: Path) -> None:
-    image = put(tmp_path, "image.png", b"\x89PNG\0")
-    found = scan([image])
+@pytest.mark.parametrize(("content", "reason"), [(b"\x7fELF\0", "unsupported type"), (b"", "empty")])
+def test_a_named_file_that_says_nothing_is_a_failure(tmp_path: Path, content: bytes, reason: str) -> None:
+    file = put(tmp_path, "program", content)
+    found = scan([file])
     assert not found.files
-    assert [(failure.name, failure.reason) for failure in found.failures] == [(str(image), "not a text file")]
+    assert [(failure.name, failure.reason) for failure in found.failures] == [(str(file), reason)]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_file_that_may_not_be_read_is_a_failure_and_the_others_are_taken(tmp_path: Path) -> None:
+    put(tmp_path, "open.md")
+    put(tmp_path, "closed/secret.csv").chmod(0)
+    found = scan([tmp_path])
+    assert [file.uri for file in found.files] == ["open.md"]
+    assert [(one.name, one.reason) for one in found.failures] == [("closed/secret.csv", "Permission denied")]
 
 
 def test_a_named_file_that_is_missing_is_a_failure(tmp_path: Path) -> None:
@@ -73,6 +88,11 @@ def test_links_to_directories_are_passed_over_so_that_none_leads_in_circles(tmp_
     assert found.skipped == {"link to a directory": 1}
 
 
+def test_a_link_to_itself_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "loop.md").symlink_to(tmp_path / "loop.md")
+    assert scan([tmp_path]).skipped == {"not a file": 1}
+
+
 def test_a_directory_may_itself_be_named_by_a_link(tmp_path: Path) -> None:
     put(tmp_path, "docs/a.md")
     (tmp_path / "link").symlink_to(tmp_path / "docs")
@@ -80,13 +100,91 @@ def test_a_directory_may_itself_be_named_by_a_link(tmp_path: Path) -> None:
 
 
 def test_hidden_and_other_files_are_passed_over_and_counted(tmp_path: Path) -> None:
-    for name in ("a.md", ".hidden.md", ".git/config", "data.json", "image.png"):
+    for name in ("a.md", ".hidden.md", ".git/config"):
         put(tmp_path, name)
+    put(tmp_path, "archive.zip", b"PK\x03\x04 no document")
+    put(tmp_path, "library.so", b"\x7fELF\0")
+    put(tmp_path, "__init__.py", "")
     (tmp_path / "broken.md").symlink_to(tmp_path / "nowhere")
     os.mkfifo(tmp_path / "pipe.txt")
     found = scan([tmp_path])
     assert [file.uri for file in found.files] == ["a.md"]
-    assert found.skipped == {"hidden": 2, "unsupported type": 2, "not a file": 2}
+    assert found.skipped == {"hidden": 2, "unsupported type": 2, "not a file": 2, "empty": 1}
+
+
+def test_what_is_excluded_is_passed_over_with_all_below_it(tmp_path: Path) -> None:
+    for name in ("a.md", "a.log", "node_modules/b/c.md", "docs/old/d.md", "docs/e.md"):
+        put(tmp_path, name)
+    found = scan([tmp_path], ["*.log", "node_modules", "docs/old"])
+    assert [file.uri for file in found.files] == ["a.md", "docs/e.md"]
+    assert found.skipped == {"excluded": 3}
+    assert is_excluded("node_modules/b/c.md", ["node_modules"])
+    assert not is_excluded("docs/e.md", ["*.log", "e"])
+
+
+def docx() -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("word/document.xml", "<w:document/>")
+    return content.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("unnamed", b"%PDF-1.7\n\xff\0"),
+        ("letter", docx()),
+        ("photo.bin", b"\xff\xd8\xff\xe0\0"),
+        ("scan", b"II*\0\0"),
+        ("picture", b"RIFF\0\0\0\0WEBPVP8 "),
+        ("page.html", b"<p>text</p>"),
+        ("wide.csv", "a,ä".encode("utf-16")),
+        ("main.rs", b"fn main() {}"),
+    ],
+)
+def test_other_kinds_are_handed_in_as_they_are(tmp_path: Path, name: str, content: bytes) -> None:
+    [file] = scan([put(tmp_path, name, content)]).files
+    assert list(file.documents()) == [{"uri": name, "data": base64.b64encode(content).decode()}]
+
+
+@pytest.mark.parametrize(("name", "mime_type"), [("a.pdf", "application/pdf"), ("b.PNG", "image/png")])
+def test_a_file_is_sent_as_what_its_name_promises(tmp_path: Path, name: str, mime_type: str) -> None:
+    [file] = scan([put(tmp_path, name, "no such thing")]).files
+    [given] = file.documents()
+    assert given["mimeType"] == mime_type
+
+
+RECORD = {"type": "object", "properties": {"uri": "part:7", "name": "valve"}, "metadata": {"site": "Kiel"}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [json.dumps(RECORD), json.dumps([RECORD]), f"{json.dumps(RECORD)}\n"],
+    ids=["one", "a list", "lines"],
+)
+def test_records_in_json_are_objects(tmp_path: Path, text: str) -> None:
+    [file] = scan([put(tmp_path, "parts.json", text)]).files
+    assert list(file.documents()) == [
+        {
+            "uri": "part:7",
+            "object": {"properties": RECORD["properties"]},
+            "metadata": {"site": "Kiel"},
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"type": "object", "properties": {"name": {"type": "string"}}}',
+        '[{"type": "object", "properties": {}}, {"other": 1}]',
+        '{"type": "object", "properties": ',
+    ],
+    ids=["a schema", "others among them", "cut off"],
+)
+def test_other_json_is_a_file(tmp_path: Path, text: str) -> None:
+    [file] = scan([put(tmp_path, "some.json", text)]).files
+    assert list(file.documents()) == [{"uri": "some.json", "data": base64.b64encode(text.encode()).decode()}]
 
 
 def test_files_are_known_by_their_path_below_what_was_named(tmp_path: Path) -> None:
@@ -119,24 +217,27 @@ def test_a_named_text_file_is_taken_whatever_its_extension(tmp_path: Path) -> No
     [(b"caf\xe9", r"not UTF-8 text \(at byte 3\)"), (b"\xff\xfea", "not UTF-16 text")],
 )
 def test_text_that_cannot_be_decoded_says_why(tmp_path: Path, content: bytes, reason: str) -> None:
-    file = SourceFile(put(tmp_path, "a.md", content), "a.md", "text/markdown")
+    file = SourceFile(put(tmp_path, "a.md", content), "a.md", "text")
     with pytest.raises(UnreadableFileError, match=reason):
-        file.read_text()
+        list(file.documents())
 
 
 def test_a_file_that_has_gone_says_so(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFileError, match="No such file"):
-        SourceFile(tmp_path / "a.md", "a.md", "text/markdown").read_text()
+        list(SourceFile(tmp_path / "a.md", "a.md", "text").documents())
 
 
-def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("form", "most"), [("text", 64), ("data", 47)])
+def test_a_file_that_is_too_large_is_not_read(
+    tmp_path: Path, form: Literal["text", "data"], most: int
+) -> None:
     path = put(tmp_path, "a.md")
-    os.truncate(path, (64 << 20) + 1)
-    with pytest.raises(UnreadableFileError, match="larger than 64 MiB"):
-        SourceFile(path, "a.md", "text/markdown").read_text()
+    os.truncate(path, (most << 20) + 1)
+    with pytest.raises(UnreadableFileError, match=f"larger than {most} MiB"):
+        list(SourceFile(path, "a.md", form).documents())
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_a_byte_order_mark_is_not_part_of_the_text(tmp_path: Path, encoding: str) -> None:
-    file = SourceFile(put(tmp_path, "a.md", "Größe".encode(encoding)), "a.md", "text/markdown")
-    assert file.read_text() == "Größe"
+    file = SourceFile(put(tmp_path, "a.md", "Größe".encode(encoding)), "a.md", "text")
+    assert list(file.documents()) == [{"uri": "a.md", "text": "Größe"}]

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 from google.protobuf.struct_pb2 import Struct
-from groundline_filters import Columns, FilterError, compile_sql, parse, plain
+from groundline_filters import Columns, FilterError, compile_sql, holds_always, parse, plain
 from groundline_filters.tree import (
     All,
     AnyOf,
@@ -129,3 +129,26 @@ def test_values_are_parameters_and_equal_shapes_give_equal_statements() -> None:
     assert "team" not in one.text
     assert "$4::text" in one.text
     assert list(other.arguments) == ["team'; --", '"\'; DROP"']
+
+
+@pytest.mark.parametrize(
+    ("filter", "expected"),
+    [
+        ({}, True),
+        ({"$and": [{}]}, True),
+        ({"$or": [{"a": 1}, {}]}, True),
+        ({"$not": {"a": {"$in": []}}}, True),
+        ({"a": {"$nin": []}}, True),
+        ({"$document_id": {"$nin": []}}, True),
+        ({"$not": {}}, False),
+        ({"a": 1}, False),
+        ({"$and": [{}, {"a": 1}]}, False),
+        ({"a": {"$exists": False}}, False),
+        ({"a": {"$in": []}}, False),
+    ],
+)
+def test_a_filter_that_selects_everything_by_its_form_is_known(
+    filter: dict[str, Any],  # noqa: A002
+    expected: bool,
+) -> None:
+    assert holds_always(parse(filter)) is expected

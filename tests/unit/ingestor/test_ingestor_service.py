@@ -1,7 +1,7 @@
 """The use cases over stores in memory: what is refused, what is isolated, what is left alone."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
 from groundline_ingestor.adapters.extraction.readers.common import Limits as ReaderLimits
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
 from groundline_ingestor.adapters.splitting import DocumentSplitter
+from groundline_ingestor.crawling import CrawledPage, CrawlFailure, CrawlRequest
 from groundline_ingestor.domain import (
     CollectionChange,
     DocumentInput,
@@ -23,8 +24,10 @@ from groundline_ingestor.domain import (
     NewCollection,
     SettingChange,
 )
+from groundline_ingestor.ports import Crawler
 from groundline_ingestor.service.collections import CollectionService
 from groundline_ingestor.service.contextualization import Contextualization
+from groundline_ingestor.service.crawls import Crawling
 from groundline_ingestor.service.documents import DocumentService
 from groundline_ingestor.service.embedding import RememberingEmbedder
 from groundline_ingestor.service.ingestion import IngestionService
@@ -91,6 +94,15 @@ class Services:
     ) -> tuple[Job, Sequence[Item]]:
         """Hand in and work until the job has ended."""
         job, _ = await self.ingestion.ingest(caller, collection_id, inputs, request_id)
+        return await self.ended(job, caller)
+
+    async def crawl(self, request: CrawlRequest) -> tuple[Job, Sequence[Item]]:
+        """Crawl and work until the job has ended."""
+        job, _ = await self.ingestion.crawl(ANYBODY, "docs", request, "")
+        return await self.ended(job)
+
+    async def ended(self, job: Job, caller: Caller = ANYBODY) -> tuple[Job, Sequence[Item]]:
+        """Work until the job has ended."""
         working = asyncio.create_task(self.worker.run())
         async with asyncio.timeout(20):
             states = [job async for job, _ in self.jobs.watch(caller, job.job_id)]
@@ -104,7 +116,9 @@ def new(collection_id: str = "docs", **fields: Any) -> NewCollection:
     return replace(unset, **fields)
 
 
-def services_over(stores: MemoryStores, sandbox: Sandbox) -> Services:
+def services_over(
+    stores: MemoryStores, sandbox: Sandbox, crawler: Crawler, *, operator_allows_private: bool = False
+) -> Services:
     embedder = FaultyEmbedder()
     limits = Limits(max_document_bytes=20_000, max_chunks=10)
     preparation = Preparation(DocumentExtractor(sandbox), DocumentSplitter(embedder.count_tokens), limits)
@@ -119,13 +133,18 @@ def services_over(stores: MemoryStores, sandbox: Sandbox) -> Services:
         preparation,
         contextualization,
         WorkerOptions(workers=1, poll_seconds=0.01),
+        crawling=Crawling(
+            stores.crawls, crawler, allow_private_addresses=operator_allows_private, check_seconds=0.01
+        ),
     )
     return Services(
         stores,
         embedder,
         CollectionService(stores.collections, embedder),
         DocumentService(stores.collections, stores.documents),
-        IngestionService(stores.collections, stores.jobs, embedder, preparation, contextualization),
+        IngestionService(
+            stores.collections, stores.jobs, stores.crawls, embedder, preparation, contextualization
+        ),
         JobService(stores.collections, stores.jobs),
         worker,
     )
@@ -144,10 +163,37 @@ class NoContexts:
         raise NotImplementedError
 
 
+class FakeCrawler:
+    """A Crawler of a site that the test sets; after `stays_at` pages it waits for what does not come."""
+
+    def __init__(self, *found: CrawledPage | CrawlFailure, stays_at: int | None = None) -> None:
+        self.found = found
+        self.stays_at = stays_at
+        self.requests: list[CrawlRequest] = []
+        self.stays = asyncio.Event()
+        self.closed = asyncio.Event()
+
+    async def crawl(self, request: CrawlRequest) -> AsyncGenerator[CrawledPage | CrawlFailure, None]:
+        self.requests.append(request)
+        try:
+            for number, one in enumerate(self.found):
+                if number == self.stays_at:
+                    self.stays.set()
+                    await asyncio.Event().wait()
+                yield one
+        finally:
+            self.closed.set()
+
+
 @pytest.fixture
-def services() -> Iterator[Services]:
+def sandbox() -> Iterator[Sandbox]:
     with Sandbox(ReaderLimits()) as sandbox:
-        yield services_over(MemoryStores(), sandbox)
+        yield sandbox
+
+
+@pytest.fixture
+def services(sandbox: Sandbox) -> Services:
+    return services_over(MemoryStores(), sandbox, FakeCrawler())
 
 
 # --- collections ---
@@ -435,3 +481,77 @@ async def test_pages_follow_each_other_without_gap(services: Services) -> None:
     assert (first.more, second.more) == (True, False)
     _, items = await services.jobs.get(ANYBODY, job.job_id, after=0, size=2)
     assert ([item.uri for item in items.entries], items.more) == (["a", "b"], False)
+
+
+# --- crawls ---
+
+
+def page(path: str, text: str = "Some text of a page.") -> CrawledPage:
+    return CrawledPage(f"https://site.test{path}", text.encode(), "text/plain")
+
+
+SITE = CrawlRequest("https://site.test/", include_paths=("/docs/**",))
+PRIVATE = {"crawl": {"allowPrivateAddresses": True}}
+
+
+async def test_a_crawl_takes_a_writer(services: Services) -> None:
+    await services.collections.create(ANN, new(writers=("user:ann",)))
+    with pytest.raises(PermissionDeniedError):
+        await services.ingestion.crawl(BOB, "docs", SITE, "")
+
+
+async def test_pages_become_documents_and_what_cannot_be_had_a_failed_item(sandbox: Sandbox) -> None:
+    gone = CrawlFailure("https://site.test/gone", "HTTP_STATUS", "the server answered 404")
+    crawler = FakeCrawler(page("/a"), gone, page("/empty", ""), page("/b", "Other text."))
+    services = services_over(MemoryStores(), sandbox, crawler)
+    await services.collections.create(ANYBODY, new())
+    job, [crawl, *items] = await services.crawl(SITE)
+    assert (crawl.is_crawl, crawl.state, crawl.uri) == (True, IngestionState.DONE, SITE.start_url)
+    assert [(item.uri, item.outcome, item.failure and item.failure.reason) for item in items] == [
+        ("https://site.test/a", IngestionOutcome.CREATED, None),
+        ("https://site.test/gone", None, "HTTP_STATUS"),
+        ("https://site.test/empty", None, "EMPTY_TEXT"),
+        ("https://site.test/b", IngestionOutcome.CREATED, None),
+    ]
+    assert (job.state, job.item_count, job.done_count, job.failed_count) == (JobState.DONE, 4, 2, 2)
+    found = await services.documents.list(ANYBODY, "docs", after="", size=10)
+    assert {document.source_type.value for document in found.entries} == {"web"}
+    again, _ = await services.crawl(SITE)
+    assert (again.done_count, again.unchanged_count) == (2, 2)
+
+
+async def test_a_crawl_that_takes_no_page_failed_and_says_why(services: Services) -> None:
+    await services.collections.create(ANYBODY, new())
+    job, [crawl] = await services.crawl(SITE)
+    assert (job.state, job.failed_count) == (JobState.FAILED, 1)
+    assert crawl.failure
+    assert crawl.failure.reason == "NO_PAGES"
+
+
+async def test_a_cancelled_crawl_stops_where_it_waits(sandbox: Sandbox) -> None:
+    crawler = FakeCrawler(page("/a"), page("/b"), stays_at=1)
+    services = services_over(MemoryStores(), sandbox, crawler)
+    await services.collections.create(ANYBODY, new())
+    job, _ = await services.ingestion.crawl(ANYBODY, "docs", SITE, "")
+    working = asyncio.create_task(services.worker.run())
+    async with asyncio.timeout(20):
+        await crawler.stays.wait()
+        cancelled = await services.jobs.cancel(ANYBODY, job.job_id)
+        await crawler.closed.wait()
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    assert cancelled.state is JobState.CANCELLED
+
+
+@pytest.mark.parametrize(
+    ("settings", "operator", "allowed"),
+    [({}, False, False), (PRIVATE, False, False), ({}, True, False), (PRIVATE, True, True)],
+)
+async def test_private_addresses_take_the_collection_and_the_operator(
+    sandbox: Sandbox, settings: Mapping[str, Any], operator: bool, allowed: bool
+) -> None:
+    crawler = FakeCrawler(page("/a"))
+    services = services_over(MemoryStores(), sandbox, crawler, operator_allows_private=operator)
+    await services.collections.create(ANYBODY, new(settings=settings))
+    await services.crawl(SITE)
+    assert [request.allow_private_addresses for request in crawler.requests] == [allowed]

@@ -213,7 +213,7 @@ class LexicalSettings(_message.Message):
     LANGUAGE_FIELD_NUMBER: _builtins.int
     language: _builtins.str
     """Language of stemming and stop words, by its English name in lower case, such as "english" or "german"; "simple"
-    for none. Default: english.
+    for none. Another than those there are is refused, and the error names them. Default: english.
     """
     def __init__(
         self,

@@ -535,14 +535,14 @@ class IngestDocumentsRequest(_message.Message):
     request_id: _builtins.str
     """Makes a retry safe: the same id returns the same job. 64 characters at most."""
     dry_run: _builtins.bool
-    """Only estimates chunks and tokens; nothing is stored. Default: false."""
+    """Only estimates chunks and tokens; nothing is stored. Not available for a crawl. Default: false."""
     @_builtins.property
     def documents(self) -> _containers.RepeatedCompositeFieldContainer[_document_pb2.DocumentInput]:
         """Documents, 1000 at most."""
 
     @_builtins.property
     def crawl(self) -> Global___WebCrawl:
-        """Web pages, instead of documents. Not available in this release."""
+        """Web pages, instead of documents."""
 
     def __init__(
         self,
@@ -750,21 +750,31 @@ class DeleteDocumentsRequest(_message.Message):
 
     COLLECTION_ID_FIELD_NUMBER: _builtins.int
     FILTER_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
     collection_id: _builtins.str
     """The collection."""
+    request_id: _builtins.str
+    """Makes a retry safe: the same id deletes nothing more and returns the same count, for 7 days; 64 characters at most."""
+    dry_run: _builtins.bool
+    """Only counts; nothing is deleted. Default: false."""
     @_builtins.property
     def filter(self) -> _struct_pb2.Struct:
-        """Condition on documents; see ChatRequest.filter. Required, so that nothing is deleted by omission."""
+        """Condition on documents; see ChatRequest.filter. One that holds for every document, such as an empty one, is
+        refused: DeleteCollection deletes all.
+        """
 
     def __init__(
         self,
         *,
         collection_id: _builtins.str = ...,
         filter: _struct_pb2.Struct | None = ...,
+        request_id: _builtins.str = ...,
+        dry_run: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "filter", b"filter"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "dry_run", b"dry_run", "filter", b"filter", "request_id", b"request_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -778,7 +788,7 @@ class DeleteDocumentsResponse(_message.Message):
 
     DELETED_COUNT_FIELD_NUMBER: _builtins.int
     deleted_count: _builtins.int
-    """How many were deleted."""
+    """How many were deleted; with dry_run, how many would be."""
     def __init__(
         self,
         *,

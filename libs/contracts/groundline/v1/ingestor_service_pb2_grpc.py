@@ -207,8 +207,11 @@ class IngestorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def IngestDocuments(self, request, context):
-        """Takes documents in and returns the job that ingests them. A document is searchable when its item is done. One
-        document's failure does not touch the others.
+        """Takes documents in, or a web site to crawl, and returns the job that ingests them. A document is searchable when
+        its item is done. One document's failure does not touch the others.
+
+        Of a crawl the pages join the job as they are found. A page whose content has not changed since an earlier crawl
+        costs nothing; pages that have gone from the site stay in the collection.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
         PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
@@ -247,10 +250,11 @@ class IngestorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteDocuments(self, request, context):
-        """Deletes the documents that a filter selects, in one transaction.
+        """Deletes the documents that a filter selects among those that the caller may read, in whatever state, with their
+        chunks and index entries, in one transaction. What was still to be done for them is cancelled.
 
-        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may read it, but
-        not change it. UNIMPLEMENTED: not available in this release.
+        INVALID_ARGUMENT: a field is wrong, or the filter holds for every document. NOT_FOUND: no such collection.
+        PERMISSION_DENIED: the caller may read it, but not change it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -294,7 +298,8 @@ class IngestorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RetryJob(self, request, context):
-        """Queues the failed and cancelled items of a job again, except those whose uri a later item is done for.
+        """Queues the failed and cancelled items of a job again, except those whose uri a later item is done for. Pages that
+        a crawl could not have are looked for by crawling again.
 
         INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may not change the
         collection. FAILED_PRECONDITION (NOTHING_TO_RETRY): there is none, or their content is no longer kept.

@@ -83,8 +83,11 @@ class IngestorServiceStub:
     INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection.
     """
     IngestDocuments: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.IngestDocumentsRequest, _ingestor_service_pb2.IngestDocumentsResponse]
-    """Takes documents in and returns the job that ingests them. A document is searchable when its item is done. One
-    document's failure does not touch the others.
+    """Takes documents in, or a web site to crawl, and returns the job that ingests them. A document is searchable when
+    its item is done. One document's failure does not touch the others.
+
+    Of a crawl the pages join the job as they are found. A page whose content has not changed since an earlier crawl
+    costs nothing; pages that have gone from the site stay in the collection.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
     PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
@@ -107,10 +110,11 @@ class IngestorServiceStub:
     change it.
     """
     DeleteDocuments: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.DeleteDocumentsRequest, _ingestor_service_pb2.DeleteDocumentsResponse]
-    """Deletes the documents that a filter selects, in one transaction.
+    """Deletes the documents that a filter selects among those that the caller may read, in whatever state, with their
+    chunks and index entries, in one transaction. What was still to be done for them is cancelled.
 
-    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may read it, but
-    not change it. UNIMPLEMENTED: not available in this release.
+    INVALID_ARGUMENT: a field is wrong, or the filter holds for every document. NOT_FOUND: no such collection.
+    PERMISSION_DENIED: the caller may read it, but not change it.
     """
     GetJob: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetJobRequest, _ingestor_service_pb2.GetJobResponse]
     """Returns a job and a page of its items.
@@ -134,7 +138,8 @@ class IngestorServiceStub:
     collection.
     """
     RetryJob: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.RetryJobRequest, _ingestor_service_pb2.RetryJobResponse]
-    """Queues the failed and cancelled items of a job again, except those whose uri a later item is done for.
+    """Queues the failed and cancelled items of a job again, except those whose uri a later item is done for. Pages that
+    a crawl could not have are looked for by crawling again.
 
     INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may not change the
     collection. FAILED_PRECONDITION (NOTHING_TO_RETRY): there is none, or their content is no longer kept.
@@ -195,8 +200,11 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection.
     """
     IngestDocuments: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.IngestDocumentsRequest, _ingestor_service_pb2.IngestDocumentsResponse]  # type: ignore[assignment]
-    """Takes documents in and returns the job that ingests them. A document is searchable when its item is done. One
-    document's failure does not touch the others.
+    """Takes documents in, or a web site to crawl, and returns the job that ingests them. A document is searchable when
+    its item is done. One document's failure does not touch the others.
+
+    Of a crawl the pages join the job as they are found. A page whose content has not changed since an earlier crawl
+    costs nothing; pages that have gone from the site stay in the collection.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
     PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
@@ -219,10 +227,11 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     change it.
     """
     DeleteDocuments: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.DeleteDocumentsRequest, _ingestor_service_pb2.DeleteDocumentsResponse]  # type: ignore[assignment]
-    """Deletes the documents that a filter selects, in one transaction.
+    """Deletes the documents that a filter selects among those that the caller may read, in whatever state, with their
+    chunks and index entries, in one transaction. What was still to be done for them is cancelled.
 
-    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may read it, but
-    not change it. UNIMPLEMENTED: not available in this release.
+    INVALID_ARGUMENT: a field is wrong, or the filter holds for every document. NOT_FOUND: no such collection.
+    PERMISSION_DENIED: the caller may read it, but not change it.
     """
     GetJob: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetJobRequest, _ingestor_service_pb2.GetJobResponse]  # type: ignore[assignment]
     """Returns a job and a page of its items.
@@ -246,7 +255,8 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     collection.
     """
     RetryJob: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.RetryJobRequest, _ingestor_service_pb2.RetryJobResponse]  # type: ignore[assignment]
-    """Queues the failed and cancelled items of a job again, except those whose uri a later item is done for.
+    """Queues the failed and cancelled items of a job again, except those whose uri a later item is done for. Pages that
+    a crawl could not have are looked for by crawling again.
 
     INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may not change the
     collection. FAILED_PRECONDITION (NOTHING_TO_RETRY): there is none, or their content is no longer kept.
@@ -352,8 +362,11 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingestor_service_pb2.IngestDocumentsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingestor_service_pb2.IngestDocumentsResponse, _abc.Awaitable[_ingestor_service_pb2.IngestDocumentsResponse]]:
-        """Takes documents in and returns the job that ingests them. A document is searchable when its item is done. One
-        document's failure does not touch the others.
+        """Takes documents in, or a web site to crawl, and returns the job that ingests them. A document is searchable when
+        its item is done. One document's failure does not touch the others.
+
+        Of a crawl the pages join the job as they are found. A page whose content has not changed since an earlier crawl
+        costs nothing; pages that have gone from the site stay in the collection.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
         PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
@@ -400,10 +413,11 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingestor_service_pb2.DeleteDocumentsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingestor_service_pb2.DeleteDocumentsResponse, _abc.Awaitable[_ingestor_service_pb2.DeleteDocumentsResponse]]:
-        """Deletes the documents that a filter selects, in one transaction.
+        """Deletes the documents that a filter selects among those that the caller may read, in whatever state, with their
+        chunks and index entries, in one transaction. What was still to be done for them is cancelled.
 
-        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may read it, but
-        not change it. UNIMPLEMENTED: not available in this release.
+        INVALID_ARGUMENT: a field is wrong, or the filter holds for every document. NOT_FOUND: no such collection.
+        PERMISSION_DENIED: the caller may read it, but not change it.
         """
 
     @_abc_1.abstractmethod
@@ -457,7 +471,8 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingestor_service_pb2.RetryJobRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingestor_service_pb2.RetryJobResponse, _abc.Awaitable[_ingestor_service_pb2.RetryJobResponse]]:
-        """Queues the failed and cancelled items of a job again, except those whose uri a later item is done for.
+        """Queues the failed and cancelled items of a job again, except those whose uri a later item is done for. Pages that
+        a crawl could not have are looked for by crawling again.
 
         INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may not change the
         collection. FAILED_PRECONDITION (NOTHING_TO_RETRY): there is none, or their content is no longer kept.

@@ -120,7 +120,7 @@ Global___ChunkCounts: _TypeAlias = ChunkCounts  # noqa: Y015
 
 @_typing.final
 class IngestionItem(_message.Message):
-    """One document of a job."""
+    """One document of a job, or the crawl that finds its documents."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -132,16 +132,19 @@ class IngestionItem(_message.Message):
     ATTEMPTS_FIELD_NUMBER: _builtins.int
     CHUNKS_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
+    IS_CRAWL_FIELD_NUMBER: _builtins.int
     document_id: _builtins.str
     """The document; empty until it is known."""
     uri: _builtins.str
-    """What identifies the document within its collection."""
+    """What identifies the document within its collection; of a crawl where it begins."""
     state: _document_pb2.IngestionState.ValueType
     """How far it has come."""
     outcome: Global___IngestionOutcome.ValueType
     """What it changed, once it is done."""
     attempts: _builtins.int
     """How often it was begun."""
+    is_crawl: _builtins.bool
+    """Whether it is the job's crawl, whose pages are items of their own. It is EXTRACTING while it goes from page to page."""
     @_builtins.property
     def failure(self) -> _document_pb2.IngestionFailure:
         """Why it failed; not set where it did not."""
@@ -165,10 +168,11 @@ class IngestionItem(_message.Message):
         attempts: _builtins.int = ...,
         chunks: Global___ChunkCounts | None = ...,
         usage: _chat_pb2.Usage | None = ...,
+        is_crawl: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "failure", b"failure", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "chunks", b"chunks", "document_id", b"document_id", "failure", b"failure", "outcome", b"outcome", "state", b"state", "uri", b"uri", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "chunks", b"chunks", "document_id", b"document_id", "failure", b"failure", "is_crawl", b"is_crawl", "outcome", b"outcome", "state", b"state", "uri", b"uri", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -200,7 +204,7 @@ class IngestionJob(_message.Message):
     state: Global___JobState.ValueType
     """How far it has come."""
     item_count: _builtins.int
-    """Documents in it."""
+    """Documents in it; of a crawl those found so far. A crawl that failed or was cancelled counts as one as well."""
     done_count: _builtins.int
     """Documents that are done, the unchanged ones included."""
     unchanged_count: _builtins.int

@@ -5,7 +5,8 @@ import ipaddress
 import socket
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
@@ -135,7 +136,7 @@ class HttpCrawler:
         self._is_public = is_public
         self._sleep = sleep
 
-    async def crawl(self, request: CrawlRequest) -> AsyncIterator[CrawledPage | CrawlFailure]:
+    async def crawl(self, request: CrawlRequest) -> AsyncGenerator[CrawledPage | CrawlFailure, None]:
         """Pages and failures as they come; what robots.txt forbids is passed over, but for the start."""
         any_address = request.allow_private_addresses
         transport = _PinnedTransport(self._resolve, lambda address: any_address or self._is_public(address))
@@ -146,8 +147,9 @@ class HttpCrawler:
             headers={"user-agent": self._limits.user_agent, "accept-encoding": "gzip"},
         ) as client:
             run = _Run(client, request, self._limits, self._sandbox, self._sleep)
-            async for found in run.pages():
-                yield found
+            async with aclosing(run.pages()) as pages:
+                async for found in pages:
+                    yield found
 
 
 @dataclass
@@ -161,7 +163,7 @@ class _Run:
     next_time: dict[str, float] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
 
-    async def pages(self) -> AsyncIterator[CrawledPage | CrawlFailure]:
+    async def pages(self) -> AsyncGenerator[CrawledPage | CrawlFailure, None]:
         start = link_target(self.request.start_url, "")
         if start is None:
             yield CrawlFailure(self.request.start_url, "INVALID_URL", "not an http or https URL")

@@ -3,11 +3,13 @@
 # ruff: noqa: S608 - what is put into SQL here are constants and names that chunk_table() makes of numbers
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
 from itertools import batched
 from typing import Any, Final
 
 import asyncpg
 import numpy as np
+from groundline_filters import Columns, Filter, compile_sql
 from groundline_runtime.errors import AbortedError, NotFoundError
 
 from groundline_ingestor.adapters.postgres import Connection, Pool, acquire, chunk_table, transaction
@@ -34,6 +36,8 @@ __all__ = ["CHUNK_COLUMNS", "PostgresDocuments", "copy_chunks", "hold_collection
 COPY_ROWS: Final = 256
 # Characters of a stored text in one row.
 TEXT_PART: Final = 1 << 20
+# How long a deletion's request_id is known, as the contract says.
+KEPT_DELETIONS: Final = timedelta(days=7)
 
 _COLUMNS: Final = (
     "document_id, collection_id, uri, source_type, title, mime_type, content_hash, ingestion_hash, "
@@ -152,37 +156,39 @@ class PostgresDocuments:
         return document.document_id, outcome
 
     async def delete(self, collection: Collection, document_id: str) -> bool:
-        return await self.delete_selected(collection, "document_id = $2::uuid", [document_id]) == 1
-
-    async def delete_selected(self, collection: Collection, predicate: str, values: Sequence[Any]) -> int:
         async with transaction(self._pool) as connection:
             await hold_collection(connection, collection)
-            rows = await connection.fetch(
-                f"""
-                DELETE FROM documents WHERE document_id IN (
-                    SELECT document_id FROM documents WHERE collection_id = $1 AND ({predicate})
-                    ORDER BY uri FOR UPDATE
-                ) RETURNING document_id, uri
-                """,
+            return await _delete(connection, collection, "document_id = $2::uuid", [document_id]) == 1
+
+    async def count_selected(
+        self, collection: Collection, selection: Filter, principals: Sequence[str]
+    ) -> int:
+        predicate, values = _selected(selection, principals)
+        async with acquire(self._pool) as connection:
+            count: int = await connection.fetchval(
+                f"SELECT count(*) FROM documents WHERE collection_id = $1 AND {predicate}",
                 collection.collection_id,
                 *values,
             )
-            if not rows:
-                return 0
-            # Those that wait for their drop as well: a search that began before a swap reads them.
-            partitions = await connection.fetch(
-                "SELECT partition_id FROM chunk_partitions WHERE collection_id = $1 FOR KEY SHARE",
-                collection.collection_id,
-            )
-            deleted = [row["document_id"] for row in rows]
-            for partition in partitions:
+        return count
+
+    async def delete_selected(
+        self, collection: Collection, selection: Filter, principals: Sequence[str], request_id: str
+    ) -> int:
+        key = (collection.collection_id, request_id)
+        async with transaction(self._pool) as connection:
+            await hold_collection(connection, collection)
+            if request_id and (earlier := await _begin_deletion(connection, *key)) is not None:
+                return earlier
+            count = await _delete(connection, collection, *_selected(selection, principals))
+            if request_id:
                 await connection.execute(
-                    f"DELETE FROM {chunk_table(partition['partition_id'])} "
-                    "WHERE document_id = ANY($1::uuid[])",
-                    deleted,
+                    "UPDATE document_deletions SET deleted_count = $3 "
+                    "WHERE collection_id = $1 AND request_id = $2",
+                    *key,
+                    count,
                 )
-            await cancel_items_of(connection, collection.collection_id, [row["uri"] for row in rows])
-        return len(rows)
+        return count
 
     async def stats(self, collection: Collection) -> CollectionStats:
         table = chunk_table(collection.partition.partition_id)
@@ -232,6 +238,67 @@ async def hold_collection(connection: Connection, collection: Collection) -> Non
         raise NotFoundError("COLLECTION_NOT_FOUND", f"no collection {collection.collection_id!r}")
     if partition_id != collection.partition.partition_id:
         raise AbortedError("COLLECTION_CHANGED", "the collection was indexed again meanwhile; try again")
+
+
+def _selected(selection: Filter, principals: Sequence[str]) -> tuple[str, list[Any]]:
+    """A condition on documents, and its values from $2 on."""
+    condition = compile_sql(selection, Columns(), first_parameter=3)
+    readable = "(allowed_principals = '{}' OR allowed_principals && $2::text[])"
+    return f"{readable} AND ({condition.text})", [list(principals), *condition.arguments]
+
+
+async def _begin_deletion(connection: Connection, collection_id: str, request_id: str) -> int | None:
+    """What an earlier request with this id deleted; a second one at the same time waits for the first."""
+    await connection.execute(
+        "DELETE FROM document_deletions WHERE collection_id = $1 AND create_time < now() - $2::interval",
+        collection_id,
+        KEPT_DELETIONS,
+    )
+    is_new = await connection.fetchval(
+        "INSERT INTO document_deletions (collection_id, request_id, deleted_count) VALUES ($1, $2, 0) "
+        "ON CONFLICT DO NOTHING RETURNING true",
+        collection_id,
+        request_id,
+    )
+    if is_new:
+        return None
+    earlier: int | None = await connection.fetchval(
+        "SELECT deleted_count FROM document_deletions WHERE collection_id = $1 AND request_id = $2",
+        collection_id,
+        request_id,
+    )
+    return earlier
+
+
+async def _delete(
+    connection: Connection, collection: Collection, predicate: str, values: Sequence[Any]
+) -> int:
+    """Delete documents by a condition whose values are numbered from $2; returns how many there were."""
+    rows = await connection.fetch(
+        f"""
+        DELETE FROM documents WHERE document_id IN (
+            SELECT document_id FROM documents WHERE collection_id = $1 AND {predicate}
+            ORDER BY uri FOR UPDATE
+        ) RETURNING document_id, uri
+        """,
+        collection.collection_id,
+        *values,
+    )
+    if not rows:
+        return 0
+    # Those that wait for their drop as well: a search that began before a swap reads them.
+    partitions = await connection.fetch(
+        "SELECT partition_id FROM chunk_partitions WHERE collection_id = $1 FOR KEY SHARE",
+        collection.collection_id,
+    )
+    deleted = [row["document_id"] for row in rows]
+    for partition in partitions:
+        await connection.execute(
+            f"DELETE FROM {chunk_table(partition['partition_id'])} WHERE document_id = ANY($1::uuid[])",
+            deleted,
+        )
+    await cancel_items_of(connection, collection.collection_id, [row["uri"] for row in rows])
+    return len(rows)
 
 
 async def copy_chunks(

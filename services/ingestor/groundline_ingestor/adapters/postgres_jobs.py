@@ -26,12 +26,12 @@ from groundline_ingestor.domain import (
 )
 from groundline_ingestor.ports import HandedIn
 
-__all__ = ["PostgresJobs"]
+__all__ = ["PostgresJobs", "payload_parts"]
 
 # The state of an ingestion follows from its items, so that no two workers contend for its row.
 _SELECT = """
     SELECT j.job_id, j.collection_id, j.create_time, coalesce(n.first_start_time, j.start_time) AS start_time,
-           CASE WHEN j.kind = 'reindex' OR n.item_count = 0 THEN j.end_time
+           CASE WHEN j.kind = 'reindex' OR n.item_count + n.pending_count = 0 THEN j.end_time
                 WHEN n.pending_count = 0 THEN coalesce(n.last_end_time, j.end_time) END AS end_time,
            CASE WHEN j.kind = 'reindex' AND j.end_time IS NOT NULL THEN j.state
                 WHEN n.begun_count = 0 AND (n.pending_count > 0 OR j.kind = 'reindex') THEN 'queued'
@@ -44,12 +44,12 @@ _SELECT = """
     FROM ingestion_jobs j
     JOIN collections c USING (collection_id)
     CROSS JOIN LATERAL (
-        SELECT count(*) AS item_count,
+        SELECT count(*) FILTER (WHERE i.crawl IS NULL OR i.state IN ('failed', 'cancelled')) AS item_count,
                count(*) FILTER (WHERE i.state NOT IN ('done', 'failed', 'cancelled')) AS pending_count,
                count(*) FILTER (WHERE i.attempts > 0) AS begun_count,
                min(i.start_time) AS first_start_time,
                max(i.end_time) AS last_end_time,
-               count(*) FILTER (WHERE i.state = 'done') AS done_count,
+               count(*) FILTER (WHERE i.state = 'done' AND i.crawl IS NULL) AS done_count,
                count(*) FILTER (WHERE i.outcome = 'unchanged') AS unchanged_count,
                count(*) FILTER (WHERE i.state = 'failed') AS failed_count,
                count(*) FILTER (WHERE i.state = 'cancelled') AS cancelled_count,
@@ -92,7 +92,7 @@ class PostgresJobs:
                     request_id,
                 )
                 if inserted:
-                    await self._insert_documents(connection, collection, handed_in)
+                    await self.insert_documents(connection, collection, handed_in)
                     await self._insert_items(connection, collection, job_id, handed_in)
         except asyncpg.ForeignKeyViolationError:
             raise _collection_gone(collection) from None
@@ -182,6 +182,10 @@ class PostgresJobs:
 
     async def cancel(self, job_id: str) -> None:
         async with transaction(self._pool) as connection:
+            # Its crawl adds no page from here on, so that the next statement sees all there are.
+            await connection.execute(
+                "SELECT FROM ingestion_items WHERE job_id = $1::uuid AND crawl IS NOT NULL FOR UPDATE", job_id
+            )
             await connection.execute(
                 f"""
                 UPDATE ingestion_items
@@ -228,7 +232,7 @@ class PostgresJobs:
                     embedded_count = 0, stored_count = 0, end_time = NULL, change_time = clock_timestamp()
                 WHERE (job_id, item_index) IN (
                     SELECT i.job_id, i.item_index FROM ingestion_items i
-                    WHERE i.job_id = $1::uuid AND i.state IN ('failed', 'cancelled')
+                    WHERE i.job_id = $1::uuid AND (i.state IN ('failed', 'cancelled')
                       AND EXISTS (
                           SELECT FROM ingestion_payloads p
                           WHERE (p.job_id, p.item_index) = (i.job_id, i.item_index)
@@ -237,7 +241,14 @@ class PostgresJobs:
                           SELECT FROM ingestion_items later
                           WHERE later.collection_id = i.collection_id AND later.uri = i.uri
                             AND later.queue_id > i.queue_id AND later.state = 'done'
-                      )
+                      ) OR i.crawl IS NOT NULL AND (i.state IN ('failed', 'cancelled') OR EXISTS (
+                          SELECT FROM ingestion_items page
+                          WHERE page.job_id = i.job_id AND page.is_page AND page.state = 'failed'
+                            AND NOT EXISTS (
+                                SELECT FROM ingestion_payloads p
+                                WHERE (p.job_id, p.item_index) = (page.job_id, page.item_index)
+                            )
+                      )) AND i.state IN ('done', 'failed', 'cancelled'))
                     ORDER BY i.item_index FOR UPDATE
                 ) RETURNING true
                 """,
@@ -249,7 +260,7 @@ class PostgresJobs:
                 )
         return len(rows)
 
-    async def _insert_documents(
+    async def insert_documents(
         self, connection: Connection, collection: Collection, handed_in: Sequence[HandedIn]
     ) -> None:
         """Rows for documents that are new. Those that are there are left alone: they may be locked for as
@@ -315,7 +326,7 @@ class PostgresJobs:
             records=(
                 (job_id, index, part, data)
                 for index, (given, _) in enumerate(handed_in)
-                for part, data in enumerate(_parts(given.content))
+                for part, data in enumerate(payload_parts(given.content))
             ),
             columns=("job_id", "item_index", "part", "data"),
         )
@@ -326,7 +337,7 @@ class PostgresJobs:
         return _job(row) if row else None
 
 
-def _parts(content: str | bytes) -> Iterator[bytes]:
+def payload_parts(content: str | bytes) -> Iterator[bytes]:
     """At least one, so that an empty content is kept too."""
     data = content.encode() if isinstance(content, str) else content
     for start in range(0, len(data) or 1, PAYLOAD_PART):
@@ -358,6 +369,7 @@ def _item(row: asyncpg.Record) -> Item:
         attempts=row["attempts"],
         chunks=_counts(row),
         usage=_usage(row),
+        is_crawl=row["crawl"] is not None,
     )
 
 

@@ -3,9 +3,33 @@
 from collections.abc import Mapping
 from typing import Any
 
+from groundline_ingestor.crawling import CrawlRequest
 from groundline_ingestor.domain import DocumentInput, IngestionFailure, IngestionState, SourceType
 
-__all__ = ["failure_json", "input_json", "read_failure", "read_input"]
+__all__ = ["crawl_json", "failure_json", "input_json", "read_crawl", "read_failure", "read_input"]
+
+
+def crawl_json(request: CrawlRequest) -> dict[str, Any]:
+    """A crawl as it was asked for; whether private addresses are allowed is decided when it begins."""
+    return {
+        "startUrl": request.start_url,
+        "maxPages": request.max_pages,
+        "maxDepth": request.max_depth,
+        "includePaths": list(request.include_paths),
+        "excludePaths": list(request.exclude_paths),
+        "delaySeconds": request.delay_seconds,
+    }
+
+
+def read_crawl(stored: Mapping[str, Any]) -> CrawlRequest:
+    return CrawlRequest(
+        start_url=stored["startUrl"],
+        max_pages=stored["maxPages"],
+        max_depth=stored["maxDepth"],
+        include_paths=tuple(stored["includePaths"]),
+        exclude_paths=tuple(stored["excludePaths"]),
+        delay_seconds=stored["delaySeconds"],
+    )
 
 
 def failure_json(failure: IngestionFailure | None) -> dict[str, str] | None:

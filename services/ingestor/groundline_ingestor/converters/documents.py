@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from groundline.v1 import document_pb2, ingestor_service_pb2, passage_pb2
+from groundline_filters import Filter, FilterError, parse, plain
+from groundline_filters.tree import All
 from groundline_runtime.errors import UnimplementedError, Violations
 
 from groundline_ingestor.converters.common import (
@@ -33,6 +35,7 @@ from groundline_ingestor.service.pages import Page
 
 __all__ = [
     "crawl_request",
+    "deletion_request",
     "document_key",
     "document_message",
     "failure_message",
@@ -101,6 +104,23 @@ def document_key(
     document_id = checked_uuid(request.document_id, "document_id", violations)
     violations.raise_if_any()
     return request.collection_id, document_id
+
+
+def deletion_request(
+    request: ingestor_service_pb2.DeleteDocumentsRequest,
+) -> tuple[str, Filter, str, bool]:
+    """Collection id, what to delete, request_id, and whether only to count."""
+    violations = Violations()
+    check_collection_id(request.collection_id, violations)
+    check_request_id(request.request_id, violations)
+    try:
+        selection = parse(plain(request.filter))
+    except FilterError as error:
+        for problem in error.problems:
+            violations.add(problem.path, problem.description)
+        selection = All(())
+    violations.raise_if_any()
+    return request.collection_id, selection, request.request_id, request.dry_run
 
 
 def list_request(request: ingestor_service_pb2.ListDocumentsRequest) -> tuple[str, str, int]:

@@ -127,6 +127,7 @@ def _item(item: Item) -> job_pb2.IngestionItem:
         attempts=item.attempts,
         chunks=_counts(item.chunks),
         usage=_usage(item.usage),
+        is_crawl=item.is_crawl,
     )
 
 

@@ -1,7 +1,6 @@
 """CollectionSettings between the contract and the domain: ranges, patches, effective values."""
 
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -9,6 +8,7 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from groundline.v1 import collection_pb2, options_pb2
+from groundline_lexical import languages
 from groundline_runtime.errors import Violations
 
 from groundline_ingestor.converters.common import check_principals, check_text
@@ -79,7 +79,6 @@ _RANGES: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
 }
 _LONG_TEXTS: Final = {"prompt", "system_prompt"}
 _SOURCE_TYPES: Final = {"file", "object", "web"}
-_LANGUAGE: Final = re.compile(r"[a-z]{2,30}")
 # Parts of the settings that are stored in columns of their own.
 _COLUMNS: Final = {"embedding", "lexical", "access"}
 
@@ -87,10 +86,8 @@ _COLUMNS: Final = {"embedding", "lexical", "access"}
 def check_settings(settings: collection_pb2.CollectionSettings, violations: Violations) -> None:
     """Add every value that is out of its range, by its path; between fields the domain checks."""
     _check_message(settings, "settings", violations)
-    if settings.lexical.language and not _LANGUAGE.fullmatch(settings.lexical.language):
-        violations.add(
-            "settings.lexical.language", "must be a language's English name in lower case, or simple"
-        )
+    if settings.lexical.language and settings.lexical.language not in languages():
+        violations.add("settings.lexical.language", f"must be one of {', '.join(sorted(languages()))}")
     models = settings.generation_limits.models
     if len(models) > MAX_MODELS:
         violations.add("settings.generation_limits.models", f"must be at most {MAX_MODELS}")

@@ -1,7 +1,9 @@
 """Documents: reading and deleting."""
 
+import structlog
+from groundline_filters import Filter, holds_always
 from groundline_runtime.context import Caller
-from groundline_runtime.errors import NotFoundError
+from groundline_runtime.errors import FieldViolation, InvalidArgumentError, NotFoundError
 
 from groundline_ingestor.domain import CollectionStats, Document, is_document_readable
 from groundline_ingestor.ports import CollectionRepository, DocumentRepository
@@ -9,6 +11,8 @@ from groundline_ingestor.service.access import readable_collection, writable_col
 from groundline_ingestor.service.pages import Page
 
 __all__ = ["DocumentService"]
+
+_log = structlog.get_logger(__name__)
 
 
 class DocumentService:
@@ -37,6 +41,25 @@ class DocumentService:
         await self._readable(caller, collection_id, document_id)
         if not await self._documents.delete(collection, document_id):
             raise _not_found(document_id)
+
+    async def delete_selected(
+        self, caller: Caller, collection_id: str, selection: Filter, request_id: str, *, dry_run: bool
+    ) -> int:
+        """Delete what a filter selects of the documents that the caller may read, or only count it.
+
+        Raises InvalidArgumentError (the filter holds for every document), NotFoundError,
+        PermissionDeniedError.
+        """
+        if holds_always(selection):
+            raise InvalidArgumentError(
+                [FieldViolation("filter", "holds for every document; DeleteCollection deletes all")]
+            )
+        collection = await writable_collection(self._collections, caller, collection_id)
+        if dry_run:
+            return await self._documents.count_selected(collection, selection, caller.principals)
+        count = await self._documents.delete_selected(collection, selection, caller.principals, request_id)
+        _log.info("documents_deleted", collection_id=collection_id, documents=count)
+        return count
 
     async def stats(self, caller: Caller, collection_id: str) -> CollectionStats:
         """What a collection holds, unreadable documents included. Raises NotFoundError."""

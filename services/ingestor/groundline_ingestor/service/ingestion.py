@@ -1,4 +1,4 @@
-"""Handing documents in: what is stored is a job, which workers then do."""
+"""Handing documents and crawls in: what is stored is a job, which workers then do."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -9,6 +9,7 @@ import structlog
 from groundline_embedding import Embedder
 from groundline_runtime.context import Caller
 
+from groundline_ingestor.crawling import CrawlRequest
 from groundline_ingestor.domain import (
     ChunkCounts,
     Collection,
@@ -20,8 +21,8 @@ from groundline_ingestor.domain import (
     JobState,
     Usage,
 )
-from groundline_ingestor.ports import CollectionRepository, HandedIn, JobRepository
-from groundline_ingestor.service.access import writable_collection
+from groundline_ingestor.ports import CollectionRepository, CrawlRepository, HandedIn, JobRepository
+from groundline_ingestor.service.access import collection_not_found, writable_collection
 from groundline_ingestor.service.collections import require_running_model
 from groundline_ingestor.service.contextualization import Contextualization
 from groundline_ingestor.service.preparation import Preparation, identify
@@ -34,12 +35,13 @@ _log = structlog.get_logger(__name__)
 
 
 class IngestionService:
-    """Takes documents in."""
+    """Takes documents and crawls in."""
 
     def __init__(
         self,
         collections: CollectionRepository,
         jobs: JobRepository,
+        crawls: CrawlRepository,
         embedder: Embedder,
         preparation: Preparation,
         contextualization: Contextualization,
@@ -49,6 +51,7 @@ class IngestionService:
         """`on_enqueued` wakes the workers of this process; others find the work by looking."""
         self._collections = collections
         self._jobs = jobs
+        self._crawls = crawls
         self._embedder = embedder
         self._preparation = preparation
         self._contextualization = contextualization
@@ -75,6 +78,22 @@ class IngestionService:
             _log.info(
                 "job_enqueued", job_id=job.job_id, collection_id=collection_id, documents=job.item_count
             )
+            self._on_enqueued()
+        return job, await self._jobs.items(job.job_id, None, after=-1, limit=MAX_RETURNED_ITEMS)
+
+    async def crawl(
+        self, caller: Caller, collection_id: str, request: CrawlRequest, request_id: str
+    ) -> tuple[Job, Sequence[Item]]:
+        """Store a crawl to be done; its job, and its first items. Raises what `ingest` raises."""
+        collection = await writable_collection(self._collections, caller, collection_id)
+        job = await self._jobs.find_by_request_id(collection_id, request_id) if request_id else None
+        if job is None:
+            require_running_model(collection, self._embedder)
+            self._contextualization.require(collection)
+            job = await self._jobs.find(await self._crawls.enqueue(collection, request, request_id))
+            if job is None:
+                raise collection_not_found(collection_id)
+            _log.info("crawl_enqueued", job_id=job.job_id, collection_id=collection_id)
             self._on_enqueued()
         return job, await self._jobs.items(job.job_id, None, after=-1, limit=MAX_RETURNED_ITEMS)
 

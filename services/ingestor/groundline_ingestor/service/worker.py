@@ -15,6 +15,7 @@ import structlog
 from groundline_runtime.errors import Code, GroundlineError, NotFoundError, UnavailableError
 from opentelemetry import metrics, trace
 
+from groundline_ingestor.crawling import CrawlRequest
 from groundline_ingestor.domain import (
     ChunkCounts,
     Claim,
@@ -40,6 +41,7 @@ from groundline_ingestor.ports import (
 )
 from groundline_ingestor.service.collections import require_running_model
 from groundline_ingestor.service.contextualization import Contextualization
+from groundline_ingestor.service.crawls import Crawling
 from groundline_ingestor.service.embedding import RememberingEmbedder
 from groundline_ingestor.service.preparation import Preparation, Prepared, identify
 
@@ -78,6 +80,7 @@ class WorkerOptions:
     """How a process works; see its settings."""
 
     workers: int = 2
+    crawls: int = 2
     lease_seconds: float = 30.0
     max_attempts: int = 5
     poll_seconds: float = 0.5
@@ -132,6 +135,8 @@ class Worker:
         preparation: Preparation,
         contextualization: Contextualization,
         options: WorkerOptions,
+        *,
+        crawling: Crawling,
     ) -> None:
         self._queue = queue
         self._collections = collections
@@ -142,6 +147,7 @@ class Worker:
         self._preparation = preparation
         self._contextualization = contextualization
         self._options = options
+        self._crawling = crawling
         self._held: dict[Claim, Progress] = {}
         self._shown: dict[Claim, Progress] = {}
         self._wake = asyncio.Event()
@@ -157,6 +163,8 @@ class Worker:
                 for _ in range(self._options.workers):
                     tasks.create_task(self._pipeline())
                 if self._options.workers:
+                    for _ in range(self._options.crawls):
+                        tasks.create_task(self._crawl_sites())
                     tasks.create_task(self._repeat(PROGRESS_SECONDS, self._show_progress))
                     tasks.create_task(self._repeat(self._options.lease_seconds / 3, self._extend))
                     tasks.create_task(self._repeat(SETTLE_SECONDS, self._settle))
@@ -220,9 +228,12 @@ class Worker:
             _log.warning("lease_failed", reason=error.reason)
             return ()
         for item in items:
-            progress = Progress(item.claim, IngestionState.EXTRACTING, ChunkCounts())
-            self._held[item.claim] = self._shown[item.claim] = progress
+            self._hold(item)
         return items
+
+    def _hold(self, item: LeasedItem) -> None:
+        progress = Progress(item.claim, IngestionState.EXTRACTING, ChunkCounts())
+        self._held[item.claim] = self._shown[item.claim] = progress
 
     async def _wait_for_work(self) -> None:
         with suppress(TimeoutError):
@@ -330,6 +341,37 @@ class Worker:
         for work in batch:
             _chunks_counter.add(len(work.prepared.chunks))
             self._ended(work.item, "stored")
+
+    # --- crawls ---
+
+    async def _crawl_sites(self) -> None:
+        while True:
+            leased = await self._lease_crawl()
+            if leased is None:
+                await self._wait_for_work()
+            else:
+                await self._guarded(leased[0], self._crawl(*leased))
+
+    async def _lease_crawl(self) -> tuple[LeasedItem, CrawlRequest] | None:
+        try:
+            leased = await self._crawling.lease(
+                str(uuid.uuid4()),
+                seconds=self._options.lease_seconds,
+                max_attempts=self._options.max_attempts,
+            )
+        except UnavailableError as error:
+            _log.warning("lease_failed", reason=error.reason)
+            return None
+        if leased:
+            self._hold(leased[0])
+        return leased
+
+    async def _crawl(self, item: LeasedItem, request: CrawlRequest) -> None:
+        collection = await self._collections.find(item.collection_id)
+        if collection is None:
+            raise ClaimLostError(item.claim)
+        await self._crawling.crawl(item.claim, request, collection)
+        self._ended(item, "crawled")
 
     # --- what becomes of items ---
 

@@ -14,12 +14,15 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import numpy as np
+from groundline_filters import parse
 from groundline_runtime.errors import AbortedError, AlreadyExistsError, GroundlineError, NotFoundError
 
+from groundline_ingestor.crawling import CrawlRequest
 from groundline_ingestor.domain import (
     Chunk,
     ChunkCounts,
     Collection,
+    Document,
     DocumentInput,
     DocumentVersion,
     Extraction,
@@ -39,6 +42,7 @@ from groundline_ingestor.domain import (
 from groundline_ingestor.ports import (
     ClaimLostError,
     CollectionRepository,
+    CrawlRepository,
     DocumentRepository,
     HandedIn,
     JobRepository,
@@ -65,6 +69,9 @@ class Stores(Protocol):
 
     @property
     def queue(self) -> WorkQueue: ...
+
+    @property
+    def crawls(self) -> CrawlRepository: ...
 
     async def texts_of(self, collection: Collection, document_id: str) -> Sequence[str]:
         """The stored chunks of a document, in order."""
@@ -122,6 +129,7 @@ class StoreContract:
             stores.documents.refresh(collection, _version("a.md", "text")),
             stores.documents.delete(collection, str(uuid.uuid4())),
             stores.jobs.enqueue(collection, [_handed_in("a.md")], ""),
+            stores.crawls.enqueue(collection, CrawlRequest("https://a.test/"), ""),
         ):
             assert await _refusal(call) is NotFoundError
 
@@ -195,6 +203,60 @@ class StoreContract:
         assert await stores.documents.find("deleting", document_id) is None
         assert await stores.texts_of(collection, document_id) == []
         assert await stores.texts_of(collection, other_id) == ["stays"]
+
+    async def test_what_a_filter_selects_is_deleted_and_nothing_else(self, stores: Stores) -> None:
+        collection = await _collection(stores, "selecting")
+        other = await _collection(stores, "other-selecting")
+        metadata: dict[str, dict[str, Any]] = {
+            "a": {"year": 2020, "team": {"name": "red"}, "tags": ["draft", 1]},
+            "b": {"year": 2021, "team": {"name": "blue"}, "tags": []},
+            "c": {"year": "2021"},
+            "d": {},
+        }
+        for into in (collection, other):
+            for uri, values in metadata.items():
+                version = replace(_version(uri, uri), metadata=values)
+                await stores.documents.store(into, [_new(version, uri)])
+
+        async def selected(condition: dict[str, Any]) -> int:
+            return await stores.documents.count_selected(collection, parse(condition), ())
+
+        assert await selected({"year": {"$gte": 2021}}) == 1
+        assert await selected({"year": {"$ne": 2021}}) == 3
+        assert await selected({"year": {"$exists": False}}) == 1
+        assert await selected({"$or": [{"team.name": "red"}, {"year": {"$in": ["2021", True]}}]}) == 2
+        assert await selected({"tags": {"$contains": 1}, "$not": {"year": 2021}}) == 1
+        assert await selected({"$source_type": "file", "$update_time": {"$lt": "2000-01-01"}}) == 0
+
+        async def delete(condition: dict[str, Any]) -> int:
+            return await stores.documents.delete_selected(collection, parse(condition), (), "")
+
+        assert await delete({"year": {"$lt": 2000}}) == 0
+        assert await delete({"year": {"$exists": True}}) == 3
+        assert [one.uri for one in await _documents(stores, collection)] == ["d"]
+        [left] = await _documents(stores, collection)
+        assert await delete({"$document_id": left.document_id}) == 1
+        assert len(await _documents(stores, other)) == 4
+
+    async def test_a_filter_selects_only_what_the_caller_may_read(self, stores: Stores) -> None:
+        collection = await _collection(stores, "private-selecting")
+        version = replace(_version("a", "a"), allowed_principals=("user:ann",))
+        await stores.documents.store(collection, [_new(version, "a")])
+        everything = parse({"$source_type": "file"})
+        for principals, count in (((), 0), (("user:bob",), 0), (("user:ann",), 1)):
+            assert await stores.documents.count_selected(collection, everything, principals) == count
+            assert await stores.documents.delete_selected(collection, everything, principals, "") == count
+
+    async def test_the_same_request_deletes_once(self, stores: Stores) -> None:
+        collection = await _collection(stores, "deleting-once")
+        files = parse({"$source_type": "file"})
+        await _store(stores, collection, "a", "one")
+        deletions = [stores.documents.delete_selected(collection, files, (), "same") for _ in range(3)]
+        assert list(await asyncio.gather(*deletions)) == [1, 1, 1]
+        await _store(stores, collection, "b", "two")
+        assert await stores.documents.delete_selected(collection, files, (), "same") == 1
+        assert len(await _documents(stores, collection)) == 1
+        assert await stores.documents.delete_selected(collection, files, (), "another") == 1
 
     async def test_counts_are_of_searchable_documents(self, stores: Stores) -> None:
         collection = await _collection(stores, "counted")
@@ -321,6 +383,101 @@ class StoreContract:
         assert await stores.jobs.find_by_request_id("two", "same") is None
         assert (await stores.jobs.enqueue(two, [_handed_in("a.md")], "same")).job_id != first.job_id
 
+    async def test_a_crawl_is_leased_by_itself_and_its_pages_as_documents(self, stores: Stores) -> None:
+        collection = await _collection(stores, "site")
+        asked = CrawlRequest("https://a.test/", 5, 0, ("/docs/**",), ("/old",), 0.5)
+        job_id = await stores.crawls.enqueue(collection, asked, "same")
+        assert await stores.crawls.enqueue(collection, CrawlRequest("https://b.test/"), "same") == job_id
+        assert await _lease(stores) == []
+        leased = await _lease_crawl(stores)
+        assert leased is not None
+        item, request = leased
+        assert (request, item.collection_id, item.uri) == (asked, "site", asked.start_url)
+        assert await _lease_crawl(stores) is None
+        await stores.crawls.add_page(item.claim, collection, _handed_in("https://a.test/"))
+        assert [page.uri for page in await _lease(stores)] == ["https://a.test/"]
+        await stores.crawls.finish(item.claim)
+        assert not await stores.crawls.is_held(item.claim)
+        items = await stores.jobs.items(job_id, None, after=-1, limit=10)
+        assert [(one.uri, one.is_crawl, one.state.value) for one in items] == [
+            (asked.start_url, True, "done"),
+            ("https://a.test/", False, "extracting"),
+        ]
+
+    async def test_a_job_is_under_way_until_its_crawl_and_its_pages_have_ended(self, stores: Stores) -> None:
+        collection = await _collection(stores, "underway")
+        job_id, item = await _begun_crawl(stores, collection)
+
+        async def seen() -> tuple[JobState, int, int, int]:
+            job = await stores.jobs.find(job_id)
+            assert job is not None
+            return job.state, job.item_count, job.done_count, job.failed_count
+
+        assert await seen() == (JobState.RUNNING, 0, 0, 0)
+        await stores.crawls.add_page(item.claim, collection, _handed_in("https://a.test/one"))
+        [page] = await _lease(stores)
+        new = replace(_new(_version(page.uri, "text"), "text"), claim=page.claim)
+        await stores.documents.store(collection, [new])
+        assert (await seen())[0] is JobState.RUNNING
+        await stores.crawls.add_failure(item.claim, "https://a.test/two", FAILURE)
+        await stores.crawls.finish(item.claim)
+        assert await seen() == (JobState.DONE, 2, 1, 1)
+
+    async def test_a_crawl_that_begins_again_doubles_no_page(self, stores: Stores) -> None:
+        collection = await _collection(stores, "again-crawl")
+        job_id, first = await _begun_crawl(stores, collection)
+        await stores.crawls.add_page(first.claim, collection, _handed_in("https://a.test/kept"))
+        await stores.crawls.add_failure(first.claim, "https://a.test/late", FAILURE)
+        await stores.queue.release([first.claim.lease_id])
+        leased = await _lease_crawl(stores)
+        assert leased is not None
+        second, _ = leased
+        for claim, is_lost in ((first.claim, True), (second.claim, False)):
+            try:
+                await stores.crawls.add_page(claim, collection, _handed_in("https://a.test/kept"))
+                await stores.crawls.add_page(claim, collection, _handed_in("https://a.test/late"))
+                await stores.crawls.add_failure(claim, "https://a.test/kept", FAILURE)
+                assert not is_lost
+            except ClaimLostError:
+                assert is_lost
+        items = await stores.jobs.items(job_id, None, after=0, limit=10)
+        assert [(one.index, one.uri, one.state.value, one.failure) for one in items] == [
+            (1, "https://a.test/kept", "queued", None),
+            (2, "https://a.test/late", "queued", None),
+        ]
+
+    async def test_a_cancelled_crawl_takes_no_more_pages_and_counts(self, stores: Stores) -> None:
+        collection = await _collection(stores, "cancelled-crawl")
+        job_id, item = await _begun_crawl(stores, collection)
+        await stores.crawls.add_page(item.claim, collection, _handed_in("https://a.test/one"))
+        assert await stores.crawls.is_held(item.claim)
+        await stores.jobs.cancel(job_id)
+        assert not await stores.crawls.is_held(item.claim)
+        for call in (
+            stores.crawls.add_page(item.claim, collection, _handed_in("https://a.test/two")),
+            stores.crawls.add_failure(item.claim, "https://a.test/two", FAILURE),
+            stores.crawls.finish(item.claim),
+        ):
+            try:
+                await call
+            except ClaimLostError:
+                continue
+            raise AssertionError("the claim is void")
+        job = await stores.jobs.find(job_id)
+        assert job is not None
+        assert (job.state, job.item_count, job.cancelled_count) == (JobState.CANCELLED, 2, 2)
+
+    async def test_a_crawl_that_missed_pages_can_be_retried(self, stores: Stores) -> None:
+        collection = await _collection(stores, "retried-crawl")
+        job_id, item = await _begun_crawl(stores, collection)
+        await stores.crawls.finish(item.claim)
+        assert await stores.jobs.retry(job_id) == 0
+        job_id, item = await _begun_crawl(stores, collection)
+        await stores.crawls.add_failure(item.claim, "https://a.test/one", FAILURE)
+        await stores.crawls.finish(item.claim)
+        assert await stores.jobs.retry(job_id) == 1
+        assert await _lease_crawl(stores) is not None
+
     async def test_jobs_are_listed_newest_first(self, stores: Stores) -> None:
         opened = await _collection(stores, "open")
         closed = await _collection(stores, "closed", readers=("user:ann",))
@@ -336,6 +493,22 @@ class StoreContract:
         assert await seen("user:ann", collection_id="closed") == [hidden]
         assert await seen(before=(new.create_time, new.job_id)) == [old]
         assert await seen("user:ann", limit=1) == [hidden]
+
+
+async def _documents(stores: Stores, collection: Collection) -> Sequence[Document]:
+    return await stores.documents.list_readable(collection.collection_id, (), after="", limit=100)
+
+
+async def _lease_crawl(stores: Stores) -> tuple[LeasedItem, CrawlRequest] | None:
+    return await stores.crawls.lease(str(uuid.uuid4()), seconds=60, max_attempts=5)
+
+
+async def _begun_crawl(stores: Stores, collection: Collection) -> tuple[str, LeasedItem]:
+    """Id of the job, and the item that was leased."""
+    job_id = await stores.crawls.enqueue(collection, CrawlRequest("https://a.test/"), "")
+    leased = await _lease_crawl(stores)
+    assert leased is not None
+    return job_id, leased[0]
 
 
 async def _lease(stores: Stores) -> Sequence[LeasedItem]:

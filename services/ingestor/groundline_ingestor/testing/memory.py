@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from groundline_filters import Filter
 from groundline_runtime.errors import AbortedError, AlreadyExistsError, NotFoundError
 
+from groundline_ingestor.crawling import CrawlRequest
 from groundline_ingestor.domain import (
     Chunk,
     ChunkCounts,
@@ -37,6 +39,7 @@ from groundline_ingestor.domain import (
     is_readable,
 )
 from groundline_ingestor.ports import ClaimLostError, HandedIn
+from groundline_ingestor.testing.filters import is_selected
 
 __all__ = ["MemoryDocuments", "MemoryStores"]
 
@@ -45,9 +48,17 @@ __all__ = ["MemoryDocuments", "MemoryStores"]
 class _Entry:
     job_id: str
     collection_id: str
-    given: DocumentInput
+    given: DocumentInput | None
+    """None of a crawl, and of a page that could not be had."""
     item: Item
     lease_id: str = ""
+    crawl: CrawlRequest | None = None
+    is_page: bool = False
+
+    @property
+    def is_missing(self) -> bool:
+        """A page that could not be had."""
+        return self.is_page and self.given is None
 
     def cancel(self) -> None:
         if not self.item.has_ended:
@@ -63,6 +74,7 @@ class _Data:
     chunks: dict[str, Sequence[Chunk]] = field(default_factory=dict)
     jobs: dict[str, tuple[Job, str]] = field(default_factory=dict)
     entries: list[_Entry] = field(default_factory=list)
+    deletions: dict[tuple[str, str], int] = field(default_factory=dict)
     partitions: int = 0
 
     def collection(self, collection_id: str) -> Collection | None:
@@ -88,10 +100,12 @@ class _Data:
 
     def job(self, job_id: str) -> Job:
         job, _ = self.jobs[job_id]
-        items = self.items(job_id)
+        every = self.items(job_id)
+        lost = (IngestionState.FAILED, IngestionState.CANCELLED)
+        items = [item for item in every if not item.is_crawl or item.state in lost]
         states = Counter(item.state for item in items)
-        if not all(item.has_ended for item in items):
-            begun = any(item.attempts for item in items)
+        if not all(item.has_ended for item in every):
+            begun = any(item.attempts for item in every)
             return replace(job, state=JobState.RUNNING if begun else JobState.QUEUED, item_count=len(items))
         done, failed = states[IngestionState.DONE], states[IngestionState.FAILED]
         state = JobState.DONE if done or not items else JobState.FAILED if failed else JobState.CANCELLED
@@ -142,6 +156,7 @@ class MemoryStores:
         self.documents = (documents or MemoryDocuments)(data)
         self.jobs = MemoryJobs(data)
         self.queue = MemoryQueue(data)
+        self.crawls = MemoryCrawls(data)
         self.reindex = NoReindex()
         self.embeddings = MemoryEmbeddings()
         self._data = data
@@ -316,8 +331,23 @@ class MemoryDocuments:
                 entry.cancel()
         return True
 
-    async def delete_selected(self, collection: Collection, predicate: str, values: Sequence[Any]) -> int:
-        raise NotImplementedError("conditions are SQL")
+    async def count_selected(
+        self, collection: Collection, selection: Filter, principals: Sequence[str]
+    ) -> int:
+        return len(self._selected(collection, selection, principals))
+
+    async def delete_selected(
+        self, collection: Collection, selection: Filter, principals: Sequence[str], request_id: str
+    ) -> int:
+        self._data.hold(collection)
+        key = (collection.collection_id, request_id)
+        if request_id and key in self._data.deletions:
+            return self._data.deletions[key]
+        selected = self._selected(collection, selection, principals)
+        for document in selected:
+            await self.delete(collection, document.document_id)
+        self._data.deletions[key] = len(selected)
+        return len(selected)
 
     async def stats(self, collection: Collection) -> CollectionStats:
         documents = [
@@ -348,6 +378,17 @@ class MemoryDocuments:
     def by_uri(self, collection: Collection, uri: str) -> Document | None:
         """The document of a uri."""
         return self._by_uri(collection, uri)
+
+    def _selected(
+        self, collection: Collection, selection: Filter, principals: Sequence[str]
+    ) -> list[Document]:
+        return [
+            document
+            for document in self._data.documents.values()
+            if document.collection_id == collection.collection_id
+            and is_document_readable(document, principals)
+            and is_selected(document, selection)
+        ]
 
     def _by_uri(self, collection: Collection, uri: str) -> Document | None:
         for document in self._data.documents.values():
@@ -466,7 +507,14 @@ class MemoryJobs:
 
     async def retry(self, job_id: str) -> int:
         ended = (IngestionState.FAILED, IngestionState.CANCELLED)
-        again = [one for one in self._data.entries if one.job_id == job_id and one.item.state in ended]
+        entries = [entry for entry in self._data.entries if entry.job_id == job_id]
+        missing = any(entry.is_missing for entry in entries)
+        again = [
+            entry
+            for entry in entries
+            if (entry.item.state in ended and not entry.is_missing)
+            or (entry.crawl and entry.item.has_ended and missing)
+        ]
         for entry in again:
             entry.item = replace(entry.item, state=IngestionState.QUEUED, failure=None, chunks=ChunkCounts())
         return len(again)
@@ -489,7 +537,7 @@ class MemoryQueue:
         waiting: set[tuple[str, str]] = set()
         for entry in self._data.entries:
             key = (entry.collection_id, entry.item.uri)
-            if entry.item.has_ended:
+            if entry.item.has_ended or entry.crawl:
                 continue
             if not entry.lease_id and key not in waiting and len(leased) < limit:
                 entry.lease_id = lease_id
@@ -510,7 +558,9 @@ class MemoryQueue:
         return leased
 
     async def given(self, item: LeasedItem) -> DocumentInput:
-        return self._data.held(item.claim).given
+        given = self._data.held(item.claim).given
+        assert given is not None, "only documents are leased"
+        return given
 
     async def extend(self, lease_ids: Sequence[str], seconds: float) -> None:
         """Nothing: leases do not run out."""
@@ -524,10 +574,10 @@ class MemoryQueue:
         entry = self._data.held(claim)
         entry.lease_id = ""
         entry.item = replace(entry.item, state=IngestionState.FAILED, failure=failure, chunks=chunks)
-        document = self._data.documents[entry.item.document_id or ""]
-        self._data.documents[document.document_id] = replace(
-            document, state=IngestionState.FAILED, failure=failure
-        )
+        if document := self._data.documents.get(entry.item.document_id or ""):
+            self._data.documents[document.document_id] = replace(
+                document, state=IngestionState.FAILED, failure=failure
+            )
 
     async def postpone(self, claim: Claim, seconds: float, failure: IngestionFailure) -> None:
         entry = self._data.held(claim)
@@ -543,6 +593,80 @@ class MemoryQueue:
 
     async def discard(self, older_than_seconds: float) -> None:
         """Nothing: memory goes with the test."""
+
+
+class MemoryCrawls:
+    """Implements CrawlRepository."""
+
+    def __init__(self, data: _Data) -> None:
+        self._data = data
+
+    async def enqueue(self, collection: Collection, request: CrawlRequest, request_id: str) -> str:
+        jobs = MemoryJobs(self._data)
+        job = await jobs.enqueue(collection, [], request_id)
+        if not self._data.items(job.job_id):
+            item = Item(0, request.start_url, None, IngestionState.QUEUED, attempts=0, is_crawl=True)
+            self._data.entries.append(_Entry(job.job_id, collection.collection_id, None, item, crawl=request))
+        return job.job_id
+
+    async def lease(
+        self, lease_id: str, *, seconds: float, max_attempts: int
+    ) -> tuple[LeasedItem, CrawlRequest] | None:
+        for entry in self._data.entries:
+            if entry.crawl and not entry.item.has_ended and not entry.lease_id:
+                entry.lease_id = lease_id
+                attempts = entry.item.attempts + 1
+                entry.item = replace(entry.item, state=IngestionState.EXTRACTING, attempts=attempts)
+                claim = Claim(entry.job_id, entry.item.index, lease_id)
+                item = LeasedItem(
+                    claim, JobKind.INGEST, entry.collection_id, entry.item.uri, None, attempts, None
+                )
+                return item, entry.crawl
+        return None
+
+    async def is_held(self, claim: Claim) -> bool:
+        try:
+            self._data.held(claim)
+        except ClaimLostError:
+            return False
+        return True
+
+    async def add_page(self, claim: Claim, collection: Collection, page: HandedIn) -> None:
+        given, version = page
+        index = self._place(claim, version.uri)
+        if index is None:
+            return
+        documents = MemoryDocuments(self._data)
+        document = documents.by_uri(collection, version.uri) or documents.add_queued(collection, version)
+        item = Item(index, version.uri, document.document_id, IngestionState.QUEUED, attempts=0)
+        self._put(_Entry(claim.job_id, collection.collection_id, given, item, is_page=True))
+
+    async def add_failure(self, claim: Claim, uri: str, failure: IngestionFailure) -> None:
+        collection_id = self._data.held(claim).collection_id
+        index = self._place(claim, uri)
+        if index is not None:
+            item = Item(index, uri, None, IngestionState.FAILED, failure=failure, attempts=0)
+            self._put(_Entry(claim.job_id, collection_id, None, item, is_page=True))
+
+    async def finish(self, claim: Claim) -> None:
+        entry = self._data.held(claim)
+        entry.lease_id = ""
+        entry.item = replace(entry.item, state=IngestionState.DONE)
+
+    def _place(self, claim: Claim, uri: str) -> int | None:
+        self._data.held(claim)
+        entries = [entry for entry in self._data.entries if entry.job_id == claim.job_id]
+        for entry in entries:
+            if entry.is_page and entry.item.uri == uri:
+                return entry.item.index if entry.is_missing else None
+        return len(entries)
+
+    def _put(self, new: _Entry) -> None:
+        for place, entry in enumerate(self._data.entries):
+            if (entry.job_id, entry.item.index) == (new.job_id, new.item.index):
+                self._data.entries[place] = new
+                return
+        self._data.entries.append(new)
 
 
 class NoReindex:

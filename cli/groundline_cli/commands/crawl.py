@@ -1,0 +1,97 @@
+"""groundline crawl"""
+
+import click
+
+from groundline_cli import ingestion
+from groundline_cli.client import GatewayClient, JsonObject
+from groundline_cli.commands.gateway import json_option, run, with_gateway
+from groundline_cli.commands.ingest import print_failures, print_handed_in, progress_bar, report_json, summary
+from groundline_cli.connection import Connection
+from groundline_cli.terminal import print_json
+
+__all__ = ["crawl"]
+
+
+@click.command(short_help="Put the pages of a web site into a collection.")
+@click.argument("url")
+@click.option("--collection", required=True, metavar="NAME", help="Collection to put the pages in.")
+@click.option(
+    "--max-pages", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Most pages to take."
+)
+@click.option(
+    "--depth",
+    type=click.IntRange(0, 20),
+    default=3,
+    show_default=True,
+    help="Most links to follow from URL; 0 takes it alone.",
+)
+@click.option(
+    "--include",
+    multiple=True,
+    metavar="PATTERN",
+    help="Paths to take, such as '/docs/**'; * stands for anything within a part of a path, ** for anything. "
+    "May be given several times. Default: all of the host.",
+)
+@click.option(
+    "--exclude", multiple=True, metavar="PATTERN", help="Paths to leave out; may be given several times."
+)
+@click.option(
+    "--delay",
+    type=click.FloatRange(0, 60),
+    metavar="SECONDS",
+    help="Pause between two requests. Default: what robots.txt asks for, or 1.",
+)
+@click.option("--create/--no-create", default=True, help="Whether to create the collection when missing.")
+@click.option(
+    "--watch/--detach",
+    default=True,
+    help="Wait until the pages are searchable, with a progress bar, or only begin.",
+)
+@json_option
+@with_gateway
+def crawl(
+    connection: Connection,
+    url: str,
+    collection: str,
+    max_pages: int,
+    depth: int,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    delay: float | None,
+    create: bool,
+    watch: bool,
+    as_json: bool,
+) -> None:
+    """Put the web page at URL and the pages of its host that it leads to into a collection.
+
+    The ingestor fetches them, as robots.txt allows. Doing it again replaces what has changed and passes over
+    what has not; pages that have gone from the site stay. Ctrl-C ends the waiting, not the crawl.
+
+    Exit code 1: the crawl failed, or no page could be had. Single pages that fail are listed.
+    """
+    request: JsonObject = {
+        "startUrl": url if "://" in url else f"https://{url}",
+        "maxPages": max_pages,
+        "maxDepth": depth,
+        "includePaths": list(include),
+        "excludePaths": list(exclude),
+    }
+    if delay is not None:
+        request["delaySeconds"] = delay
+
+    async def work(client: GatewayClient) -> ingestion.IngestReport:
+        with progress_bar("crawling", "pages") as on_progress:
+            return await ingestion.crawl_site(
+                client, request, collection, create=create, on_progress=on_progress, wait=watch
+            )
+
+    report = run(connection, work)
+    print_failures(report)
+    if as_json:
+        print_json({"collection": collection, **report_json(report)})
+    elif watch:
+        click.echo(summary(report, collection))
+    else:
+        print_handed_in(report, collection)
+    if report.broke_off or (report.failures and len(report.failures) == report.ended):
+        raise SystemExit(1)

@@ -1,0 +1,39 @@
+"""Filters that decide nothing."""
+
+from groundline_filters.tree import (
+    All,
+    AnyOf,
+    DocumentIds,
+    Filter,
+    Negation,
+    OneOf,
+    SourceTypes,
+)
+
+__all__ = ["holds_always"]
+
+
+def holds_always(tree: Filter) -> bool:
+    """Whether a filter's form alone makes it hold for every document, whatever the documents are.
+
+    So do an empty object, an empty `$nin`, and what is joined from them.
+    """
+    return _value(tree) is True
+
+
+def _value(tree: Filter) -> bool | None:
+    """True and False where the documents do not matter."""
+    match tree:
+        case All(parts):
+            values = [_value(part) for part in parts]
+            return False if False in values else None if None in values else True
+        case AnyOf(parts):
+            values = [_value(part) for part in parts]
+            return True if True in values else None if None in values else False
+        case Negation(part):
+            value = _value(part)
+            return None if value is None else not value
+        case OneOf(values=()) | DocumentIds(document_ids=()) | SourceTypes(source_types=()):
+            return False
+        case _:
+            return None

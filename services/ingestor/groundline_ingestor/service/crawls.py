@@ -1,0 +1,97 @@
+"""Crawls: a site is walked, and what is found joins the crawl's job page by page."""
+
+import asyncio
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from typing import Final
+
+import structlog
+from groundline_runtime.errors import UnavailableError
+
+from groundline_ingestor.crawling import CrawledPage, CrawlRequest
+from groundline_ingestor.domain import (
+    Claim,
+    Collection,
+    IngestionError,
+    IngestionFailure,
+    IngestionState,
+    LeasedItem,
+)
+from groundline_ingestor.ports import ClaimLostError, Crawler, CrawlRepository
+from groundline_ingestor.service.preparation import identify
+
+__all__ = ["Crawling"]
+
+CHECK_SECONDS: Final = 1.0
+"""So soon a crawl ends that was cancelled, whatever it waits for."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Crawling:
+    """Does crawls that were leased."""
+
+    def __init__(
+        self,
+        crawls: CrawlRepository,
+        crawler: Crawler,
+        *,
+        allow_private_addresses: bool,
+        check_seconds: float = CHECK_SECONDS,
+    ) -> None:
+        """`allow_private_addresses`: whether collections may allow them."""
+        self._crawls = crawls
+        self._crawler = crawler
+        self._allow_private_addresses = allow_private_addresses
+        self._check_seconds = check_seconds
+
+    async def lease(
+        self, lease_id: str, *, seconds: float, max_attempts: int
+    ) -> tuple[LeasedItem, CrawlRequest] | None:
+        """A crawl to do, as its repository gives it."""
+        return await self._crawls.lease(lease_id, seconds=seconds, max_attempts=max_attempts)
+
+    async def crawl(self, claim: Claim, request: CrawlRequest, collection: Collection) -> None:
+        """Walk the site to its end and end the item. Its lease is the caller's to extend.
+
+        Raises ClaimLostError soon after the item was cancelled, IngestionError (NO_PAGES), UnavailableError.
+        """
+        chosen = collection.settings.get("crawl", {}).get("allowPrivateAddresses", False)
+        request = replace(request, allow_private_addresses=chosen and self._allow_private_addresses)
+        walk = asyncio.create_task(self._walk(claim, request, collection))
+        loss = asyncio.create_task(self._until_lost(claim))
+        try:
+            done, _ = await asyncio.wait({walk, loss}, return_when=asyncio.FIRST_COMPLETED)
+            await (walk if walk in done else loss)
+        finally:
+            for task in (walk, loss):
+                task.cancel()
+            await asyncio.gather(walk, loss, return_exceptions=True)
+
+    async def _walk(self, claim: Claim, request: CrawlRequest, collection: Collection) -> None:
+        pages = failures = 0
+        async with aclosing(self._crawler.crawl(request)) as found:
+            async for one in found:
+                if isinstance(one, CrawledPage):
+                    page = await asyncio.to_thread(identify, one.document(), collection)
+                    await self._crawls.add_page(claim, collection, page)
+                    pages += 1
+                else:
+                    failure = IngestionFailure(IngestionState.EXTRACTING, one.reason, one.message)
+                    await self._crawls.add_failure(claim, one.url, failure)
+                    failures += 1
+        if not pages and not failures:
+            raise IngestionError(
+                IngestionState.EXTRACTING,
+                "NO_PAGES",
+                "the site was walked, but no page of it has a path that is to be included",
+            )
+        await self._crawls.finish(claim)
+        _log.info("site_crawled", job_id=claim.job_id, pages=pages, failures=failures)
+
+    async def _until_lost(self, claim: Claim) -> None:
+        while True:
+            await asyncio.sleep(self._check_seconds)
+            with suppress(UnavailableError):
+                if not await self._crawls.is_held(claim):
+                    raise ClaimLostError(claim)

@@ -1,0 +1,364 @@
+"""Crawls as jobs: a real site, real PostgreSQL, workers that are killed and jobs that are cancelled."""
+
+import asyncio
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import json_format
+from groundline.v1 import ingestor_service_pb2 as pb
+from groundline.v1 import job_pb2, passage_pb2
+from groundline.v1.ingestor_service_pb2_grpc import (
+    IngestorServiceStub,
+    add_IngestorServiceServicer_to_server,
+)
+from groundline_embedding.testing import FakeEmbedder
+from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
+from groundline_ingestor.adapters.postgres import Pool, acquire, open_database
+from groundline_ingestor.servicer import SERVICE_NAME
+from groundline_ingestor.settings import IngestorSettings
+from groundline_lexical import detect_lexical_index
+from groundline_runtime.errors import GroundlineError
+from groundline_runtime.server import Application
+from groundline_runtime.status import from_rpc_error
+from groundline_runtime.testing import serve
+from pydantic import SecretStr
+
+
+@dataclass(frozen=True)
+class Hold:
+    asked: threading.Event = field(default_factory=threading.Event)
+    answer: threading.Event = field(default_factory=threading.Event)
+
+
+class Site:
+    """A web server whose pages are set by the test: text and links by path. A request for a path in `held`
+    is answered when the test lets it go."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, str] = {}
+        self.asked: list[str] = []
+        self.held: dict[str, Hold] = {}
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                site.asked.append(self.path)
+                if hold := site.held.get(self.path):
+                    hold.asked.set()
+                    hold.answer.wait(30)
+                body = site.pages.get(self.path)
+                self.send_response(200 if body is not None else 404)
+                content = (body or "").encode()
+                kind = "text/plain" if self.path == "/robots.txt" else "text/html"
+                self.send_header("Content-Type", f"{kind}; charset=utf-8")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                with suppress(BrokenPipeError, ConnectionResetError):  # who asked was killed
+                    self.wfile.write(content)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+
+    def put(self, path: str, text: str, *links: str) -> None:
+        anchors = "".join(f'<li><a href="{link}">link</a></li>' for link in links)
+        self.pages[path] = (
+            f"<html><head><title>Page {path}</title></head><body><article><h1>{path}</h1>"
+            f"<p>{text} It is a page with enough words to be worth reading by anybody who comes along.</p>"
+            f"</article><ul>{anchors}</ul></body></html>"
+        )
+
+    def hold(self, path: str) -> threading.Event:
+        """Hold requests for a path until the event is set."""
+        self.held[path] = Hold()
+        return self.held[path].answer
+
+    async def is_asked_for(self, path: str) -> None:
+        """Wait for a request for a path in `held`."""
+        assert await asyncio.to_thread(self.held[path].asked.wait, 30)
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    thread = threading.Thread(target=site.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield site
+    for hold in site.held.values():
+        hold.answer.set()
+    site.server.shutdown()
+    site.server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def handbook(site: Site) -> Site:
+    site.put("/", "Welcome to the handbook.", "/leave", "/travel", "/secret/plan", "/gone")
+    site.put("/leave", "Everybody has twenty-seven days of leave.", "/")
+    site.put("/travel", "Travel is by train.", "/leave")
+    site.put("/secret/plan", "Nobody is to read this.")
+    site.pages["/robots.txt"] = "User-agent: *\nDisallow: /secret/"
+    return site
+
+
+@pytest.fixture(scope="module")
+async def pool(database_url: str) -> AsyncIterator[Pool]:
+    async with open_database(SecretStr(database_url), max_size=12) as pool:
+        yield pool
+
+
+@asynccontextmanager
+async def replica(pool: Pool, database_url: str, **settings: Any) -> AsyncIterator[Any]:
+    """A stub of an ingestor that works, unless it is given no workers."""
+    chosen = IngestorSettings(
+        database_url=SecretStr(database_url),
+        lease_seconds=1,
+        **{"crawl_private_addresses": True, **settings},
+    )
+    async with acquire(pool) as connection:
+        stores = stores_on(pool, await detect_lexical_index(connection))
+    async with open_sandbox(chosen) as sandbox:
+        servicer, worker = assemble(chosen, stores, FakeEmbedder(), sandbox)
+        application = Application(
+            {SERVICE_NAME: lambda server: add_IngestorServiceServicer_to_server(servicer, server)}
+        )
+        async with (
+            working(worker),
+            serve(application) as target,
+            grpc.aio.insecure_channel(target) as channel,
+        ):
+            yield IngestorServiceStub(channel)
+
+
+@pytest.fixture(scope="module")
+async def front(pool: Pool, database_url: str) -> AsyncIterator[Any]:
+    """An ingestor that answers and does no work."""
+    async with replica(pool, database_url, workers=0) as stub:
+        yield stub
+
+
+@pytest.fixture
+async def collection_id(front: Any, request: pytest.FixtureRequest) -> AsyncIterator[str]:
+    settings = {"crawl": {"allowPrivateAddresses": True}}
+    message = json_format.ParseDict(
+        {"name": request.node.name[:60], "settings": settings}, pb.CreateCollectionRequest()
+    )
+    created = await front.CreateCollection(message)
+    yield created.collection.collection_id
+    await front.DeleteCollection(pb.DeleteCollectionRequest(collection_id=created.collection.collection_id))
+
+
+async def crawl(stub: Any, collection_id: str, url: str, **options: Any) -> str:
+    """Id of the job."""
+    request = {"collectionId": collection_id, "crawl": {"startUrl": url, "delaySeconds": 0, **options}}
+    answer = await stub.IngestDocuments(json_format.ParseDict(request, pb.IngestDocumentsRequest()))
+    return str(answer.job.job_id)
+
+
+async def ended(stub: Any, job_id: str) -> tuple[Any, list[Any]]:
+    """The job and its items, when it has ended."""
+    async with asyncio.timeout(60):
+        async for _ in stub.WatchJob(pb.WatchJobRequest(job_id=job_id)):
+            pass
+    found = await stub.GetJob(pb.GetJobRequest(job_id=job_id, page_size=1000))
+    return found.job, list(found.items)
+
+
+def outcomes(items: list[Any]) -> dict[str, str]:
+    """By path, of all but the crawl: what became of it, or why it failed."""
+    return {
+        "/" + item.uri.split("/", 3)[3]: item.failure.reason
+        or job_pb2.IngestionOutcome.Name(item.outcome).removeprefix("INGESTION_OUTCOME_")
+        for item in items
+        if not item.is_crawl
+    }
+
+
+async def refusal(call: Any) -> GroundlineError:
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await call
+    return from_rpc_error(raised.value)
+
+
+async def documents(stub: Any, collection_id: str) -> list[Any]:
+    return list((await stub.ListDocuments(pb.ListDocumentsRequest(collection_id=collection_id))).documents)
+
+
+async def test_a_wrong_crawl_is_refused_with_every_wrong_field(front: Any) -> None:
+    error = await refusal(crawl(front, "NO", "ftp://site.test", maxPages=10_001, includePaths=["docs"]))
+    assert {violation.field for violation in error.violations} == {
+        "collection_id",
+        "crawl.start_url",
+        "crawl.max_pages",
+        "crawl.include_paths[0]",
+    }
+
+
+@pytest.mark.parametrize(
+    ("operator", "collection"), [(False, True), (True, False)], ids=["the operator", "the collection"]
+)
+async def test_a_private_address_is_not_reached_when_one_does_not_allow_it(
+    pool: Pool, database_url: str, front: Any, handbook: Site, operator: bool, collection: bool
+) -> None:
+    request = pb.CreateCollectionRequest(collection_id="private")
+    request.settings.crawl.allow_private_addresses = collection
+    await front.CreateCollection(request)
+    async with replica(pool, database_url, crawl_private_addresses=operator) as stub:
+        job, items = await ended(stub, await crawl(stub, "private", handbook.url))
+    await front.DeleteCollection(pb.DeleteCollectionRequest(collection_id="private"))
+    assert (job.state, outcomes(items)) == (job_pb2.JOB_STATE_FAILED, {"/": "ADDRESS_NOT_ALLOWED"})
+    assert not handbook.asked
+
+
+async def test_a_site_becomes_documents_and_what_has_not_changed_costs_nothing_again(
+    pool: Pool, database_url: str, collection_id: str, handbook: Site
+) -> None:
+    async with replica(pool, database_url) as stub:
+        job_id = await crawl(stub, collection_id, handbook.url)
+        watched = [state.job async for state in stub.WatchJob(pb.WatchJobRequest(job_id=job_id))]
+        job, items = await ended(stub, job_id)
+        assert watched[-1] == job
+        assert items[0].is_crawl
+        assert items[0].uri == f"{handbook.url}/"
+        assert outcomes(items) == {
+            "/": "CREATED",
+            "/leave": "CREATED",
+            "/travel": "CREATED",
+            "/gone": "HTTP_STATUS",
+        }
+        assert (job.state, job.item_count) == (job_pb2.JOB_STATE_DONE, 4)
+        assert (job.done_count, job.failed_count, job.cancelled_count) == (3, 1, 0)
+        assert job.chunks.parsed == job.chunks.embedded == job.chunks.stored == 3
+        assert "/secret/plan" not in handbook.asked
+        found = await documents(stub, collection_id)
+        assert [(one.uri, one.title, one.mime_type) for one in found] == [
+            (f"{handbook.url}{path}", f"Page {path}", "text/html") for path in ("/", "/leave", "/travel")
+        ]
+        assert {passage_pb2.SourceType.Name(one.source_type) for one in found} == {"SOURCE_TYPE_WEB"}
+
+        handbook.put("/travel", "Travel is by bicycle.", "/leave")
+        _, items = await ended(stub, await crawl(stub, collection_id, handbook.url))
+        assert outcomes(items) == {
+            "/": "UNCHANGED",
+            "/leave": "UNCHANGED",
+            "/travel": "UPDATED",
+            "/gone": "HTTP_STATUS",
+        }
+
+
+async def test_retrying_looks_again_for_the_pages_that_could_not_be_had(
+    pool: Pool, database_url: str, collection_id: str, handbook: Site
+) -> None:
+    async with replica(pool, database_url) as stub:
+        job_id = await crawl(stub, collection_id, handbook.url)
+        await ended(stub, job_id)
+        handbook.put("/gone", "It was away for a while.")
+        await stub.RetryJob(pb.RetryJobRequest(job_id=job_id))
+        job, items = await ended(stub, job_id)
+        error = await refusal(stub.RetryJob(pb.RetryJobRequest(job_id=job_id)))
+    assert outcomes(items)["/gone"] == "CREATED"
+    assert (job.item_count, job.done_count, job.failed_count) == (4, 4, 0)
+    assert error.reason == "NOTHING_TO_RETRY"
+
+
+async def test_another_worker_begins_a_killed_ones_crawl_again_and_doubles_nothing(
+    pool: Pool, database_url: str, front: Any, collection_id: str, handbook: Site
+) -> None:
+    hold = handbook.hold("/travel")
+    job_id = await crawl(front, collection_id, handbook.url)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(Path(__file__).with_name("worker_process.py")), database_url, "crawling"
+    )
+    try:
+        await handbook.is_asked_for("/travel")
+    finally:
+        process.kill()  # with -9
+        await process.wait()
+    hold.set()
+    begun = await front.GetJob(pb.GetJobRequest(job_id=job_id))
+    assert begun.job.state == job_pb2.JOB_STATE_RUNNING
+    assert begun.job.item_count == 2
+    async with replica(pool, database_url) as stub:
+        job, items = await ended(stub, job_id)
+    assert items[0].attempts == 2
+    assert [item.uri.removeprefix(handbook.url) for item in items] == [
+        "/",
+        "/",
+        "/leave",
+        "/travel",
+        "/gone",
+    ]
+    assert (job.done_count, job.failed_count) == (3, 1)
+    assert len(await documents(front, collection_id)) == 3
+
+
+async def test_a_crawl_that_takes_longer_than_a_lease_is_not_begun_twice(
+    pool: Pool, database_url: str, front: Any, collection_id: str, handbook: Site
+) -> None:
+    hold = handbook.hold("/leave")
+    async with replica(pool, database_url) as stub, replica(pool, database_url):
+        job_id = await crawl(stub, collection_id, handbook.url)
+        await handbook.is_asked_for("/leave")
+        await asyncio.sleep(1.6)  # longer than a lease: nothing else shows that it was extended
+        hold.set()
+        _, items = await ended(front, job_id)
+    assert items[0].attempts == 1
+    assert handbook.asked.count("/leave") == 1
+
+
+async def test_a_cancelled_crawl_ends_while_it_waits_and_can_be_retried(
+    pool: Pool, database_url: str, front: Any, collection_id: str, handbook: Site
+) -> None:
+    hold = handbook.hold("/leave")
+    async with replica(pool, database_url, crawls=1) as stub:
+        job_id = await crawl(stub, collection_id, handbook.url)
+        await handbook.is_asked_for("/leave")
+        cancelled = (await stub.CancelJob(pb.CancelJobRequest(job_id=job_id))).job
+        assert cancelled.state == job_pb2.JOB_STATE_CANCELLED
+        # The only crawl that the replica does at a time ends, although the site holds it: the next begins.
+        other = await crawl(stub, collection_id, f"{handbook.url}/travel", maxPages=1)
+        await ended(stub, other)
+        assert not hold.is_set()
+        hold.set()
+        await stub.RetryJob(pb.RetryJobRequest(job_id=job_id))
+        job, items = await ended(stub, job_id)
+    assert job.state == job_pb2.JOB_STATE_DONE
+    assert set(outcomes(items)) == {"/", "/leave", "/travel", "/gone"}
+
+
+async def test_a_page_that_is_being_added_is_cancelled_as_well(
+    pool: Pool, front: Any, collection_id: str
+) -> None:
+    job_id = await crawl(front, collection_id, "https://site.test/")
+    async with acquire(pool) as adding, acquire(pool) as looking:
+        async with adding.transaction():
+            await adding.execute(
+                "SELECT FROM ingestion_items WHERE job_id = $1::uuid AND item_index = 0 FOR UPDATE", job_id
+            )
+            await adding.execute(
+                """
+                INSERT INTO ingestion_items (job_id, item_index, collection_id, uri, state, is_page)
+                VALUES ($1::uuid, 1, $2, 'https://site.test/one', 'queued', true)
+                """,
+                job_id,
+                collection_id,
+            )
+            cancelling = asyncio.ensure_future(front.CancelJob(pb.CancelJobRequest(job_id=job_id)))
+            async with asyncio.timeout(20):
+                while not await looking.fetchval(  # noqa: ASYNC110 - the database tells nobody
+                    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+                    "AND datname = current_database()"
+                ):
+                    await asyncio.sleep(0.02)
+        job = (await cancelling).job
+    assert (job.state, job.cancelled_count) == (job_pb2.JOB_STATE_CANCELLED, 2)
