@@ -114,6 +114,7 @@ def services_over(stores: MemoryStores, sandbox: Sandbox) -> Services:
         stores.collections,
         stores.documents,
         stores.reindex,
+        stores.vector_indexes,
         RememberingEmbedder(embedder, stores.embeddings, remembered=100),
         stores.embeddings,
         preparation,

@@ -36,6 +36,7 @@ from groundline_ingestor.ports import (
     DocumentRepository,
     EmbeddingCache,
     ReindexRepository,
+    VectorIndexes,
     WorkQueue,
 )
 from groundline_ingestor.service.collections import require_running_model
@@ -127,6 +128,7 @@ class Worker:
         collections: CollectionRepository,
         documents: DocumentRepository,
         reindex: ReindexRepository,
+        vector_indexes: VectorIndexes,
         embedder: RememberingEmbedder,
         cache: EmbeddingCache,
         preparation: Preparation,
@@ -137,6 +139,7 @@ class Worker:
         self._collections = collections
         self._documents = documents
         self._reindex = reindex
+        self._vector_indexes = vector_indexes
         self._embedder = embedder
         self._cache = cache
         self._preparation = preparation
@@ -160,6 +163,7 @@ class Worker:
                     tasks.create_task(self._repeat(PROGRESS_SECONDS, self._show_progress))
                     tasks.create_task(self._repeat(self._options.lease_seconds / 3, self._extend))
                     tasks.create_task(self._repeat(SETTLE_SECONDS, self._settle))
+                    tasks.create_task(self._repeat(SETTLE_SECONDS, self._vector_indexes.build_due))
                     tasks.create_task(self._repeat(CLEANING_SECONDS, self._clean))
         finally:
             if self._held:
