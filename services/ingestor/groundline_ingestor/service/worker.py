@@ -50,7 +50,7 @@ GROUP_CHUNKS: Final = 256
 """Chunks that are embedded together; enough for the embedder to batch by length, little enough to store
 meanwhile."""
 
-TRANSACTION_CHUNKS: Final = 64
+TRANSACTION_CHUNKS: Final = 128
 """Chunks of small documents that are stored in one transaction; each costs the lexical index a segment."""
 
 STORING_CONNECTIONS: Final = 4
