@@ -40,7 +40,10 @@ from groundline_cli.benchmarks.data import (
 )
 from groundline_cli.stack.postgres import EmbeddedPostgres
 
-__all__ = ["Measure", "Sizes", "measure"]
+__all__ = ["Measure", "Sizes", "measure", "measure_on"]
+
+POOL_SIZE: Final = 10
+"""As an ingestor's."""
 
 POLL_SECONDS: Final = 0.05
 PATIENCE_SECONDS: Final = 3600.0
@@ -81,30 +84,33 @@ class Measure:
 
 
 async def measure(sizes: Sizes, data_dir: Path | None, report: Callable[[str], None]) -> list[Measure]:
-    """All that the sizes ask for; `report` hears what is begun."""
-    only_warnings()
+    """All that the sizes ask for, on a server of its own; `report` hears what is begun."""
     with tempfile.TemporaryDirectory() as temporary:
         async with EmbeddedPostgres(data_dir or Path(temporary)) as server:
-            name = f"bench_{uuid.uuid4().hex[:12]}"
-            dsn = SecretStr(await server.create_database(name))
-            try:
-                await migrate(dsn)
-                async with open_database(
-                    dsn, max_size=IngestorSettings.model_fields["pool_max_size"].default
-                ) as pool:
-                    async with acquire(pool) as connection:
-                        lexical = await detect_lexical_index(connection)
-                    bench = _Bench(pool, lexical, dsn, report)
-                    measures = []
-                    if sizes.chunks:
-                        measures += await bench.storing(sizes.chunks)
-                    if sizes.texts:
-                        measures += await bench.model(sizes.texts)
-                    if sizes.document_mib:
-                        measures += await bench.large_document(sizes.document_mib)
-                    return measures
-            finally:
-                await server.drop_database(name)
+            return await measure_on(server, sizes, report)
+
+
+async def measure_on(server: EmbeddedPostgres, sizes: Sizes, report: Callable[[str], None]) -> list[Measure]:
+    """The same, in a database that is dropped afterwards."""
+    only_warnings()
+    name = f"bench_{uuid.uuid4().hex[:12]}"
+    dsn = SecretStr(await server.create_database(name))
+    try:
+        await migrate(dsn)
+        async with open_database(dsn, max_size=POOL_SIZE) as pool:
+            async with acquire(pool) as connection:
+                lexical = await detect_lexical_index(connection)
+            bench = _Bench(pool, lexical, dsn, report)
+            measures = []
+            if sizes.chunks:
+                measures += await bench.storing(sizes.chunks)
+            if sizes.texts:
+                measures += await bench.model(sizes.texts)
+            if sizes.document_mib:
+                measures += await bench.large_document(sizes.document_mib)
+            return measures
+    finally:
+        await server.drop_database(name)
 
 
 class _Bench:
