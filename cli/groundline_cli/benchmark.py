@@ -19,6 +19,11 @@ import psutil
 from google.protobuf.json_format import ParseDict
 from groundline.v1 import retriever_service_pb2, retriever_service_pb2_grpc
 from groundline_embedding import EmbeddingSettings, create_embedder
+from groundline_ingestor.adapters.postgres_vector_indexes import (
+    LEAST_ROWS,
+    build_vector_index,
+    builds_held_off,
+)
 from groundline_lexical import Connection, detect_lexical_index, lexical_text
 from groundline_retriever.adapters.postgres import SERVER_SETTINGS, prepare_connection
 from pgvector import HalfVector
@@ -38,6 +43,7 @@ STOP_WORDS = 100
 """The most frequent words, which no query has, as a language's stop words are not searched."""
 
 QUERY_WORDS = 6
+DIMENSIONS = 384
 BUCKETS = 100
 """Of the metadata's `bucket`: a filter on it keeps one in so many."""
 
@@ -135,7 +141,8 @@ def queries(count: int) -> list[str]:
 
 
 async def load(client: GatewayClient, database_url: str, collection: str, count: int) -> float:
-    """Create a collection, write chunks into its partition, build its indexes; returns the seconds."""
+    """Create a collection, write chunks into its partition, build the indexes it then has by the ingestor's
+    rules; returns the seconds."""
     started = time.perf_counter()
     await client.create_collection({"collectionId": collection, "name": f"Benchmark of {count} chunks"})
     connection = await asyncpg.connect(database_url, timeout=10)
@@ -145,17 +152,20 @@ async def load(client: GatewayClient, database_url: str, collection: str, count:
         partition_id = await _partition(connection, collection)
         table = f"chunks_p{partition_id}"
         indexes = await connection.fetch(
-            "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = $1 AND indexdef ~ ' (bm25|hnsw) '",
-            table,
+            "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = $1 AND indexdef ~ ' bm25 '", table
         )
         for index in indexes:
             await connection.execute(f"DROP INDEX {index['indexname']}")
-        generator = np.random.default_rng(_SEED)
-        numbered = enumerate(texts(generator, count))
-        while batch := list(itertools.islice(numbered, _BATCH)):
-            await _write(connection, collection, partition_id, batch, generator)
-        for index in indexes:
-            await connection.execute(index["indexdef"])
+        # Else the ingestor would build the index of vectors while they are loaded.
+        async with builds_held_off(connection, [partition_id]):
+            generator = np.random.default_rng(_SEED)
+            numbered = enumerate(texts(generator, count))
+            while batch := list(itertools.islice(numbered, _BATCH)):
+                await _write(connection, collection, partition_id, batch, generator)
+            for index in indexes:
+                await connection.execute(index["indexdef"])
+            if count >= LEAST_ROWS:
+                await build_vector_index(connection, partition_id, DIMENSIONS)
         await connection.execute(f"VACUUM ANALYZE {table}")
     finally:
         await connection.close()
@@ -178,7 +188,7 @@ async def _write(
 ) -> None:
     """One document for each chunk."""
     now = await connection.fetchval("SELECT now()")
-    vectors = generator.standard_normal((len(batch), 384)).astype(np.float32)
+    vectors = generator.standard_normal((len(batch), DIMENSIONS)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     documents: list[tuple[object, ...]] = []
     chunks: list[tuple[object, ...]] = []

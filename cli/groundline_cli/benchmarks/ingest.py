@@ -1,251 +1,391 @@
-"""What ingestion makes of a machine."""
+"""What ingestion makes of a machine, each figure beside what it is compared to in the same run."""
 
 import asyncio
 import json
+import os
 import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import batched
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from groundline_embedding import EmbeddingSettings, create_embedder
-from groundline_ingestor.__main__ import Stores, assemble, open_sandbox, stores_on, working
-from groundline_ingestor.adapters.postgres import Pool, acquire, open_database
+from groundline_embedding.local import models
+from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
+from groundline_ingestor.adapters.postgres import Pool, acquire, chunk_table, open_database
 from groundline_ingestor.adapters.postgres_documents import CHUNK_COLUMNS
-from groundline_ingestor.domain import (
-    Chunk,
-    Collection,
-    DocumentInput,
-    DocumentVersion,
-    Extraction,
-    NewCollection,
-    NewVersion,
-    Section,
-    SourceType,
-    Vectors,
-)
+from groundline_ingestor.adapters.postgres_vector_indexes import LEAST_ROWS, PostgresVectorIndexes
+from groundline_ingestor.domain import Collection, DocumentInput, Job, JobState, NewCollection, NewVersion
 from groundline_ingestor.migrate import migrate
 from groundline_ingestor.service.preparation import identify
-from groundline_ingestor.service.worker import Worker
+from groundline_ingestor.service.worker import STORING_CONNECTIONS, TRANSACTION_CHUNKS
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import LexicalIndex, detect_lexical_index
 from pydantic import SecretStr
 
+from groundline_cli.benchmarks.data import (
+    CHUNKS_PER_DOCUMENT,
+    DIMENSIONS,
+    GivenVectors,
+    documents,
+    large_text,
+    only_warnings,
+    texts_of_words,
+)
 from groundline_cli.stack.postgres import EmbeddedPostgres
 
-__all__ = ["measure"]
+__all__ = ["Measure", "Sizes", "measure", "measure_on"]
 
-DIMENSIONS: Final = 384
-WORDS: Final = 150
-CHUNKS_PER_DOCUMENT: Final = 16
-TRANSACTION_DOCUMENTS: Final = 4
-CONNECTIONS: Final = 4
+POOL_SIZE: Final = 10
+"""As an ingestor's."""
+
 POLL_SECONDS: Final = 0.05
-VOCABULARY: Final = 30_000
-TOPICS: Final = 200
+PATIENCE_SECONDS: Final = 3600.0
+LIVE_SHARE: Final = 10
+"""One in so many of the chunks is added once the index of vectors is there."""
 
-# Each text of the model's measurement is one chunk, as it is.
+# Each text is one chunk, as it is.
 _UNCUT: Final = {
     "chunking": {"chunkSize": 20_000},
     "contextualization": {"mode": "CONTEXTUALIZATION_MODE_NONE"},
 }
+# Each paragraph is one chunk.
+_PARAGRAPHS: Final = {"chunking": {"chunkSize": 1200, "chunkOverlap": 0}}
 
-type Figures = dict[str, float]
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured with; 0 leaves a part out."""
+
+    chunks: int
+    texts: int
+    document_mib: int
 
 
-async def measure(chunks: int, texts: int, document_mb: int, data_dir: Path | None) -> Figures:
-    """All figures by name: chunks a second, ratios, MiB."""
+@dataclass(frozen=True)
+class Measure:
+    """A figure and what it is compared to, if anything; both in `unit`."""
+
+    name: str
+    figure: float
+    unit: str
+    beside: str = ""
+    reference: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        return None if self.reference is None else round(self.figure / self.reference, 3)
+
+
+async def measure(sizes: Sizes, data_dir: Path | None, report: Callable[[str], None]) -> list[Measure]:
+    """All that the sizes ask for, on a server of its own; `report` hears what is begun."""
     with tempfile.TemporaryDirectory() as temporary:
         async with EmbeddedPostgres(data_dir or Path(temporary)) as server:
-            dsn = SecretStr(await server.create_database(f"bench_{uuid.uuid4().hex[:12]}"))
-            await migrate(dsn)
-            async with open_database(dsn, max_size=CONNECTIONS + 8) as pool:
-                async with acquire(pool) as connection:
-                    lexical = await detect_lexical_index(connection)
-                figures = await _storing(pool, lexical, chunks)
-                figures |= await _embedding(pool, lexical, dsn, texts)
-    return figures | await _large_text(document_mb)
+            return await measure_on(server, sizes, report)
 
 
-# --- storing, vectors given ---
+async def measure_on(server: EmbeddedPostgres, sizes: Sizes, report: Callable[[str], None]) -> list[Measure]:
+    """The same, in a database that is dropped afterwards."""
+    only_warnings()
+    name = f"bench_{uuid.uuid4().hex[:12]}"
+    dsn = SecretStr(await server.create_database(name))
+    try:
+        await migrate(dsn)
+        async with open_database(dsn, max_size=POOL_SIZE) as pool:
+            async with acquire(pool) as connection:
+                lexical = await detect_lexical_index(connection)
+            bench = _Bench(pool, lexical, dsn, report)
+            measures = []
+            if sizes.chunks:
+                measures += await bench.storing(sizes.chunks)
+            if sizes.texts:
+                measures += await bench.model(sizes.texts)
+            if sizes.document_mib:
+                measures += await bench.large_document(sizes.document_mib)
+            return measures
+    finally:
+        await server.drop_database(name)
 
 
-async def _storing(pool: Pool, lexical: LexicalIndex, count: int) -> Figures:
-    versions = list(_versions(count))
-    floor = await _seconds(lambda: _copy_and_index(pool, lexical, versions))
-    stores = stores_on(pool, lexical)
-    collection = await stores.collections.create(
-        NewCollection("bench", "bench", {}, "given", "english", (), (), ""), DIMENSIONS
-    )
-    ours = await _seconds(lambda: _store(stores, collection, versions))
-    return {
-        "copy_then_index_chunks_per_second": round(count / floor, 1),
-        "store_chunks_per_second": round(count / ours, 1),
-        "store_ratio": round(floor / ours, 3),
-    }
+class _Bench:
+    def __init__(
+        self, pool: Pool, lexical: LexicalIndex, dsn: SecretStr, report: Callable[[str], None]
+    ) -> None:
+        self._pool = pool
+        self._lexical = lexical
+        self._dsn = dsn
+        self._report = report
+        self._stores = stores_on(pool, lexical)
+
+    # --- vectors given ---
+
+    async def storing(self, count: int) -> list[Measure]:
+        embedder = GivenVectors()
+        rows = documents(count, embedder, seed=1, prefix="first")
+        more = documents(max(count // LIVE_SHARE, 1), embedder, seed=2, prefix="more")
+        added = max(count // LIVE_SHARE, 1)
+        indexes = PostgresVectorIndexes(self._pool, least_rows=min(LEAST_ROWS, count))
+
+        self._report(f"COPY of {count} chunks and building the indexes")
+        floor = _Floor(self._pool, self._lexical)
+        copied = await _seconds(lambda: floor.copy(rows))
+        built = await _seconds(floor.build_indexes)
+        self._report(f"COPY of {added} chunks into live indexes")
+        copied_live = await _seconds(lambda: floor.copy(more))
+        await floor.drop()
+
+        self._report(f"storing {count} chunks")
+        collection = await self._collection("storing", GivenVectors.model)
+        stored = await _seconds(lambda: self._store(collection, rows))
+        indexed = await _seconds(indexes.build_due)
+        await self._require(collection, count, indexed=True)
+        self._report(f"storing {added} chunks into live indexes")
+        stored_live = await _seconds(lambda: self._store(collection, more))
+        await self._require(collection, count + added, indexed=True)
+        await self._stores.collections.delete("storing")
+
+        self._report(f"ingesting {count} chunks, from hand-in to both indexes")
+        ingested, ready = await self._ingest_given(rows, embedder)
+
+        raw, unit = count / (copied + built), "chunks/s"
+        beside = "one COPY of the same rows, then both indexes built"
+        return [
+            Measure("stored, both indexes ready", count / (stored + indexed), unit, beside, raw),
+            Measure("stored, searchable (vectors exactly)", count / stored, unit, beside, raw),
+            Measure("stored into live indexes", added / stored_live, unit,
+                    "COPY of the same rows into live indexes", added / copied_live),
+            Measure("ingested, both indexes ready", ready, unit, beside, raw),
+            Measure("ingested, searchable (vectors exactly)", ingested, unit, beside, raw),
+        ]  # fmt: skip
+
+    async def _store(self, collection: Collection, rows: Sequence[NewVersion]) -> None:
+        """As workers do: so many chunks a transaction, so many transactions at a time."""
+        batches = batched(rows, max(TRANSACTION_CHUNKS // CHUNKS_PER_DOCUMENT, 1))
+
+        async def connection() -> None:
+            for batch in batches:
+                await self._stores.documents.store(collection, batch)
+
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(STORING_CONNECTIONS):
+                tasks.create_task(connection())
+
+    async def _ingest_given(self, rows: Sequence[NewVersion], embedder: GivenVectors) -> tuple[float, float]:
+        """Chunks a second through queue, extraction, chunking, caches and storing: until all were searchable,
+        and until the index of vectors was there as well."""
+        collection = await self._collection("given", embedder.model, _PARAGRAPHS)
+        inputs = [DocumentInput(new.extraction.text, uri=new.version.uri) for new in rows]
+        settings = IngestorSettings(database_url=self._dsn)
+        async with open_sandbox(settings) as sandbox:
+            _, worker = assemble(settings, self._stores, embedder, sandbox)
+            begun = time.perf_counter()
+            async with working(worker):
+                await self._work_off(collection, inputs, worker.wake)
+                searchable = time.perf_counter() - begun
+                found = await self._stores.collections.find("given")
+                assert found is not None, "nobody deletes it"
+                if found.chunk_count >= LEAST_ROWS:
+                    async with asyncio.timeout(PATIENCE_SECONDS):
+                        while not await self._has_index(collection):  # noqa: ASYNC110 - nobody tells
+                            await asyncio.sleep(POLL_SECONDS)
+                ready = time.perf_counter() - begun
+        await self._stores.collections.delete("given")
+        return found.chunk_count / searchable, found.chunk_count / ready
+
+    # --- the local model ---
+
+    async def model(self, count: int) -> list[Measure]:
+        settings = IngestorSettings(database_url=self._dsn, embedding_cache_days=0)
+        async with create_embedder(EmbeddingSettings()) as embedder, open_sandbox(settings) as sandbox:
+            bare = _BareModel(EmbeddingSettings())
+            inputs = texts_of_words(bare.words(), count, seed=5)
+            batches = bare.batches(inputs)
+            await embedder.embed_documents(inputs[:16])
+            bare.run(batches[:4])
+
+            # Before and after, since other work on the machine would count for one side only.
+            self._report(f"the model alone on {count} texts")
+            alone = await _seconds(lambda: asyncio.to_thread(bare.run, batches))
+            self._report(f"ingesting {count} texts with the model")
+            collection = await self._collection("model", embedder.model)
+            _, worker = assemble(settings, self._stores, embedder, sandbox)
+            given = [DocumentInput(text, uri=f"{number}.txt") for number, text in enumerate(inputs)]
+            async with working(worker):
+                ours = await _seconds(lambda: self._work_off(collection, given, worker.wake))
+            await self._require(collection, count, indexed=None)
+            self._report(f"the model alone on {count} texts, again")
+            alone = (alone + await _seconds(lambda: asyncio.to_thread(bare.run, batches))) / 2
+        await self._stores.collections.delete("model")
+        beside = f"onnxruntime alone, {bare.threads} threads, the same tokens in batches by length"
+        return [Measure("ingested with local MiniLM", count / ours, "chunks/s", beside, count / alone)]
+
+    # --- a large document ---
+
+    async def large_document(self, mebibytes: int) -> list[Measure]:
+        """Peak memory of a process that does a job with one text of so many MiB, vectors given."""
+        self._report(f"ingesting a text of {mebibytes} MiB")
+        text = large_text(mebibytes)
+        collection = await self._collection("large", GivenVectors.model, settings={})
+        job = await self._hand_in(collection, [DocumentInput(text, uri="large.txt")])
+        del text
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "groundline_cli.benchmarks.large_document",
+            job.job_id,
+            stdout=asyncio.subprocess.PIPE,
+            env={
+                **os.environ,
+                "GROUNDLINE_INGESTOR_DATABASE_URL": self._dsn.get_secret_value(),
+                "GROUNDLINE_INGESTOR_MAX_DOCUMENT_BYTES": str(2**30),
+                "GROUNDLINE_INGESTOR_MAX_CHUNKS_PER_DOCUMENT": "10000000",
+            },
+        )
+        out, _ = await process.communicate()
+        if process.returncode:
+            raise RuntimeError(f"the process with the large text ended with exit code {process.returncode}")
+        await self._require_done(job)
+        figures: Mapping[str, float] = json.loads(out)
+        found = await self._stores.collections.find("large")
+        assert found is not None
+        await self._stores.collections.delete("large")
+        return [
+            Measure(f"peak RSS, a text of {mebibytes} MiB", figures["peak_rss_mib"], "MiB", "before the job",
+                    figures["rss_before_mib"]),
+            Measure(f"ingested, a text of {mebibytes} MiB", found.chunk_count / figures["seconds"],
+                    "chunks/s"),
+        ]  # fmt: skip
+
+    # --- what they share ---
+
+    async def _collection(self, name: str, model: str, settings: Mapping[str, Any] = _UNCUT) -> Collection:
+        new = NewCollection(name, name, dict(settings), model, "english", (), (), "")
+        return await self._stores.collections.create(new, DIMENSIONS)
+
+    async def _hand_in(self, collection: Collection, inputs: Sequence[DocumentInput]) -> Job:
+        return await self._stores.jobs.enqueue(
+            collection, [identify(given, collection) for given in inputs], ""
+        )
+
+    async def _work_off(
+        self, collection: Collection, inputs: Sequence[DocumentInput], wake: Callable[[], None]
+    ) -> None:
+        job = await self._hand_in(collection, inputs)
+        wake()
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while True:
+                found = await self._stores.jobs.find(job.job_id)
+                if found is None or found.has_ended:
+                    break
+                await asyncio.sleep(POLL_SECONDS)
+        await self._require_done(job)
+
+    async def _require_done(self, job: Job) -> None:
+        found = await self._stores.jobs.find(job.job_id)
+        if found is None or found.state is not JobState.DONE:
+            raise RuntimeError(f"the job did not end well: {found.state if found else 'it is gone'}")
+
+    async def _has_index(self, collection: Collection) -> bool:
+        async with acquire(self._pool) as connection:
+            return bool(
+                await connection.fetchval(
+                    "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1)",
+                    f"{chunk_table(collection.partition.partition_id)}_embedding",
+                )
+            )
+
+    async def _require(self, collection: Collection, count: int, *, indexed: bool | None) -> None:
+        found = await self._stores.collections.find(collection.collection_id)
+        if found is None or found.chunk_count != count:
+            raise RuntimeError("a chunk was lost or doubled")
+        if indexed is not None and indexed != await self._has_index(collection):
+            raise RuntimeError("the index of vectors is not as it should be")
 
 
-async def _store(stores: Stores, collection: Collection, versions: Sequence[NewVersion]) -> None:
-    batches = batched(versions, TRANSACTION_DOCUMENTS)
+class _Floor:
+    """What PostgreSQL does with the same rows when nothing else is asked of it."""
 
-    async def connection() -> None:
+    def __init__(self, pool: Pool, lexical: LexicalIndex) -> None:
+        self._pool = pool
+        self._lexical = lexical
+        self._is_made = False
+
+    async def copy(self, rows: Sequence[NewVersion]) -> None:
+        async with acquire(self._pool) as connection:
+            if not self._is_made:
+                await connection.execute(
+                    "CREATE TABLE floor "
+                    "(LIKE chunks INCLUDING DEFAULTS INCLUDING STORAGE, PRIMARY KEY (partition_id, chunk_id))"
+                )
+                self._is_made = True
+            await connection.copy_records_to_table(
+                "floor", records=_records(rows), columns=CHUNK_COLUMNS, timeout=PATIENCE_SECONDS
+            )
+
+    async def build_indexes(self) -> None:
+        async with acquire(self._pool) as connection:
+            await connection.execute(
+                f"CREATE INDEX ON floor USING hnsw ((embedding::halfvec({DIMENSIONS})) halfvec_cosine_ops)",
+                timeout=PATIENCE_SECONDS,
+            )
+            await connection.execute("CREATE INDEX ON floor (document_id, chunk_index)")
+            await self._lexical.create_index(connection, "floor", "english")
+
+    async def drop(self) -> None:
+        async with acquire(self._pool) as connection:
+            await connection.execute("DROP TABLE floor")
+
+
+def _records(rows: Sequence[NewVersion]) -> Iterator[tuple[Any, ...]]:
+    document, now = uuid.uuid4(), datetime.now(UTC)
+    for new in rows:
+        for index, (chunk, vector) in enumerate(zip(new.chunks, new.vectors, strict=True)):
+            text = chunk.section.text
+            yield 1, document, index, text, "", chunk.lexical_text, vector, 0, 1, b"", "file", {}, [], now
+
+
+class _BareModel:
+    """onnxruntime with the embedder's model, options and tokenizer, and nothing around it."""
+
+    def __init__(self, settings: EmbeddingSettings) -> None:
+        self.threads = settings.threads or len(os.sched_getaffinity(0))
+        # Every fastembed text model has both, though their common base does not declare them.
+        loaded = cast(Any, models.load(settings, self.threads).model)
+        self._session = loaded.model
+        self._tokenizer = loaded.tokenizer
+        self._batch_size = settings.batch_size
+        self._inputs = {entry.name for entry in self._session.get_inputs()}
+
+    def words(self) -> list[str]:
+        """Whole words of its vocabulary."""
+        return sorted(word for word in self._tokenizer.get_vocab() if word.isalpha() and len(word) > 3)
+
+    def batches(self, texts: Sequence[str]) -> list[dict[str, Any]]:
+        """The tokens of all texts, those of like length together, the longest first."""
+        by_length = sorted(texts, key=lambda text: -sum(self._tokenizer.encode(text).attention_mask))
+        made = []
+        for some in batched(by_length, self._batch_size):
+            encoded = self._tokenizer.encode_batch(list(some))
+            tokens = {
+                "input_ids": np.array([one.ids for one in encoded], np.int64),
+                "attention_mask": np.array([one.attention_mask for one in encoded], np.int64),
+                "token_type_ids": np.array([one.type_ids for one in encoded], np.int64),
+            }
+            made.append({name: value for name, value in tokens.items() if name in self._inputs})
+        return made
+
+    def run(self, batches: Sequence[dict[str, Any]]) -> None:
         for batch in batches:
-            await stores.documents.store(collection, batch)
-
-    async with asyncio.TaskGroup() as tasks:
-        for _ in range(CONNECTIONS):
-            tasks.create_task(connection())
-
-
-async def _copy_and_index(pool: Pool, lexical: LexicalIndex, versions: Sequence[NewVersion]) -> None:
-    table, document, now = "bench_floor", uuid.uuid4(), datetime.now(UTC)
-    rows: Iterator[tuple[Any, ...]] = (
-        (
-            1,
-            document,
-            index,
-            chunk.section.text,
-            "",
-            chunk.lexical_text,
-            vector,
-            0,
-            1,
-            b"",
-            "file",
-            {},
-            [],
-            now,
-        )
-        for new in versions
-        for index, (chunk, vector) in enumerate(zip(new.chunks, new.vectors, strict=True))
-    )
-    async with acquire(pool) as connection:
-        await connection.execute(
-            f"CREATE TABLE {table} (LIKE chunks INCLUDING DEFAULTS, PRIMARY KEY (chunk_id))"
-        )
-        await connection.copy_records_to_table(table, records=rows, columns=CHUNK_COLUMNS, timeout=3600)
-        await connection.execute(
-            f"CREATE INDEX ON {table} USING hnsw ((embedding::halfvec({DIMENSIONS})) halfvec_cosine_ops)",
-            timeout=3600,
-        )
-        await connection.execute(f"CREATE INDEX ON {table} (document_id, chunk_index)", timeout=3600)
-        await lexical.create_index(connection, table, "english")
-
-
-def _versions(count: int) -> Iterator[NewVersion]:
-    texts = _texts(count)
-    vectors = _vectors(count)
-    for number, places in enumerate(batched(range(count), CHUNKS_PER_DOCUMENT)):
-        chunks = [Chunk(Section(texts[i], 0, len(texts[i])), "", texts[i]) for i in places]
-        version = DocumentVersion(
-            uri=f"document-{number}",
-            source_type=SourceType.FILE,
-            title=f"Document {number}",
-            mime_type="text/plain",
-            content_hash=number.to_bytes(32),
-            input_hash=number.to_bytes(32),
-            ingestion_hash=number.to_bytes(32),
-            size_bytes=sum(len(chunk.section.text) for chunk in chunks),
-            metadata={},
-            allowed_principals=(),
-        )
-        text = Extraction("\n\n".join(chunk.section.text for chunk in chunks), "text/plain")
-        yield NewVersion(version, chunks, vectors[places[0] : places[-1] + 1], text)
-
-
-# --- the whole way, with the local model ---
-
-
-async def _embedding(pool: Pool, lexical: LexicalIndex, dsn: SecretStr, count: int) -> Figures:
-    settings = IngestorSettings(database_url=dsn, embedding_cache_days=0)
-    texts = _texts(count, seed=2)
-    async with create_embedder(EmbeddingSettings()) as embedder, open_sandbox(settings) as sandbox:
-        await embedder.embed_documents(texts[:16])
-        alone = await _seconds(lambda: embedder.embed_documents(texts))
-        stores = stores_on(pool, lexical)
-        collection = await stores.collections.create(
-            NewCollection("model", "model", _UNCUT, embedder.model, "english", (), (), ""),
-            embedder.dimensions,
-        )
-        _, worker = assemble(settings, stores, embedder, sandbox)
-        inputs = [DocumentInput(text, uri=f"{number}.txt") for number, text in enumerate(texts)]
-        async with working(worker):
-            ours = await _seconds(lambda: _ingest(stores, worker, collection, inputs))
-        found = await stores.collections.find("model")
-        assert found is not None
-        assert found.chunk_count == count, "a chunk was lost or doubled"
-    return {
-        "model_alone_chunks_per_second": round(count / alone, 1),
-        "ingest_chunks_per_second": round(count / ours, 1),
-        "ingest_ratio": round(alone / ours, 3),
-    }
-
-
-async def _ingest(
-    stores: Stores, worker: Worker, collection: Collection, inputs: Sequence[DocumentInput]
-) -> None:
-    job = await stores.jobs.enqueue(collection, [identify(given, collection) for given in inputs], "")
-    worker.wake()
-    while not job.has_ended:
-        await asyncio.sleep(POLL_SECONDS)
-        found = await stores.jobs.find(job.job_id)
-        assert found is not None
-        job = found
-
-
-# --- a large text ---
-
-
-async def _large_text(megabytes: int) -> Figures:
-    """Peak memory of a process that extracts and cuts a text of so many MB."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "groundline_cli.benchmarks.large_text",
-        str(megabytes),
-        stdout=asyncio.subprocess.PIPE,
-    )
-    out, _ = await process.communicate()
-    if process.returncode:
-        raise RuntimeError(f"the large text ended with exit code {process.returncode}")
-    figures: Figures = json.loads(out)
-    return figures
-
-
-# --- what is measured with ---
+            self._session.run(None, batch)
 
 
 async def _seconds(work: Callable[[], Coroutine[Any, Any, object]]) -> float:
     begun = time.perf_counter()
     await work()
     return time.perf_counter() - begun
-
-
-def _texts(count: int, seed: int = 1) -> list[str]:
-    """Texts of WORDS words, frequent ones as frequent as in a language."""
-    random = np.random.default_rng(seed)
-    places = np.minimum(random.zipf(1.2, (count, WORDS)), VOCABULARY) - 1
-    return [" ".join(_VOCABULARY[place] for place in row) for row in places]
-
-
-def _vectors(count: int) -> Vectors:
-    """Unit vectors around some topics, as those of texts are."""
-    random = np.random.default_rng(3)
-    topics = random.normal(size=(TOPICS, DIMENSIONS))
-    vectors = topics[random.integers(TOPICS, size=count)] + random.normal(size=(count, DIMENSIONS)) * 0.7
-    unit: Vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float16)
-    return unit
-
-
-def _words() -> list[str]:
-    random = np.random.default_rng(0)
-    syllables = ["ka", "ro", "mi", "ten", "sul", "ver", "dan", "pol", "ing", "ous", "tra", "lem"]
-    return ["".join(random.choice(syllables, random.integers(1, 5))) for _ in range(VOCABULARY)]
-
-
-_VOCABULARY: Final = _words()

@@ -1,5 +1,6 @@
 """groundline eval"""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -38,6 +39,7 @@ _TOP_K = 50
 _CHUNK_SIZE = 20_000
 _BATCH_DOCUMENTS = 64
 _COLLECTION_LENGTH = 63
+_POLL_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
@@ -147,6 +149,9 @@ async def _load(client: GatewayClient, dataset: EvaluationSet, collection: str) 
         raise CommandFailedError(
             f"{len(report.failures)} documents could not be ingested, first {first.name}: {first.reason}"
         )
+    # Before it has its index, vectors are searched without: not what is measured.
+    while (await client.get_stats(collection)).get("vectorIndex") == "VECTOR_INDEX_STATE_PENDING":  # noqa: ASYNC110
+        await asyncio.sleep(_POLL_SECONDS)
 
 
 async def _measure(

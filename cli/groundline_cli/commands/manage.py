@@ -200,6 +200,7 @@ def stats(connection: Connection, collection: str, as_json: bool) -> None:
             for count in found.get("states", [])
         ]
         rows += [(label, int(found.get(name, 0))) for label, name in _STATS]
+        rows.append(("vector index", _enum(found.get("vectorIndex", ""))))
         print_columns(("", "NUMBER"), rows)
     if found.get("orphanCount"):
         raise SystemExit(1)
@@ -231,7 +232,7 @@ def _item_row(item: JsonObject) -> tuple[object, ...]:
 
 def _enum(name: str) -> str:
     """The part of an enum value's name that is its own, in lower case."""
-    for prefix in ("INGESTION_STATE_", "INGESTION_OUTCOME_", "JOB_STATE_"):
+    for prefix in ("INGESTION_STATE_", "INGESTION_OUTCOME_", "JOB_STATE_", "VECTOR_INDEX_STATE_"):
         name = name.removeprefix(prefix)
     return name.lower()
 

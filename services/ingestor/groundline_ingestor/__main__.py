@@ -32,6 +32,7 @@ from groundline_ingestor.adapters.postgres_embeddings import PostgresEmbeddingCa
 from groundline_ingestor.adapters.postgres_jobs import PostgresJobs
 from groundline_ingestor.adapters.postgres_queue import PostgresQueue
 from groundline_ingestor.adapters.postgres_reindex import PostgresReindex
+from groundline_ingestor.adapters.postgres_vector_indexes import PostgresVectorIndexes
 from groundline_ingestor.adapters.splitting import DocumentSplitter
 from groundline_ingestor.migrate import SCHEMA_VERSION, migrate
 from groundline_ingestor.ports import (
@@ -43,6 +44,7 @@ from groundline_ingestor.ports import (
     EmbeddingCache,
     JobRepository,
     ReindexRepository,
+    VectorIndexes,
     WorkQueue,
 )
 from groundline_ingestor.service.collections import CollectionService
@@ -101,6 +103,7 @@ class Stores:
     queue: WorkQueue
     crawls: CrawlRepository
     reindex: ReindexRepository
+    vector_indexes: VectorIndexes
     embeddings: EmbeddingCache
     contexts: ContextCache
 
@@ -114,6 +117,7 @@ def stores_on(pool: Pool, lexical: LexicalIndex) -> Stores:
         PostgresQueue(pool),
         PostgresCrawls(pool),
         PostgresReindex(pool, lexical),
+        PostgresVectorIndexes(pool),
         PostgresEmbeddingCache(pool),
         PostgresContextCache(pool),
     )
@@ -152,6 +156,7 @@ def assemble(
         stores.collections,
         stores.documents,
         stores.reindex,
+        stores.vector_indexes,
         remembering,
         stores.embeddings,
         preparation,

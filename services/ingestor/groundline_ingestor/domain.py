@@ -51,6 +51,7 @@ __all__ = [
     "SizeUnit",
     "SourceType",
     "StoredText",
+    "VectorIndexState",
     "Vectors",
     "collection_id_from",
     "content_hash",
@@ -97,6 +98,16 @@ class SourceType(enum.StrEnum):
     FILE = "file"
     OBJECT = "object"
     WEB = "web"
+
+
+class VectorIndexState(enum.StrEnum):
+    """Without the index a search reads every vector, which finds the same or more, slower."""
+
+    NONE = "none"
+    """Too few chunks for one."""
+    PENDING = "pending"
+    """Being built, or will be when what is being ingested is done."""
+    READY = "ready"
 
 
 class IngestionState(enum.StrEnum):
@@ -627,3 +638,4 @@ class CollectionStats:
     text_bytes: int
     storage_bytes: int
     token_count: int
+    vector_index: VectorIndexState

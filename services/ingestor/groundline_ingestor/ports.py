@@ -46,6 +46,7 @@ __all__ = [
     "JobRepository",
     "ReindexRepository",
     "Splitter",
+    "VectorIndexes",
     "WorkQueue",
     "WrittenContexts",
 ]
@@ -66,7 +67,7 @@ class CollectionRepository(Protocol):
     """Stores collections and their partitions. Any method raises UnavailableError while the store is down."""
 
     async def create(self, new: NewCollection, dimensions: int) -> Collection:
-        """Store the collection with an empty, indexed partition, in one transaction.
+        """Store the collection with an empty partition, in one transaction.
 
         Returns the stored collection when its `request_id` was used before. Raises AlreadyExistsError.
         """
@@ -309,10 +310,23 @@ class ReindexRepository(Protocol):
         """End the item of a document that is gone. Raises ClaimLostError."""
 
     async def settle(self, grace_seconds: float) -> Sequence[str]:
-        """Go on with every reindex whose items have ended: queue what changed meanwhile, or else put its
-        partition in the place of the one in use; drop what was replaced `grace_seconds` ago.
+        """Go on with every reindex whose items have ended and whose partition has its indexes: queue what
+        changed meanwhile, or else put its partition in the place of the one in use; drop what was replaced
+        `grace_seconds` ago.
 
         Returns ids of jobs that have ended.
+        """
+
+
+class VectorIndexes(Protocol):
+    """Indexes of vectors, which partitions have once they are large."""
+
+    async def build_due(self) -> Sequence[int]:
+        """Build the index of every partition that is large and settled, or very large, and has none yet;
+        returns their ids.
+
+        Searches and writes go on meanwhile; of several processes one builds. A build that fails or is cut
+        short is begun again by a later call. Raises UnavailableError.
         """
 
 

@@ -128,6 +128,7 @@ def services_over(
         stores.collections,
         stores.documents,
         stores.reindex,
+        stores.vector_indexes,
         RememberingEmbedder(embedder, stores.embeddings, remembered=100),
         stores.embeddings,
         preparation,

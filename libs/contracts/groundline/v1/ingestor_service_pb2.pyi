@@ -9,6 +9,7 @@ from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from groundline.v1 import collection_pb2 as _collection_pb2
 from groundline.v1 import document_pb2 as _document_pb2
 from groundline.v1 import job_pb2 as _job_pb2
@@ -22,6 +23,36 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _VectorIndexState:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _VectorIndexStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_VectorIndexState.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    VECTOR_INDEX_STATE_UNSPECIFIED: _VectorIndexState.ValueType  # 0
+    """Not used."""
+    VECTOR_INDEX_STATE_NONE: _VectorIndexState.ValueType  # 1
+    """Too few chunks for one."""
+    VECTOR_INDEX_STATE_PENDING: _VectorIndexState.ValueType  # 2
+    """Being built, or will be when what is being ingested is done."""
+    VECTOR_INDEX_STATE_READY: _VectorIndexState.ValueType  # 3
+    """In use."""
+
+class VectorIndexState(_VectorIndexState, metaclass=_VectorIndexStateEnumTypeWrapper):
+    """Whether a collection's vectors have an index of their own. Without it a search reads every vector, which finds the
+    same or more, slower.
+    """
+
+VECTOR_INDEX_STATE_UNSPECIFIED: VectorIndexState.ValueType  # 0
+"""Not used."""
+VECTOR_INDEX_STATE_NONE: VectorIndexState.ValueType  # 1
+"""Too few chunks for one."""
+VECTOR_INDEX_STATE_PENDING: VectorIndexState.ValueType  # 2
+"""Being built, or will be when what is being ingested is done."""
+VECTOR_INDEX_STATE_READY: VectorIndexState.ValueType  # 3
+"""In use."""
+Global___VectorIndexState: _TypeAlias = VectorIndexState  # noqa: Y015
 
 @_typing.final
 class CreateCollectionRequest(_message.Message):
@@ -404,6 +435,7 @@ class CollectionStats(_message.Message):
     TEXT_BYTES_FIELD_NUMBER: _builtins.int
     STORAGE_BYTES_FIELD_NUMBER: _builtins.int
     TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    VECTOR_INDEX_FIELD_NUMBER: _builtins.int
     chunk_count: _builtins.int
     """Searchable chunks."""
     vector_count: _builtins.int
@@ -418,6 +450,8 @@ class CollectionStats(_message.Message):
     """Bytes of table and indexes."""
     token_count: _builtins.float
     """Tokens of the chunks, by the embedding model."""
+    vector_index: Global___VectorIndexState.ValueType
+    """How vectors are searched."""
     @_builtins.property
     def states(self) -> _containers.RepeatedCompositeFieldContainer[Global___StateCount]:
         """Documents in each state."""
@@ -433,10 +467,11 @@ class CollectionStats(_message.Message):
         text_bytes: _builtins.float = ...,
         storage_bytes: _builtins.float = ...,
         token_count: _builtins.float = ...,
+        vector_index: Global___VectorIndexState.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_count", b"chunk_count", "document_bytes", b"document_bytes", "orphan_count", b"orphan_count", "states", b"states", "storage_bytes", b"storage_bytes", "text_bytes", b"text_bytes", "token_count", b"token_count", "vector_count", b"vector_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_count", b"chunk_count", "document_bytes", b"document_bytes", "orphan_count", b"orphan_count", "states", b"states", "storage_bytes", b"storage_bytes", "text_bytes", b"text_bytes", "token_count", b"token_count", "vector_count", b"vector_count", "vector_index", b"vector_index"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -9,6 +9,7 @@ from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import AlreadyExistsError
 
 from groundline_ingestor.adapters.postgres import Connection, Pool, acquire, chunk_table, transaction
+from groundline_ingestor.adapters.postgres_vector_indexes import builds_held_off
 from groundline_ingestor.domain import Collection, NewCollection, Partition
 
 __all__ = ["PostgresCollections", "create_partition"]
@@ -95,20 +96,27 @@ class PostgresCollections:
         return updated is not None
 
     async def delete(self, collection_id: str) -> bool:
-        async with transaction(self._pool) as connection:
-            # Waits for documents being stored, which hold a share lock on the row.
-            found = await connection.fetchval(
-                "SELECT true FROM collections WHERE collection_id = $1 FOR UPDATE", collection_id
-            )
-            if not found:
-                return False
-            partitions = await connection.fetch(
-                "SELECT partition_id FROM chunk_partitions WHERE collection_id = $1", collection_id
-            )
-            for row in partitions:
-                await connection.execute(f"DROP TABLE {chunk_table(row['partition_id'])}")
-            await connection.execute("DELETE FROM collections WHERE collection_id = $1", collection_id)
+        async with acquire(self._pool) as connection:
+            partitions = await self._partitions(connection, collection_id)
+            # Those that come in between are empty, and nothing is built on them.
+            async with builds_held_off(connection, partitions), connection.transaction():
+                # Waits for documents being stored, which hold a share lock on the row.
+                found = await connection.fetchval(
+                    "SELECT true FROM collections WHERE collection_id = $1 FOR UPDATE", collection_id
+                )
+                if not found:
+                    return False
+                for partition_id in await self._partitions(connection, collection_id):
+                    await connection.execute(f"DROP TABLE {chunk_table(partition_id)}")
+                await connection.execute("DELETE FROM collections WHERE collection_id = $1", collection_id)
         return True
+
+    async def _partitions(self, connection: Connection, collection_id: str) -> list[int]:
+        rows = await connection.fetch(
+            "SELECT partition_id FROM chunk_partitions WHERE collection_id = $1 ORDER BY partition_id",
+            collection_id,
+        )
+        return [row["partition_id"] for row in rows]
 
     async def _insert(self, connection: Connection, new: NewCollection, dimensions: int) -> None:
         partition_id = await create_partition(
@@ -143,7 +151,7 @@ async def create_partition(
     dimensions: int,
     language: str,
 ) -> int:
-    """An empty partition with its indexes, not in use yet; returns its id."""
+    """An empty partition, not in use yet; returns its id. Its HNSW index is built when it has grown."""
     partition_id = await connection.fetchval(
         """
         INSERT INTO chunk_partitions (collection_id, embedding_model, dimensions, language, lexical_backend)
@@ -160,10 +168,9 @@ async def create_partition(
     # ATTACH locks the parent less than PARTITION OF does; the CHECK spares it the scan.
     await connection.execute(
         f"""
-        CREATE TABLE {table} (LIKE chunks INCLUDING DEFAULTS, CHECK (partition_id = {partition_id:d}));
+        CREATE TABLE {table}
+            (LIKE chunks INCLUDING DEFAULTS INCLUDING STORAGE, CHECK (partition_id = {partition_id:d}));
         ALTER TABLE chunks ATTACH PARTITION {table} FOR VALUES IN ({partition_id:d});
-        CREATE INDEX {table}_embedding ON {table}
-            USING hnsw ((embedding::halfvec({dimensions:d})) halfvec_cosine_ops);
         """
     )
     await lexical.create_index(connection, table, language)

@@ -14,6 +14,7 @@ from groundline_runtime.errors import AbortedError, NotFoundError
 
 from groundline_ingestor.adapters.postgres import Connection, Pool, acquire, chunk_table, transaction
 from groundline_ingestor.adapters.postgres_items import cancel_items_of, finish
+from groundline_ingestor.adapters.postgres_vector_indexes import vector_index_state
 from groundline_ingestor.adapters.records import read_failure
 from groundline_ingestor.domain import (
     Claim,
@@ -215,8 +216,11 @@ class PostgresDocuments:
                 FROM {table} c
                 """
             )
-        assert sizes is not None, "aggregates have a row"
-        assert chunks is not None, "aggregates have a row"
+            assert sizes is not None, "aggregates have a row"
+            assert chunks is not None, "aggregates have a row"
+            vector_index = await vector_index_state(
+                connection, collection.partition.partition_id, chunks["chunks"]
+            )
         return CollectionStats(
             states={IngestionState(row["state"]): row["count"] for row in states},
             chunk_count=chunks["chunks"],
@@ -226,6 +230,7 @@ class PostgresDocuments:
             text_bytes=chunks["bytes"],
             storage_bytes=chunks["storage"],
             token_count=sizes["tokens"],
+            vector_index=vector_index,
         )
 
 

@@ -14,6 +14,7 @@ from groundline_ingestor.adapters.postgres import Connection, Pool, acquire, chu
 from groundline_ingestor.adapters.postgres_collections import create_partition
 from groundline_ingestor.adapters.postgres_documents import copy_chunks, hold_collection
 from groundline_ingestor.adapters.postgres_items import PENDING, finish
+from groundline_ingestor.adapters.postgres_vector_indexes import builds_held_off, is_vector_index_due
 from groundline_ingestor.domain import (
     Collection,
     DocumentVersion,
@@ -36,6 +37,15 @@ _STALE: Final = """
     SELECT d.document_id, d.uri FROM documents d
     LEFT JOIN reindexed_documents r ON r.document_id = d.document_id AND r.partition_id = $2
     WHERE d.collection_id = $1 AND d.chunk_count > 0 AND r.version IS DISTINCT FROM d.version
+"""
+
+# Replaced and past their grace, or of a reindex that failed or was cancelled.
+_OVER: Final = """
+    SELECT partition_id FROM chunk_partitions p
+    WHERE p.drop_time < clock_timestamp() OR EXISTS (
+        SELECT FROM ingestion_jobs j
+        WHERE j.partition_id = p.partition_id AND j.state IN ('failed', 'cancelled')
+    )
 """
 
 
@@ -208,6 +218,8 @@ class PostgresReindex:
             ):
                 await self._end(connection, job_id, "failed")
                 return True
+            if await is_vector_index_due(connection, job["partition_id"]):
+                return False  # it is built while others still write
             # Waits for documents being stored; none is from here to the end.
             old_partition = await connection.fetchval(
                 "SELECT partition_id FROM collections WHERE collection_id = $1 FOR UPDATE",
@@ -297,23 +309,22 @@ class PostgresReindex:
         )
 
     async def _drop_replaced(self) -> None:
-        """Partitions past their grace, and those of reindexes that failed or were cancelled."""
-        async with transaction(self._pool) as connection:
-            rows = await connection.fetch(
-                """
-                SELECT partition_id FROM chunk_partitions p
-                WHERE p.drop_time < clock_timestamp() OR EXISTS (
-                    SELECT FROM ingestion_jobs j
-                    WHERE j.partition_id = p.partition_id AND j.state IN ('failed', 'cancelled')
-                ) FOR UPDATE SKIP LOCKED
-                """
-            )
-            for row in rows:
-                await connection.execute(f"DROP TABLE {chunk_table(row['partition_id'])}")
-            await connection.execute(
-                "DELETE FROM chunk_partitions WHERE partition_id = ANY($1::bigint[])",
-                [row["partition_id"] for row in rows],
-            )
+        async with acquire(self._pool) as connection:
+            over = [row["partition_id"] for row in await connection.fetch(_OVER)]
+            if not over:
+                return
+            async with builds_held_off(connection, over), connection.transaction():
+                rows = await connection.fetch(
+                    "SELECT partition_id FROM chunk_partitions WHERE partition_id = ANY($1::bigint[]) "
+                    "FOR UPDATE SKIP LOCKED",
+                    over,
+                )
+                dropped = [row["partition_id"] for row in rows]
+                for partition_id in dropped:
+                    await connection.execute(f"DROP TABLE {chunk_table(partition_id)}")
+                await connection.execute(
+                    "DELETE FROM chunk_partitions WHERE partition_id = ANY($1::bigint[])", dropped
+                )
 
     async def _hold(self, connection: Connection, item: LeasedItem) -> None:
         assert item.partition is not None, "items of a reindex have one"

@@ -138,6 +138,7 @@ def stats_response(stats: CollectionStats) -> ingestor_service_pb2.GetCollection
             text_bytes=stats.text_bytes,
             storage_bytes=stats.storage_bytes,
             token_count=stats.token_count,
+            vector_index=getattr(ingestor_service_pb2, f"VECTOR_INDEX_STATE_{stats.vector_index.name}"),
         )
     )
 

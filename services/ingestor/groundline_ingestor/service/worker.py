@@ -37,6 +37,7 @@ from groundline_ingestor.ports import (
     DocumentRepository,
     EmbeddingCache,
     ReindexRepository,
+    VectorIndexes,
     WorkQueue,
 )
 from groundline_ingestor.service.collections import require_running_model
@@ -51,7 +52,7 @@ GROUP_CHUNKS: Final = 256
 """Chunks that are embedded together; enough for the embedder to batch by length, little enough to store
 meanwhile."""
 
-TRANSACTION_CHUNKS: Final = 64
+TRANSACTION_CHUNKS: Final = 128
 """Chunks of small documents that are stored in one transaction; each costs the lexical index a segment."""
 
 STORING_CONNECTIONS: Final = 4
@@ -130,6 +131,7 @@ class Worker:
         collections: CollectionRepository,
         documents: DocumentRepository,
         reindex: ReindexRepository,
+        vector_indexes: VectorIndexes,
         embedder: RememberingEmbedder,
         cache: EmbeddingCache,
         preparation: Preparation,
@@ -142,6 +144,7 @@ class Worker:
         self._collections = collections
         self._documents = documents
         self._reindex = reindex
+        self._vector_indexes = vector_indexes
         self._embedder = embedder
         self._cache = cache
         self._preparation = preparation
@@ -168,6 +171,7 @@ class Worker:
                     tasks.create_task(self._repeat(PROGRESS_SECONDS, self._show_progress))
                     tasks.create_task(self._repeat(self._options.lease_seconds / 3, self._extend))
                     tasks.create_task(self._repeat(SETTLE_SECONDS, self._settle))
+                    tasks.create_task(self._repeat(SETTLE_SECONDS, self._vector_indexes.build_due))
                     tasks.create_task(self._repeat(CLEANING_SECONDS, self._clean))
         finally:
             if self._held:

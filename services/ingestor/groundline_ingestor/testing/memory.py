@@ -34,6 +34,7 @@ from groundline_ingestor.domain import (
     Progress,
     StoredText,
     Usage,
+    VectorIndexState,
     Vectors,
     is_document_readable,
     is_readable,
@@ -158,6 +159,7 @@ class MemoryStores:
         self.queue = MemoryQueue(data)
         self.crawls = MemoryCrawls(data)
         self.reindex = NoReindex()
+        self.vector_indexes = NoVectorIndexes()
         self.embeddings = MemoryEmbeddings()
         self._data = data
 
@@ -368,6 +370,7 @@ class MemoryDocuments:
             text_bytes=text_bytes,
             storage_bytes=text_bytes,
             token_count=0,
+            vector_index=VectorIndexState.NONE,
         )
 
     def add_queued(self, collection: Collection, version: DocumentVersion) -> Document:
@@ -685,6 +688,13 @@ class NoReindex:
         raise NotImplementedError
 
     async def settle(self, grace_seconds: float) -> Sequence[str]:
+        return ()
+
+
+class NoVectorIndexes:
+    """Implements VectorIndexes for what is never searched."""
+
+    async def build_due(self) -> Sequence[int]:
         return ()
 
 

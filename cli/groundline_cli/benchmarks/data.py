@@ -1,0 +1,134 @@
+"""What ingestion is measured with: texts, vectors, an embedder that has no model to wait for."""
+
+import logging
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import batched
+from typing import Final
+
+import numpy as np
+import structlog
+from groundline_embedding.ports import Vectors
+from groundline_ingestor.domain import Chunk, DocumentVersion, Extraction, NewVersion, Section, SourceType
+
+__all__ = [
+    "CHUNKS_PER_DOCUMENT",
+    "DIMENSIONS",
+    "GivenVectors",
+    "documents",
+    "large_text",
+    "only_warnings",
+    "texts",
+    "texts_of_words",
+]
+
+DIMENSIONS: Final = 384
+WORDS: Final = 150
+CHUNKS_PER_DOCUMENT: Final = 16
+VOCABULARY: Final = 30_000
+TOPICS: Final = 200
+SENTENCE: Final = "This sentence, number {}, is one of many that make a text long. "
+SENTENCES_PER_PARAGRAPH: Final = 12
+
+
+class GivenVectors:
+    """An Embedder whose vectors are there already, some topics with much between them, as those of texts."""
+
+    model = "given"
+    dimensions = DIMENSIONS
+    max_tokens = None
+
+    def __init__(self, count: int = 20_000) -> None:
+        random = np.random.default_rng(3)
+        topics = random.normal(size=(TOPICS, DIMENSIONS))
+        vectors = topics[random.integers(TOPICS, size=count)]
+        vectors += random.normal(size=(count, DIMENSIONS)) * 0.7
+        self.vectors: Vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return [text.count(" ") + 1 for text in texts]
+
+    async def embed_query(self, text: str) -> Vectors:
+        return self.of(text)
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        return np.stack([self.of(text) for text in texts])
+
+    async def close(self) -> None:
+        """Nothing to release."""
+
+    def of(self, text: str) -> Vectors:
+        vector: Vectors = self.vectors[zlib.crc32(text.encode()) % len(self.vectors)]
+        return vector
+
+
+def documents(count: int, embedder: GivenVectors, *, seed: int, prefix: str) -> list[NewVersion]:
+    """Documents, ready to be stored, with `count` chunks together."""
+    return list(_documents(texts(count, seed), embedder, prefix))
+
+
+def _documents(all_texts: Sequence[str], embedder: GivenVectors, prefix: str) -> Iterator[NewVersion]:
+    for number, some in enumerate(batched(all_texts, CHUNKS_PER_DOCUMENT)):
+        uri = f"{prefix}-{number}.txt"
+        version = DocumentVersion(
+            uri=uri,
+            source_type=SourceType.FILE,
+            title=f"Document {number}",
+            mime_type="text/plain",
+            content_hash=uri.encode(),
+            input_hash=uri.encode(),
+            ingestion_hash=uri.encode(),
+            size_bytes=sum(map(len, some)),
+            metadata={},
+            allowed_principals=(),
+        )
+        chunks = [Chunk(Section(text, 0, len(text)), "", text) for text in some]
+        vectors = np.stack([embedder.of(text) for text in some]).astype(np.float16)
+        yield NewVersion(version, chunks, vectors, Extraction("\n\n".join(some), "text/plain"))
+
+
+def texts(count: int, seed: int) -> list[str]:
+    """Texts of WORDS words, frequent ones as frequent as in a language."""
+    random = np.random.default_rng(seed)
+    words = _words()
+    places = np.minimum(random.zipf(1.2, (count, WORDS)), VOCABULARY) - 1
+    return [" ".join(words[place] for place in row) for row in places]
+
+
+def texts_of_words(words: Sequence[str], count: int, seed: int) -> list[str]:
+    """Texts of some WORDS given words, of differing length, every fourth word a compound of two: in tokens of
+    a model whose words they are, as long as English ones."""
+    random = np.random.default_rng(seed)
+    made = []
+    for length in random.integers(WORDS - 40, WORDS + 40, size=count):
+        chosen = [words[place] for place in random.integers(len(words), size=length + length // 4)]
+        singles, halves = chosen[: length - length // 4], chosen[length - length // 4 :]
+        parts = singles + [one + other for one, other in zip(halves[::2], halves[1::2], strict=False)]
+        made.append(" ".join(parts[place] for place in random.permutation(len(parts))))
+    return made
+
+
+def large_text(mebibytes: int) -> str:
+    """Paragraphs of numbered sentences."""
+    number, size, parts = 0, 0, []
+    while size < mebibytes * 2**20:
+        sentences = [SENTENCE.format(number + one) for one in range(SENTENCES_PER_PARAGRAPH)]
+        parts.append("".join(sentences) + "\n\n")
+        number += SENTENCES_PER_PARAGRAPH
+        size += len(parts[-1])
+    return "".join(parts)
+
+
+def only_warnings() -> None:
+    """Log nothing else, and not to where the figures go."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+def _words() -> list[str]:
+    random = np.random.default_rng(0)
+    syllables = ["ka", "ro", "mi", "ten", "sul", "ver", "dan", "pol", "ing", "ous", "tra", "lem"]
+    return ["".join(random.choice(syllables, random.integers(1, 5))) for _ in range(VOCABULARY)]

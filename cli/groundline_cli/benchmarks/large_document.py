@@ -1,0 +1,49 @@
+"""Does a job in a process of its own, as an ingestor would, and tells its peak memory."""
+
+import asyncio
+import json
+import resource
+import sys
+import time
+
+from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
+from groundline_ingestor.adapters.postgres import acquire, open_database
+from groundline_ingestor.settings import IngestorSettings
+from groundline_lexical import detect_lexical_index
+
+from groundline_cli.benchmarks.data import GivenVectors, only_warnings
+
+__all__ = ["main"]
+
+POLL_SECONDS = 0.1
+
+
+async def main(job_id: str) -> None:
+    """Work until the job has ended, then print figures as JSON. The database is the ingestor's setting."""
+    only_warnings()
+    settings = IngestorSettings()
+    async with (
+        open_database(settings.database_url, max_size=settings.pool_max_size) as pool,
+        open_sandbox(settings) as sandbox,
+    ):
+        async with acquire(pool) as connection:
+            stores = stores_on(pool, await detect_lexical_index(connection))
+        _, worker = assemble(settings, stores, GivenVectors(1000), sandbox)
+        before, begun = _peak_mib(), time.perf_counter()
+        async with working(worker):
+            job = await stores.jobs.find(job_id)
+            while job is not None and not job.has_ended:
+                await asyncio.sleep(POLL_SECONDS)
+                job = await stores.jobs.find(job_id)
+    seconds = time.perf_counter() - begun
+    print(json.dumps({"rss_before_mib": before, "peak_rss_mib": _peak_mib(), "seconds": seconds}))
+
+
+def _peak_mib() -> float:
+    """Kilobytes on Linux, bytes on macOS."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1024 * 1024 if sys.platform == "darwin" else 1024)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

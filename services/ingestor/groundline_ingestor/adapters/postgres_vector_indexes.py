@@ -1,0 +1,245 @@
+"""HNSW indexes of partitions: built in bulk when a partition has grown and settled, live from then on."""
+
+# ruff: noqa: S608 - what is put into SQL here are constants, numbers and names that chunk_table() makes of numbers
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+import asyncpg
+import structlog
+from groundline_runtime.errors import UnavailableError
+
+from groundline_ingestor.adapters.postgres import Connection, Pool, acquire, chunk_table
+from groundline_ingestor.adapters.postgres_items import PENDING
+from groundline_ingestor.domain import VectorIndexState
+
+__all__ = [
+    "LEAST_ROWS",
+    "PostgresVectorIndexes",
+    "build_vector_index",
+    "builds_held_off",
+    "is_vector_index_due",
+    "vector_index_state",
+]
+
+LEAST_ROWS: Final = 2_000
+"""Below it a search reads all vectors: in 0.8 ms at 384 dimensions, where HNSW takes 0.5, and misses none."""
+
+MOST_ROWS: Final = 50_000
+"""Of a partition that is still being loaded: a search of so many takes 30 ms without an index."""
+
+BUILD_SECONDS: Final = 6 * 3600.0
+RETRY_SECONDS: Final = 60.0
+HOLD_OFF_SECONDS: Final = 30.0
+POLL_SECONDS: Final = 0.05
+
+MOST_MEMORY_KB: Final = 1024 * 1024
+"""Of one build, unless the server's own maintenance_work_mem is more. A graph that outgrows it is finished
+row by row, several times slower."""
+
+_ELEMENT_BYTES: Final = 1000
+"""What a row takes in a build beside its vector: the element and its neighbours with m = 16."""
+
+_LOCKS: Final = 0x766563
+"""First half of the advisory locks' key; the second is the partition's id. Whoever holds one may build."""
+
+_INDEXES: Final = """
+    SELECT FROM pg_index x JOIN pg_class k ON k.oid = x.indexrelid JOIN pg_am a ON a.oid = k.relam
+    WHERE x.indrelid = to_regclass('chunks_p' || {partition_id}) AND a.amname = 'hnsw' AND x.indisvalid
+"""
+
+# Those in use and those a reindex fills, without the index, whose table is large enough at least.
+_CANDIDATES: Final = f"""
+    SELECT p.partition_id, p.dimensions,
+        CASE WHEN j.job_id IS NULL THEN EXISTS (
+            SELECT FROM ingestion_items i JOIN ingestion_jobs k USING (job_id)
+            WHERE i.collection_id = p.collection_id AND k.kind <> 'reindex' AND i.{PENDING}
+        ) ELSE EXISTS (
+            SELECT FROM ingestion_items i WHERE i.job_id = j.job_id AND i.{PENDING}
+        ) END AS is_loading
+    FROM chunk_partitions p
+    JOIN collections c ON c.collection_id = p.collection_id
+    LEFT JOIN ingestion_jobs j
+        ON j.partition_id = p.partition_id AND j.kind = 'reindex' AND j.end_time IS NULL
+    WHERE (c.partition_id = p.partition_id OR j.job_id IS NOT NULL)
+      AND pg_table_size(to_regclass('chunks_p' || p.partition_id)) >= $1::bigint * 2 * p.dimensions
+      AND NOT EXISTS ({_INDEXES.format(partition_id="p.partition_id")})
+    ORDER BY p.partition_id
+"""
+_IS_VALID: Final = f"SELECT EXISTS ({_INDEXES.format(partition_id='$1::bigint')})"
+
+_log = structlog.get_logger(__name__)
+
+
+class PostgresVectorIndexes:
+    """Implements VectorIndexes."""
+
+    def __init__(self, pool: Pool, *, least_rows: int = LEAST_ROWS, most_rows: int = MOST_ROWS) -> None:
+        """Rows from which on a partition gets its index: when nothing is pending for it, and in any case."""
+        self._pool = pool
+        self._least_rows = least_rows
+        self._most_rows = most_rows
+        self._failed: dict[int, float] = {}
+
+    async def build_due(self) -> Sequence[int]:
+        built = []
+        for partition_id, dimensions in await self._due():
+            if self._failed.get(partition_id, 0.0) > time.monotonic():
+                continue
+            try:
+                async with acquire(self._pool) as connection:
+                    if await build_vector_index(connection, partition_id, dimensions):
+                        built.append(partition_id)
+            except asyncpg.QueryCanceledError:
+                _log.info("vector_index_build_cancelled", partition_id=partition_id)
+            except asyncpg.PostgresError as error:
+                # Searches go on without it.
+                self._failed[partition_id] = time.monotonic() + RETRY_SECONDS
+                _log.error(
+                    "vector_index_build_failed", partition_id=partition_id, error=type(error).__qualname__
+                )
+        return built
+
+    async def _due(self) -> list[tuple[int, int]]:
+        due = []
+        async with acquire(self._pool) as connection:
+            for row in await connection.fetch(_CANDIDATES, self._least_rows):
+                rows = self._most_rows if row["is_loading"] else self._least_rows
+                if await _has_rows(connection, row["partition_id"], rows):
+                    due.append((row["partition_id"], row["dimensions"]))
+        return due
+
+
+async def build_vector_index(connection: Connection, partition_id: int, dimensions: int) -> bool:
+    """Build the index while searches and writes go on; outside a transaction.
+
+    False when it is there, is being built by another, or the partition is gone. One that was cut short is
+    dropped first. Raises asyncpg.QueryCanceledError when the partition is about to be dropped.
+    """
+    table = chunk_table(partition_id)
+    if not await _try_lock(connection, partition_id):
+        return False
+    try:
+        if await connection.fetchval(_IS_VALID, partition_id):
+            return False
+        # Exact, as the planner's number may be of before the load; reads the primary key's index at most.
+        rows = await connection.fetchval(f"SELECT count(*) FROM {table}", timeout=BUILD_SECONDS)
+        begun = time.monotonic()
+        _log.info("vector_index_build_began", partition_id=partition_id, rows=rows)
+        await _allow_memory(connection, rows * (2 * dimensions + _ELEMENT_BYTES) // 1024)
+        try:
+            await _create(connection, table, dimensions)
+        except (asyncpg.DiskFullError, asyncpg.OutOfMemoryError):
+            # Parallel builds share memory, of which a container may have little (/dev/shm).
+            await connection.execute("SET max_parallel_maintenance_workers = 0")
+            await _create(connection, table, dimensions)
+        _log.info(
+            "vector_index_built",
+            partition_id=partition_id,
+            rows=rows,
+            seconds=round(time.monotonic() - begun, 2),
+        )
+    except asyncpg.UndefinedTableError:
+        return False
+    finally:
+        if not connection.is_closed():
+            await connection.execute(
+                "RESET maintenance_work_mem; RESET max_parallel_maintenance_workers; "
+                f"SELECT pg_advisory_unlock({_LOCKS}, {partition_id:d})"
+            )
+    return True
+
+
+async def vector_index_state(connection: Connection, partition_id: int, rows: int) -> VectorIndexState:
+    """By the partition's number of rows."""
+    if await connection.fetchval(_IS_VALID, partition_id):
+        return VectorIndexState.READY
+    return VectorIndexState.PENDING if rows >= LEAST_ROWS else VectorIndexState.NONE
+
+
+async def is_vector_index_due(connection: Connection, partition_id: int) -> bool:
+    """Whether the partition should have its index and has it not yet, when nothing is pending for it."""
+    if await connection.fetchval(_IS_VALID, partition_id):
+        return False
+    return await _has_rows(connection, partition_id, LEAST_ROWS)
+
+
+@asynccontextmanager
+async def builds_held_off(connection: Connection, partition_ids: Sequence[int]) -> AsyncIterator[None]:
+    """Cancel builds on partitions and let none begin, so that they can be dropped inside.
+
+    A DROP would wait for a build, and a build waits for transactions. Raises UnavailableError.
+    """
+    held: list[int] = []
+    try:
+        try:
+            async with asyncio.timeout(HOLD_OFF_SECONDS):
+                for partition_id in partition_ids:
+                    while not await _try_lock(connection, partition_id):
+                        await _cancel_build(connection, partition_id)
+                        await asyncio.sleep(POLL_SECONDS)
+                    held.append(partition_id)
+        except TimeoutError:
+            raise UnavailableError(
+                "INDEX_BEING_BUILT",
+                "an index is being built and does not end; try again",
+                retry_after_seconds=5,
+            ) from None
+        yield
+    finally:
+        if not connection.is_closed():
+            for partition_id in held:
+                await connection.execute("SELECT pg_advisory_unlock($1, $2)", _LOCKS, partition_id)
+
+
+async def _cancel_build(connection: Connection, partition_id: int) -> None:
+    """End a build on the partition, should there be one, soon."""
+    await connection.execute(
+        """
+        SELECT pg_cancel_backend(pid) FROM pg_locks
+        WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND classid = $1::bigint::oid
+          AND objid = $2::bigint::oid AND pid <> pg_backend_pid()
+          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+        """,
+        _LOCKS,
+        partition_id,
+    )
+
+
+async def _try_lock(connection: Connection, partition_id: int) -> bool:
+    return bool(await connection.fetchval("SELECT pg_try_advisory_lock($1, $2)", _LOCKS, partition_id))
+
+
+async def _has_rows(connection: Connection, partition_id: int, rows: int) -> bool:
+    """Whether there are so many; reads no more of the table than that."""
+    try:
+        return bool(
+            await connection.fetchval(
+                f"SELECT EXISTS (SELECT FROM {chunk_table(partition_id)} OFFSET $1)", rows - 1
+            )
+        )
+    except asyncpg.UndefinedTableError:  # dropped a moment ago
+        return False
+
+
+async def _allow_memory(connection: Connection, kilobytes: int) -> None:
+    await connection.execute(
+        """
+        SELECT set_config(name, greatest(setting::bigint, $1::bigint)::text || 'kB', false)
+        FROM pg_settings WHERE name = 'maintenance_work_mem'
+        """,
+        min(kilobytes, MOST_MEMORY_KB),
+    )
+
+
+async def _create(connection: Connection, table: str, dimensions: int) -> None:
+    # What is there now was cut short: it is of no use to searches, yet every write would keep it up.
+    await connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {table}_embedding", timeout=BUILD_SECONDS)
+    await connection.execute(
+        f"CREATE INDEX CONCURRENTLY {table}_embedding ON {table} "
+        f"USING hnsw ((embedding::halfvec({dimensions:d})) halfvec_cosine_ops)",
+        timeout=BUILD_SECONDS,
+    )

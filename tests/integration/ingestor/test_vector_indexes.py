@@ -1,0 +1,232 @@
+"""HNSW indexes come when they are worth it, whatever ends their builds, and stand in nobody's way."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import numpy as np
+import pytest
+from groundline_ingestor.__main__ import Stores, stores_on
+from groundline_ingestor.adapters.postgres import Pool, acquire, chunk_table, open_database, transaction
+from groundline_ingestor.adapters.postgres_vector_indexes import LEAST_ROWS, PostgresVectorIndexes
+from groundline_ingestor.domain import (
+    Chunk,
+    Collection,
+    DocumentInput,
+    DocumentVersion,
+    Extraction,
+    IngestionOutcome,
+    NewCollection,
+    NewVersion,
+    Section,
+    SourceType,
+    VectorIndexState,
+)
+from groundline_lexical import detect_lexical_index
+from pydantic import SecretStr
+
+DIMENSIONS = 8
+ROWS = 10
+PATIENCE_SECONDS = 20.0
+
+
+@pytest.fixture(scope="module")
+async def pool(database_url: str) -> AsyncIterator[Pool]:
+    async with open_database(SecretStr(database_url), max_size=8) as pool:
+        yield pool
+
+
+@pytest.fixture
+async def stores(pool: Pool) -> AsyncIterator[Stores]:
+    async with acquire(pool) as connection:
+        lexical = await detect_lexical_index(connection)
+    stores = stores_on(pool, lexical)
+    yield stores
+    for collection in await stores.collections.list_readable((), after="", limit=100):
+        await stores.collections.delete(collection.collection_id)
+
+
+@pytest.fixture
+def indexes(pool: Pool) -> PostgresVectorIndexes:
+    return PostgresVectorIndexes(pool, least_rows=ROWS, most_rows=2 * ROWS)
+
+
+async def filled(stores: Stores, rows: int, name: str = "docs") -> Collection:
+    """A collection of one document with so many chunks."""
+    collection = await stores.collections.create(
+        NewCollection(name, name, {}, "model", "english", (), (), ""), DIMENSIONS
+    )
+    await stores.documents.store(collection, [version(f"{name}.txt", rows)])
+    return collection
+
+
+def version(uri: str, rows: int) -> NewVersion:
+    text = "An old mill by the river."
+    about = DocumentVersion(
+        uri, SourceType.FILE, uri, "text/plain", b"c", b"i", uri.encode(), len(text), {}, ()
+    )
+    vectors = np.random.default_rng(1).normal(size=(rows, DIMENSIONS)).astype(np.float16)
+    chunks = [Chunk(Section(text, 0, len(text)), "", text)] * rows
+    return NewVersion(about, chunks, vectors, Extraction(text, "text/plain"))
+
+
+async def hand_in(stores: Stores, collection: Collection, uri: str) -> None:
+    await stores.jobs.enqueue(collection, [(DocumentInput("later", uri=uri), version(uri, 1).version)], "")
+
+
+async def index_states(pool: Pool, collection: Collection) -> list[bool]:
+    """Whether each HNSW index of the partition is valid."""
+    async with acquire(pool) as connection:
+        rows = await connection.fetch(
+            """
+            SELECT indisvalid FROM pg_index x JOIN pg_class k ON k.oid = x.indexrelid
+            JOIN pg_am a ON a.oid = k.relam WHERE x.indrelid = $1::regclass AND a.amname = 'hnsw'
+            """,
+            chunk_table(collection.partition.partition_id),
+        )
+    return [row["indisvalid"] for row in rows]
+
+
+async def until_building(connection: Any, collection: Collection) -> None:
+    """Until a build has begun and waits for the transactions before it."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not await connection.fetchval(  # noqa: ASYNC110 - the server tells nobody
+            "SELECT count(*) FROM pg_stat_progress_create_index WHERE relid = to_regclass($1) "
+            "AND phase LIKE 'waiting%'",
+            chunk_table(collection.partition.partition_id),
+        ):
+            await asyncio.sleep(0.01)
+
+
+async def test_a_build_that_was_cut_short_is_begun_again(
+    stores: Stores, pool: Pool, indexes: PostgresVectorIndexes
+) -> None:
+    collection = await filled(stores, ROWS)
+    async with transaction(pool) as writer:
+        await writer.execute(f"UPDATE {chunk_table(collection.partition.partition_id)} SET metadata = '{{}}'")
+        building = asyncio.create_task(indexes.build_due())
+        async with acquire(pool) as other:
+            await until_building(other, collection)
+            await other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_progress_create_index")
+        [ended] = await asyncio.gather(building, return_exceptions=True)
+        assert isinstance(ended, Exception)
+        assert await index_states(pool, collection) == [False]
+        stats = await stores.documents.stats(collection)
+        assert stats.vector_index is VectorIndexState.NONE
+    assert await indexes.build_due() == [collection.partition.partition_id]
+    assert await index_states(pool, collection) == [True]
+    assert await indexes.build_due() == []
+    assert (await stores.documents.stats(collection)).vector_index is VectorIndexState.READY
+
+
+async def test_a_build_that_fails_leaves_searches_alone_and_rests_before_it_is_tried_again(
+    stores: Stores, pool: Pool, indexes: PostgresVectorIndexes
+) -> None:
+    collection = await filled(stores, ROWS)
+    table = chunk_table(collection.partition.partition_id)
+    async with acquire(pool) as connection:
+        # A relation in the way of the index.
+        await connection.execute(f"CREATE TABLE {table}_embedding ()")
+        assert await indexes.build_due() == []
+        await connection.execute(f"DROP TABLE {table}_embedding")
+    assert await indexes.build_due() == []
+    # Another process has not seen it fail.
+    assert await PostgresVectorIndexes(pool, least_rows=ROWS).build_due()
+
+
+async def test_a_collection_is_deleted_while_its_index_is_built(
+    stores: Stores, pool: Pool, indexes: PostgresVectorIndexes
+) -> None:
+    collection = await filled(stores, ROWS)
+    async with transaction(pool) as reader:
+        # A snapshot that the build waits for, but the deletion does not.
+        await reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        await reader.fetchval("SELECT count(*) FROM collections")
+        async with acquire(pool) as writer:
+            begun = writer.transaction()
+            await begun.start()
+            await writer.execute(f"DELETE FROM {chunk_table(collection.partition.partition_id)} WHERE false")
+            building = asyncio.create_task(indexes.build_due())
+            async with acquire(pool) as other:
+                await until_building(other, collection)
+            deleting = asyncio.create_task(stores.collections.delete("docs"))
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                assert await building == []
+                await begun.rollback()
+                assert await deleting
+    async with acquire(pool) as connection:
+        assert not await connection.fetchval(
+            "SELECT to_regclass($1)", chunk_table(collection.partition.partition_id)
+        )
+    assert await indexes.build_due() == []
+
+
+async def test_of_several_processes_one_builds(stores: Stores, pool: Pool) -> None:
+    collection = await filled(stores, ROWS)
+    replicas = [PostgresVectorIndexes(pool, least_rows=ROWS) for _ in range(3)]
+    built = await asyncio.gather(*(replica.build_due() for replica in replicas))
+    assert [one for some in built for one in some] == [collection.partition.partition_id]
+    assert await index_states(pool, collection) == [True]
+
+
+async def test_too_few_rows_have_no_index(stores: Stores, pool: Pool, indexes: PostgresVectorIndexes) -> None:
+    collection = await filled(stores, ROWS - 1)
+    assert await indexes.build_due() == []
+    assert await index_states(pool, collection) == []
+
+
+async def test_what_is_still_loaded_is_indexed_only_when_it_is_large(
+    stores: Stores, pool: Pool, indexes: PostgresVectorIndexes
+) -> None:
+    small, large = await filled(stores, ROWS, "small"), await filled(stores, 2 * ROWS, "large")
+    for collection in (small, large):
+        await hand_in(stores, collection, "later.txt")
+    assert await indexes.build_due() == [large.partition.partition_id]
+    [job] = await stores.jobs.list_readable((), collection_id="small", before=None, limit=10)
+    await stores.jobs.cancel(job.job_id)
+    assert await indexes.build_due() == [small.partition.partition_id]
+    # Writes go on with it.
+    [stored] = await stores.documents.store(small, [version("more.txt", 3)])
+    assert stored[1] is IngestionOutcome.CREATED
+
+
+async def test_a_reindexed_partition_has_its_index_before_it_is_searched(stores: Stores, pool: Pool) -> None:
+    collection = await filled(stores, LEAST_ROWS)
+    await stores.reindex.begin(collection, {}, "model", DIMENSIONS, "english", "")
+    [item] = await stores.queue.lease(str(uuid.uuid4()), limit=10, seconds=60, max_attempts=5)
+    assert item.document_id is not None
+    assert item.partition is not None
+    text = await stores.reindex.text("docs", item.document_id)
+    assert text is not None
+    await stores.reindex.store(item, text.version_number, version("docs.txt", LEAST_ROWS))
+    assert await stores.reindex.settle(0) == [], "it waits for the index"
+    assert item.partition.partition_id in await stores.vector_indexes.build_due()
+    assert len(await stores.reindex.settle(0)) == 1
+    swapped = await stores.collections.find("docs")
+    assert swapped is not None
+    assert swapped.partition.partition_id == item.partition.partition_id
+    assert await index_states(pool, swapped) == [True]
+
+
+async def test_new_partitions_keep_vectors_in_their_rows(stores: Stores, pool: Pool) -> None:
+    collection = await filled(stores, 1)
+    async with acquire(pool) as connection:
+        storage = await connection.fetchval(
+            "SELECT attstorage FROM pg_attribute WHERE attrelid = $1::regclass AND attname = 'embedding'",
+            chunk_table(collection.partition.partition_id),
+        )
+    assert storage == b"m"
+
+
+async def test_an_index_that_is_there_under_another_name_is_not_built_twice(
+    stores: Stores, pool: Pool, indexes: PostgresVectorIndexes
+) -> None:
+    collection = await filled(stores, ROWS)
+    table = chunk_table(collection.partition.partition_id)
+    async with acquire(pool) as connection:
+        await connection.execute(
+            f"CREATE INDEX other ON {table} "
+            f"USING hnsw ((embedding::halfvec({DIMENSIONS})) halfvec_cosine_ops)"
+        )
+    assert await indexes.build_due() == []
