@@ -610,7 +610,6 @@ class NewVersion:
     vectors: Vectors
     extraction: Extraction
     token_count: int = 0
-    usage: Usage = Usage()
     claim: Claim | None = None
 
 

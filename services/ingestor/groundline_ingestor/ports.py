@@ -214,6 +214,9 @@ class WorkQueue(Protocol):
     async def progress(self, progress: Sequence[Progress]) -> None:
         """Show how far items have come."""
 
+    async def spend(self, claim: Claim, usage: Usage) -> None:
+        """Add tokens to what the item has taken, in all its attempts. Nothing when the claim is lost."""
+
     async def fail(self, claim: Claim, failure: IngestionFailure, chunks: ChunkCounts) -> None:
         """End an item and mark its document; what was searchable of it stays so. Raises ClaimLostError."""
 
@@ -294,15 +297,20 @@ class Splitter(Protocol):
 
 @dataclass(frozen=True)
 class WrittenContexts:
-    """A context for each chunk of a call, what it took, and the model that wrote them."""
+    """A context for each chunk of a call, and what it took."""
 
     contexts: Sequence[str]
     usage: Usage
-    model: str
 
 
 class ContextWriter(Protocol):
     """Has a language model write texts that place chunks in their document."""
+
+    async def version(self, *, prompt: str, model: str) -> str:
+        """Names the prompt and the model that `write` uses for these; it changes when they do.
+
+        Raises what `write` raises.
+        """
 
     async def write(
         self, *, title: str, document_text: str, chunk_texts: Sequence[str], prompt: str, model: str

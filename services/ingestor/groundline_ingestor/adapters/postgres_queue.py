@@ -19,6 +19,7 @@ from groundline_ingestor.domain import (
     LeasedItem,
     Partition,
     Progress,
+    Usage,
 )
 from groundline_ingestor.ports import ClaimLostError
 
@@ -162,6 +163,21 @@ class PostgresQueue:
                 [one.chunks.parsed for one in progress],
                 [one.chunks.contextualized for one in progress],
                 [one.chunks.embedded for one in progress],
+            )
+
+    async def spend(self, claim: Claim, usage: Usage) -> None:
+        async with acquire(self._pool) as connection:
+            await connection.execute(
+                f"""
+                UPDATE ingestion_items SET
+                    prompt_tokens = prompt_tokens + $4, cached_tokens = cached_tokens + $5,
+                    output_tokens = output_tokens + $6, change_time = clock_timestamp()
+                WHERE {_HELD}
+                """,
+                *_key(claim),
+                usage.prompt_tokens,
+                usage.cached_tokens,
+                usage.output_tokens,
             )
 
     async def fail(self, claim: Claim, failure: IngestionFailure, chunks: ChunkCounts) -> None:

@@ -98,7 +98,6 @@ class _Work:
     version_number: int = 0
     vectors: Vectors = field(default_factory=lambda: np.empty((0, 0), np.float16))
     token_count: int = 0
-    usage: Usage = field(default_factory=Usage)
 
     @property
     def counts(self) -> ChunkCounts:
@@ -113,7 +112,6 @@ class _Work:
             self.vectors,
             self.prepared.extraction,
             self.token_count,
-            self.usage,
             claim=self.item.claim,
         )
 
@@ -271,9 +269,12 @@ class Worker:
     async def _contextualized(self, work: _Work) -> _Work:
         count = len(work.prepared.chunks)
         self._at(work.item.claim, IngestionState.CONTEXTUALIZING, ChunkCounts(count))
-        written = await self._contextualization.contextualize(work.prepared, work.collection)
-        work.prepared = replace(work.prepared, chunks=written.chunks)
-        work.usage = written.usage
+
+        async def on_usage(usage: Usage) -> None:
+            await self._queue.spend(work.item.claim, usage)
+
+        chunks = await self._contextualization.contextualize(work.prepared, work.collection, on_usage)
+        work.prepared = replace(work.prepared, chunks=chunks)
         return work
 
     async def _embed(self, group: Sequence[_Work]) -> list[_Work]:

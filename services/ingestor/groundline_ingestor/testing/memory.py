@@ -117,9 +117,7 @@ class _Data:
                 return entry
         raise ClaimLostError(claim)
 
-    def finish(
-        self, claim: Claim, document_id: str, outcome: IngestionOutcome, chunks: ChunkCounts, usage: Usage
-    ) -> None:
+    def finish(self, claim: Claim, document_id: str, outcome: IngestionOutcome, chunks: ChunkCounts) -> None:
         entry = self.held(claim)
         entry.lease_id = ""
         entry.item = replace(
@@ -129,7 +127,6 @@ class _Data:
             outcome=outcome,
             failure=None,
             chunks=chunks,
-            usage=usage,
         )
 
 
@@ -275,7 +272,7 @@ class MemoryDocuments:
             outcome = IngestionOutcome.CREATED if is_new else IngestionOutcome.UPDATED
             if new.claim:
                 self._data.finish(
-                    new.claim, stored.document_id, outcome, ChunkCounts(count, count, count, count), new.usage
+                    new.claim, stored.document_id, outcome, ChunkCounts(count, count, count, count)
                 )
             outcomes.append((stored.document_id, outcome))
         return outcomes
@@ -293,7 +290,7 @@ class MemoryDocuments:
         )
         outcome = IngestionOutcome.UNCHANGED if unchanged else IngestionOutcome.UPDATED
         if claim:
-            self._data.finish(claim, current.document_id, outcome, ChunkCounts(), Usage())
+            self._data.finish(claim, current.document_id, outcome, ChunkCounts())
         self._data.documents[current.document_id] = replace(
             current,
             metadata=version.metadata,
@@ -519,6 +516,10 @@ class MemoryQueue:
         for one in progress:
             entry = self._data.held(one.claim)
             entry.item = replace(entry.item, state=one.state, chunks=one.chunks)
+
+    async def spend(self, claim: Claim, usage: Usage) -> None:
+        entry = self._data.held(claim)
+        entry.item = replace(entry.item, usage=entry.item.usage + usage)
 
     async def fail(self, claim: Claim, failure: IngestionFailure, chunks: ChunkCounts) -> None:
         entry = self._data.held(claim)
