@@ -49,7 +49,7 @@ class Request:
 
 
 class ProviderServer:
-    """Answers with its replies in order, the last one again and again; or with what `respond` makes of a request.
+    """Answers with its replies in order, the last one again and again, or what `respond` makes of a request.
 
     `async with ProviderServer() as server:`; `abandoned` is set once a client has left in the middle.
     """
