@@ -1,6 +1,6 @@
 """What the use cases need of the world, beside groundline_embedding's Embedder."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -26,6 +26,7 @@ from groundline_ingestor.domain import (
     Progress,
     Section,
     StoredText,
+    Stretch,
     Usage,
     Vectors,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "JobRepository",
     "ReindexRepository",
     "Splitter",
+    "TextStream",
     "WorkQueue",
     "WrittenContexts",
 ]
@@ -206,7 +208,7 @@ class WorkQueue(Protocol):
         """
 
     async def given(self, item: LeasedItem) -> DocumentInput:
-        """What was handed in. Raises ClaimLostError."""
+        """What was handed in; its file, where it is one, is the caller's to close. Raises ClaimLostError."""
 
     async def extend(self, lease_ids: Sequence[str], seconds: float) -> None:
         """Keep what is still held for `seconds` from now."""
@@ -249,7 +251,8 @@ class ReindexRepository(Protocol):
         """
 
     async def text(self, collection_id: str, document_id: str) -> StoredText | None:
-        """What chunks are made of; None when the document is gone. Raises IngestionError."""
+        """What chunks are made of; None when the document is gone. Its stretches, where they are a Spool, are
+        the caller's to close. Raises IngestionError."""
 
     async def store(self, item: LeasedItem, version_number: int, new: NewVersion) -> None:
         """Write a document's chunks into the partition being built and end the item, in one transaction.
@@ -281,11 +284,20 @@ class EmbeddingCache(Protocol):
         """Drop at most `limit` vectors that are older; returns how many."""
 
 
+@dataclass(frozen=True)
+class TextStream:
+    """A document's text as it is read; what the document is, and what it calls itself."""
+
+    stretches: Iterator[Stretch]
+    mime_type: str
+    title: str = ""
+
+
 class Extractor(Protocol):
     """Reads the text out of what was handed in."""
 
-    def extract(self, given: DocumentInput) -> Extraction:
-        """CPU work. Raises IngestionError."""
+    def read(self, given: DocumentInput) -> TextStream:
+        """CPU work, also while the stretches are read. Raises IngestionError, also then."""
 
 
 class Splitter(Protocol):

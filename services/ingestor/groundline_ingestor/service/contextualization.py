@@ -236,7 +236,7 @@ def _window(prepared: Prepared, position: int) -> tuple[int, int]:
     if len(prepared.extraction.text) <= DOCUMENT_CHARACTERS:
         return 0, len(prepared.extraction.text)
     half = DOCUMENT_CHARACTERS // 2
-    begin = prepared.chunks[position].section.start // half * half
+    begin = (prepared.chunks[position].section.start - prepared.start) // half * half
     return begin, begin + DOCUMENT_CHARACTERS
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Final
 
@@ -108,9 +109,14 @@ class IngestionService:
     async def _estimate(self, index: int, given: DocumentInput, collection: Collection) -> Item:
         given, version = await asyncio.to_thread(identify, given, collection)
         try:
-            prepared = await asyncio.to_thread(self._preparation.prepare, given, version, collection)
-            usage = await self._contextualization.estimate(prepared, collection)
+            text, version = await asyncio.to_thread(self._preparation.read, given, version)
+            count, usage = 0, Usage()
+            with closing(text.stretches):
+                parts = self._preparation.chunk(text, version, collection)
+                while (prepared := await asyncio.to_thread(next, parts, None)) is not None:
+                    count += len(prepared.chunks)
+                    usage += await self._contextualization.estimate(prepared, collection)
         except IngestionError as error:
             return Item(index, version.uri, None, IngestionState.FAILED, failure=error.failure, attempts=0)
-        chunks = ChunkCounts(parsed=len(prepared.chunks))
+        chunks = ChunkCounts(parsed=count)
         return Item(index, version.uri, None, IngestionState.QUEUED, attempts=0, chunks=chunks, usage=usage)

@@ -22,7 +22,6 @@ from groundline_ingestor.domain import (
     Collection,
     DocumentInput,
     DocumentVersion,
-    Extraction,
     IngestionFailure,
     IngestionOutcome,
     IngestionState,
@@ -34,6 +33,7 @@ from groundline_ingestor.domain import (
     Partition,
     Section,
     SourceType,
+    Stretch,
     Vectors,
 )
 from groundline_ingestor.ports import (
@@ -347,8 +347,9 @@ def _handed_in(uri: str) -> HandedIn:
 
 
 def _new(version: DocumentVersion, *texts: str) -> NewVersion:
-    extraction = Extraction(" ".join(texts), "text/plain")
-    return NewVersion(version, [_chunk(text) for text in texts], _vectors(len(texts)), extraction)
+    return NewVersion(
+        version, [_chunk(text) for text in texts], _vectors(len(texts)), [Stretch(" ".join(texts))]
+    )
 
 
 async def _refusal(call: Any) -> type[GroundlineError] | None:
