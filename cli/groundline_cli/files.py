@@ -43,6 +43,14 @@ class SourceFile:
     """Its path below the directory that was given, with slashes."""
     mime_type: str
 
+    @property
+    def size(self) -> int:
+        """Bytes; 0 where it is gone."""
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
+
     def read_text(self) -> str:
         """Its text: UTF-8, or what its byte order mark says. Raises UnreadableFileError."""
         try:

@@ -3,14 +3,14 @@
 import re
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from groundline_cli.client import GatewayClient, JsonObject, has_ended
 from groundline_cli.errors import ApiError, ProtocolError
-from groundline_cli.files import Failure, UnreadableFileError, scan
+from groundline_cli.files import Failure, SourceFile, UnreadableFileError, scan
 
 __all__ = [
     "IngestReport",
@@ -27,9 +27,13 @@ __all__ = [
 _BATCH_DOCUMENTS = 16
 _BATCH_BYTES = 4 << 20
 
+# A larger file is no part of a batch: it is sent as it is, without being held in memory anywhere.
+_LARGE_BYTES = 16 << 20
+
 _INVALID_ARGUMENT = 3
 _ALREADY_EXISTS = 6
 _RESOURCE_EXHAUSTED = 8
+_OUT_OF_RANGE = 11
 _DOCUMENT_FIELD = re.compile(r"documents\[(\d{1,9})\]")
 
 
@@ -117,8 +121,12 @@ async def ingest_paths(
         await ensure_collection(client, {"collectionId": collection})
     total = len(found.files) + report.ended
 
+    large = [file for file in found.files if file.size > _LARGE_BYTES]
+
     def documents() -> Iterator[JsonObject]:
         for file in found.files:
+            if file in large:
+                continue
             try:
                 text = file.read_text()
             except UnreadableFileError as error:
@@ -127,7 +135,14 @@ async def ingest_paths(
                 yield {"uri": file.uri, "text": text, "mimeType": file.mime_type}
 
     return await ingest_documents(
-        client, documents(), collection, total=total, report=report, on_progress=on_progress, wait=wait
+        client,
+        documents(),
+        collection,
+        total=total,
+        large=large,
+        report=report,
+        on_progress=on_progress,
+        wait=wait,
     )
 
 
@@ -137,6 +152,7 @@ async def ingest_documents(
     collection: str,
     *,
     total: int,
+    large: Sequence[SourceFile] = (),
     report: IngestReport | None = None,
     on_progress: OnProgress | None = None,
     batch_documents: int = _BATCH_DOCUMENTS,
@@ -144,12 +160,14 @@ async def ingest_documents(
 ) -> IngestReport:
     """Ingest DocumentInputs with texts, a batch at a time, into a collection that exists; see `ingest_paths`.
 
-    `total` counts them for the progress; `report` is one to go on with. Without `wait` they are only handed
-    in, and the report says by which jobs.
+    The `large` files are sent after them as they are. `total` counts all for the progress; `report` is one to
+    go on with. Without `wait` they are only handed in, and the report says by which jobs.
     """
     upload = _Upload(client, collection, report or IngestReport(), total, on_progress)
     for batch in _batches(documents, batch_documents):
         await upload.send(batch)
+    for file in large:
+        await upload.send_file(file)
     if wait:
         await upload.finish()
     return upload.report
@@ -226,6 +244,26 @@ class _Upload:
                 self._take(response)
                 batch = []
             self._show(0, 0)
+
+    async def send_file(self, file: SourceFile) -> None:
+        """Send a file that is too large for a batch."""
+        try:
+            response = await self._client.upload_document(
+                self._collection,
+                file.path,
+                uri=file.uri,
+                mime_type=file.mime_type,
+                request_id=str(uuid.uuid4()),
+            )
+        except OSError as error:
+            self.report.failures.append(Failure(file.uri, error.strerror or str(error)))
+        except ApiError as error:
+            if error.code not in (_INVALID_ARGUMENT, _OUT_OF_RANGE):
+                raise
+            self.report.failures.append(Failure(file.uri, error.message))
+        else:
+            self._take({"job": response.get("job"), "items": [response.get("item")]})
+        self._show(0, 0)
 
     async def finish(self) -> None:
         """Wait until the jobs have ended, in the order of hand-in."""

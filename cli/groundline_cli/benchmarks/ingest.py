@@ -22,11 +22,11 @@ from groundline_ingestor.domain import (
     Collection,
     DocumentInput,
     DocumentVersion,
-    Extraction,
     NewCollection,
     NewVersion,
     Section,
     SourceType,
+    Stretch,
     Vectors,
 )
 from groundline_ingestor.migrate import migrate
@@ -154,8 +154,8 @@ def _versions(count: int) -> Iterator[NewVersion]:
             metadata={},
             allowed_principals=(),
         )
-        text = Extraction("\n\n".join(chunk.section.text for chunk in chunks), "text/plain")
-        yield NewVersion(version, chunks, vectors[places[0] : places[-1] + 1], text)
+        text = Stretch("\n\n".join(chunk.section.text for chunk in chunks))
+        yield NewVersion(version, chunks, vectors[places[0] : places[-1] + 1], [text])
 
 
 # --- the whole way, with the local model ---

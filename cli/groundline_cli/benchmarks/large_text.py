@@ -5,12 +5,13 @@ import json
 import resource
 import sys
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 
 from groundline_ingestor.__main__ import open_sandbox
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
 from groundline_ingestor.adapters.splitting import DocumentSplitter
-from groundline_ingestor.domain import Collection, DocumentInput, Partition
+from groundline_ingestor.domain import Collection, DocumentInput, FileContent, Partition
 from groundline_ingestor.service.preparation import Limits, Preparation, identify
 from groundline_ingestor.settings import IngestorSettings
 from pydantic import SecretStr
@@ -31,15 +32,20 @@ async def main(megabytes: int) -> None:
         preparation = Preparation(
             DocumentExtractor(sandbox), DocumentSplitter(lambda texts: [0] * len(texts)), Limits(2**31, 10**7)
         )
-        given = DocumentInput(paragraph * (megabytes * 10**6 // len(paragraph)), uri="large.txt")
-        begun = time.perf_counter()
-        given, version = identify(given, collection)
-        prepared = preparation.prepare(given, version, collection)
+        with preparation.open_spool_file() as file:
+            for _ in range(megabytes * 10**6 // len(paragraph)):
+                file.write(paragraph.encode())
+            given = DocumentInput(FileContent(file, file.tell()), uri="large.txt")
+            begun = time.perf_counter()
+            given, version = identify(given, collection)
+            text, version = preparation.read(given, version)
+        with closing(text.stretches):
+            count = sum(len(part.chunks) for part in preparation.chunk(text, version, collection))
     print(
         json.dumps(
             {
                 "large_text_mb": megabytes,
-                "large_text_chunks": len(prepared.chunks),
+                "large_text_chunks": count,
                 "large_text_prepare_seconds": round(time.perf_counter() - begun, 1),
                 "large_text_rss_before_mib": round(before),
                 "large_text_peak_rss_mib": round(_peak_mib()),

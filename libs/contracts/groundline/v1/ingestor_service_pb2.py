@@ -23,6 +23,7 @@ _sym_db = _symbol_database.Default()
 
 
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
+from google.api import httpbody_pb2 as google_dot_api_dot_httpbody__pb2
 from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mask__pb2
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from groundline.v1 import collection_pb2 as groundline_dot_v1_dot_collection__pb2
@@ -30,7 +31,7 @@ from groundline.v1 import document_pb2 as groundline_dot_v1_dot_document__pb2
 from groundline.v1 import job_pb2 as groundline_dot_v1_dot_job__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$groundline/v1/ingestor_service.proto\x12\rgroundline.v1\x1a\x1cgoogle/api/annotations.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1egroundline/v1/collection.proto\x1a\x1cgroundline/v1/document.proto\x1a\x17groundline/v1/job.proto\"\x87\x01\n\x17\x43reateCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x33\n\x08settings\x18\x03 \x01(\x0b\x32!.groundline.v1.CollectionSettings\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"I\n\x18\x43reateCollectionResponse\x12-\n\ncollection\x18\x01 \x01(\x0b\x32\x19.groundline.v1.Collection\"-\n\x14GetCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\"F\n\x15GetCollectionResponse\x12-\n\ncollection\x18\x01 \x01(\x0b\x32\x19.groundline.v1.Collection\"?\n\x16ListCollectionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"b\n\x17ListCollectionsResponse\x12.\n\x0b\x63ollections\x18\x01 \x03(\x0b\x32\x19.groundline.v1.Collection\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xa4\x01\n\x17UpdateCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x33\n\x08settings\x18\x03 \x01(\x0b\x32!.groundline.v1.CollectionSettings\x12/\n\x0bupdate_mask\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\"I\n\x18UpdateCollectionResponse\x12-\n\ncollection\x18\x01 \x01(\x0b\x32\x19.groundline.v1.Collection\"0\n\x17\x44\x65leteCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\"\x1a\n\x18\x44\x65leteCollectionResponse\"z\n\x18ReindexCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x33\n\x08settings\x18\x02 \x01(\x0b\x32!.groundline.v1.CollectionSettings\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"E\n\x19ReindexCollectionResponse\x12(\n\x03job\x18\x01 \x01(\x0b\x32\x1b.groundline.v1.IngestionJob\"2\n\x19GetCollectionStatsRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\"R\n\nStateCount\x12,\n\x05state\x18\x01 \x01(\x0e\x32\x1d.groundline.v1.IngestionState\x12\x16\n\x0e\x64ocument_count\x18\x02 \x01(\x05\"\xd5\x01\n\x0f\x43ollectionStats\x12)\n\x06states\x18\x01 \x03(\x0b\x32\x19.groundline.v1.StateCount\x12\x13\n\x0b\x63hunk_count\x18\x02 \x01(\x05\x12\x14\n\x0cvector_count\x18\x03 \x01(\x05\x12\x14\n\x0corphan_count\x18\x04 \x01(\x05\x12\x16\n\x0e\x64ocument_bytes\x18\x05 \x01(\x01\x12\x12\n\ntext_bytes\x18\x06 \x01(\x01\x12\x15\n\rstorage_bytes\x18\x07 \x01(\x01\x12\x13\n\x0btoken_count\x18\x08 \x01(\x01\"K\n\x1aGetCollectionStatsResponse\x12-\n\x05stats\x18\x01 \x01(\x0b\x32\x1e.groundline.v1.CollectionStats\"\xb2\x01\n\x08WebCrawl\x12\x11\n\tstart_url\x18\x01 \x01(\t\x12\x11\n\tmax_pages\x18\x02 \x01(\x05\x12\x16\n\tmax_depth\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x15\n\rinclude_paths\x18\x04 \x03(\t\x12\x15\n\rexclude_paths\x18\x05 \x03(\t\x12\x1a\n\rdelay_seconds\x18\x06 \x01(\x02H\x01\x88\x01\x01\x42\x0c\n\n_max_depthB\x10\n\x0e_delay_seconds\"\xad\x01\n\x16IngestDocumentsRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12/\n\tdocuments\x18\x02 \x03(\x0b\x32\x1c.groundline.v1.DocumentInput\x12&\n\x05\x63rawl\x18\x03 \x01(\x0b\x32\x17.groundline.v1.WebCrawl\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x05 \x01(\x08\"p\n\x17IngestDocumentsResponse\x12(\n\x03job\x18\x01 \x01(\x0b\x32\x1b.groundline.v1.IngestionJob\x12+\n\x05items\x18\x02 \x03(\x0b\x32\x1c.groundline.v1.IngestionItem\"@\n\x12GetDocumentRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64ocument_id\x18\x02 \x01(\t\"@\n\x13GetDocumentResponse\x12)\n\x08\x64ocument\x18\x01 \x01(\x0b\x32\x17.groundline.v1.Document\"T\n\x14ListDocumentsRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"\\\n\x15ListDocumentsResponse\x12*\n\tdocuments\x18\x01 \x03(\x0b\x32\x17.groundline.v1.Document\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"C\n\x15\x44\x65leteDocumentRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64ocument_id\x18\x02 \x01(\t\"\x18\n\x16\x44\x65leteDocumentResponse\"X\n\x16\x44\x65leteDocumentsRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\'\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct\"0\n\x17\x44\x65leteDocumentsResponse\x12\x15\n\rdeleted_count\x18\x01 \x01(\x05\"F\n\rGetJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"\x80\x01\n\x0eGetJobResponse\x12(\n\x03job\x18\x01 \x01(\x0b\x32\x1b.groundline.v1.IngestionJob\x12+\n\x05items\x18\x02 \x03(\x0b\x32\x1c.groundline.v1.IngestionItem\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"O\n\x0fListJobsRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"V\n\x10ListJobsResponse\x12)\n\x04jobs\x18\x01 \x03(\x0b\x32\x1b.groundline.v1.IngestionJob\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"!\n\x0fWatchJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"i\n\x10WatchJobResponse\x12(\n\x03job\x18\x01 \x01(\x0b\x32\x1b.groundline.v1.IngestionJob\x12+\n\x05items\x18\x02 \x03(\x0b\x32\x1c.groundline.v1.IngestionItem\"\"\n\x10\x43\x61ncelJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"=\n\x11\x43\x61ncelJobResponse\x12(\n\x03job\x18\x01 \x01(\x0b\x32\x1b.groundline.v1.IngestionJob\"!\n\x0fRetryJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"<\n\x10RetryJobResponse\x12(\n\x03job\x18\x01 \x01(\x0b\x32\x1b.groundline.v1.IngestionJob2\xca\x12\n\x0fIngestorService\x12\x83\x01\n\x10\x43reateCollection\x12&.groundline.v1.CreateCollectionRequest\x1a\'.groundline.v1.CreateCollectionResponse\"\x1e\x90\x02\x02\x82\xd3\xe4\x93\x02\x15\"\x10/api/collections:\x01*\x12\x87\x01\n\rGetCollection\x12#.groundline.v1.GetCollectionRequest\x1a$.groundline.v1.GetCollectionResponse\"+\x90\x02\x01\x82\xd3\xe4\x93\x02\"\x12 /api/collections/{collection_id}\x12}\n\x0fListCollections\x12%.groundline.v1.ListCollectionsRequest\x1a&.groundline.v1.ListCollectionsResponse\"\x1b\x90\x02\x01\x82\xd3\xe4\x93\x02\x12\x12\x10/api/collections\x12\x93\x01\n\x10UpdateCollection\x12&.groundline.v1.UpdateCollectionRequest\x1a\'.groundline.v1.UpdateCollectionResponse\".\x90\x02\x02\x82\xd3\xe4\x93\x02%2 /api/collections/{collection_id}:\x01*\x12\x90\x01\n\x10\x44\x65leteCollection\x12&.groundline.v1.DeleteCollectionRequest\x1a\'.groundline.v1.DeleteCollectionResponse\"+\x90\x02\x02\x82\xd3\xe4\x93\x02\"* /api/collections/{collection_id}\x12\x9e\x01\n\x11ReindexCollection\x12\'.groundline.v1.ReindexCollectionRequest\x1a(.groundline.v1.ReindexCollectionResponse\"6\x90\x02\x02\x82\xd3\xe4\x93\x02-\"(/api/collections/{collection_id}:reindex:\x01*\x12\x9c\x01\n\x12GetCollectionStats\x12(.groundline.v1.GetCollectionStatsRequest\x1a).groundline.v1.GetCollectionStatsResponse\"1\x90\x02\x01\x82\xd3\xe4\x93\x02(\x12&/api/collections/{collection_id}/stats\x12\x9a\x01\n\x0fIngestDocuments\x12%.groundline.v1.IngestDocumentsRequest\x1a&.groundline.v1.IngestDocumentsResponse\"8\x90\x02\x02\x82\xd3\xe4\x93\x02/\"*/api/collections/{collection_id}/documents:\x01*\x12\x99\x01\n\x0bGetDocument\x12!.groundline.v1.GetDocumentRequest\x1a\".groundline.v1.GetDocumentResponse\"C\x90\x02\x01\x82\xd3\xe4\x93\x02:\x12\x38/api/collections/{collection_id}/documents/{document_id}\x12\x91\x01\n\rListDocuments\x12#.groundline.v1.ListDocumentsRequest\x1a$.groundline.v1.ListDocumentsResponse\"5\x90\x02\x01\x82\xd3\xe4\x93\x02,\x12*/api/collections/{collection_id}/documents\x12\xa2\x01\n\x0e\x44\x65leteDocument\x12$.groundline.v1.DeleteDocumentRequest\x1a%.groundline.v1.DeleteDocumentResponse\"C\x90\x02\x02\x82\xd3\xe4\x93\x02:*8/api/collections/{collection_id}/documents/{document_id}\x12\xa1\x01\n\x0f\x44\x65leteDocuments\x12%.groundline.v1.DeleteDocumentsRequest\x1a&.groundline.v1.DeleteDocumentsResponse\"?\x90\x02\x02\x82\xd3\xe4\x93\x02\x36\"1/api/collections/{collection_id}/documents:delete:\x01*\x12\x64\n\x06GetJob\x12\x1c.groundline.v1.GetJobRequest\x1a\x1d.groundline.v1.GetJobResponse\"\x1d\x90\x02\x01\x82\xd3\xe4\x93\x02\x14\x12\x12/api/jobs/{job_id}\x12\x61\n\x08ListJobs\x12\x1e.groundline.v1.ListJobsRequest\x1a\x1f.groundline.v1.ListJobsResponse\"\x14\x90\x02\x01\x82\xd3\xe4\x93\x02\x0b\x12\t/api/jobs\x12r\n\x08WatchJob\x12\x1e.groundline.v1.WatchJobRequest\x1a\x1f.groundline.v1.WatchJobResponse\"#\x90\x02\x01\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/jobs/{job_id}:watch0\x01\x12w\n\tCancelJob\x12\x1f.groundline.v1.CancelJobRequest\x1a .groundline.v1.CancelJobResponse\"\'\x90\x02\x02\x82\xd3\xe4\x93\x02\x1e\"\x19/api/jobs/{job_id}:cancel:\x01*\x12s\n\x08RetryJob\x12\x1e.groundline.v1.RetryJobRequest\x1a\x1f.groundline.v1.RetryJobResponse\"&\x90\x02\x02\x82\xd3\xe4\x93\x02\x1d\"\x18/api/jobs/{job_id}:retry:\x01*b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$groundline/v1/ingestor_service.proto\x12\rgroundline.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x19google/api/httpbody.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1egroundline/v1/collection.proto\x1a\x1cgroundline/v1/document.proto\x1a\x17groundline/v1/job.proto\"\x87\x01\n\x17\x43reateCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x33\n\x08settings\x18\x03 \x01(\x0b\x32!.groundline.v1.CollectionSettings\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"I\n\x18\x43reateCollectionResponse\x12-\n\ncollection\x18\x01 \x01(\x0b\x32\x19.groundline.v1.Collection\"-\n\x14GetCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\"F\n\x15GetCollectionResponse\x12-\n\ncollection\x18\x01 \x01(\x0b\x32\x19.groundline.v1.Collection\"?\n\x16ListCollectionsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"b\n\x17ListCollectionsResponse\x12.\n\x0b\x63ollections\x18\x01 \x03(\x0b\x32\x19.groundline.v1.Collection\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xa4\x01\n\x17UpdateCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x33\n\x08settings\x18\x03 \x01(\x0b\x32!.groundline.v1.CollectionSettings\x12/\n\x0bupdate_mask\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.FieldMask\"I\n\x18UpdateCollectionResponse\x12-\n\ncollection\x18\x01 \x01(\x0b\x32\x19.groundline.v1.Collection\"0\n\x17\x44\x65leteCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\"\x1a\n\x18\x44\x65leteCollectionResponse\"z\n\x18ReindexCollectionRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x33\n\x08settings\x18\x02 \x01(\x0b\x32!.groundline.v1.CollectionSettings\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"E\n\x19ReindexCollectionResponse\x12(\n\x03job\x18\x01 \x01(\x0b\x32\x1b.groundline.v1.IngestionJob\"2\n\x19GetCollectionStatsRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\"R\n\nStateCount\x12,\n\x05state\x18\x01 \x01(\x0e\x32\x1d.groundline.v1.IngestionState\x12\x16\n\x0e\x64ocument_count\x18\x02 \x01(\x05\"\xd5\x01\n\x0f\x43ollectionStats\x12)\n\x06states\x18\x01 \x03(\x0b\x32\x19.groundline.v1.StateCount\x12\x13\n\x0b\x63hunk_count\x18\x02 \x01(\x05\x12\x14\n\x0cvector_count\x18\x03 \x01(\x05\x12\x14\n\x0corphan_count\x18\x04 \x01(\x05\x12\x16\n\x0e\x64ocument_bytes\x18\x05 \x01(\x01\x12\x12\n\ntext_bytes\x18\x06 \x01(\x01\x12\x15\n\rstorage_bytes\x18\x07 \x01(\x01\x12\x13\n\x0btoken_count\x18\x08 \x01(\x01\"K\n\x1aGetCollectionStatsResponse\x12-\n\x05stats\x18\x01 \x01(\x0b\x32\x1e.groundline.v1.CollectionStats\"\xb2\x01\n\x08WebCrawl\x12\x11\n\tstart_url\x18\x01 \x01(\t\x12\x11\n\tmax_pages\x18\x02 \x01(\x05\x12\x16\n\tmax_depth\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x15\n\rinclude_paths\x18\x04 \x03(\t\x12\x15\n\rexclude_paths\x18\x05 \x03(\t\x12\x1a\n\rdelay_seconds\x18\x06 \x01(\x02H\x01\x88\x01\x01\x42\x0c\n\n_max_depthB\x10\n\x0e_delay_seconds\"\xad\x01\n\x16IngestDocumentsRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12/\n\tdocuments\x18\x02 \x03(\x0b\x32\x1c.groundline.v1.DocumentInput\x12&\n\x05\x63rawl\x18\x03 \x01(\x0b\x32\x17.groundline.v1.WebCrawl\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12\x0f\n\x07\x64ry_run\x18\x05 \x01(\x08\"p\n\x17IngestDocumentsResponse\x12(\n\x03job\x18\x01 \x01(\x0b\x32\x1b.groundline.v1.IngestionJob\x12+\n\x05items\x18\x02 \x03(\x0b\x32\x1c.groundline.v1.IngestionItem\"\xb8\x01\n\x15UploadDocumentRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x0b\n\x03uri\x18\x02 \x01(\t\x12\r\n\x05title\x18\x03 \x01(\t\x12\x15\n\rmetadata_json\x18\x04 \x01(\t\x12\x1a\n\x12\x61llowed_principals\x18\x05 \x03(\t\x12\x12\n\nrequest_id\x18\x06 \x01(\t\x12%\n\x07\x63ontent\x18\x07 \x01(\x0b\x32\x14.google.api.HttpBody\"n\n\x16UploadDocumentResponse\x12(\n\x03job\x18\x01 \x01(\x0b\x32\x1b.groundline.v1.IngestionJob\x12*\n\x04item\x18\x02 \x01(\x0b\x32\x1c.groundline.v1.IngestionItem\"@\n\x12GetDocumentRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64ocument_id\x18\x02 \x01(\t\"@\n\x13GetDocumentResponse\x12)\n\x08\x64ocument\x18\x01 \x01(\x0b\x32\x17.groundline.v1.Document\"T\n\x14ListDocumentsRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"\\\n\x15ListDocumentsResponse\x12*\n\tdocuments\x18\x01 \x03(\x0b\x32\x17.groundline.v1.Document\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"C\n\x15\x44\x65leteDocumentRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64ocument_id\x18\x02 \x01(\t\"\x18\n\x16\x44\x65leteDocumentResponse\"X\n\x16\x44\x65leteDocumentsRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\'\n\x06\x66ilter\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Struct\"0\n\x17\x44\x65leteDocumentsResponse\x12\x15\n\rdeleted_count\x18\x01 \x01(\x05\"F\n\rGetJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"\x80\x01\n\x0eGetJobResponse\x12(\n\x03job\x18\x01 \x01(\x0b\x32\x1b.groundline.v1.IngestionJob\x12+\n\x05items\x18\x02 \x03(\x0b\x32\x1c.groundline.v1.IngestionItem\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"O\n\x0fListJobsRequest\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"V\n\x10ListJobsResponse\x12)\n\x04jobs\x18\x01 \x03(\x0b\x32\x1b.groundline.v1.IngestionJob\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"!\n\x0fWatchJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"i\n\x10WatchJobResponse\x12(\n\x03job\x18\x01 \x01(\x0b\x32\x1b.groundline.v1.IngestionJob\x12+\n\x05items\x18\x02 \x03(\x0b\x32\x1c.groundline.v1.IngestionItem\"\"\n\x10\x43\x61ncelJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"=\n\x11\x43\x61ncelJobResponse\x12(\n\x03job\x18\x01 \x01(\x0b\x32\x1b.groundline.v1.IngestionJob\"!\n\x0fRetryJobRequest\x12\x0e\n\x06job_id\x18\x01 \x01(\t\"<\n\x10RetryJobResponse\x12(\n\x03job\x18\x01 \x01(\x0b\x32\x1b.groundline.v1.IngestionJob2\xf3\x13\n\x0fIngestorService\x12\x83\x01\n\x10\x43reateCollection\x12&.groundline.v1.CreateCollectionRequest\x1a\'.groundline.v1.CreateCollectionResponse\"\x1e\x90\x02\x02\x82\xd3\xe4\x93\x02\x15\"\x10/api/collections:\x01*\x12\x87\x01\n\rGetCollection\x12#.groundline.v1.GetCollectionRequest\x1a$.groundline.v1.GetCollectionResponse\"+\x90\x02\x01\x82\xd3\xe4\x93\x02\"\x12 /api/collections/{collection_id}\x12}\n\x0fListCollections\x12%.groundline.v1.ListCollectionsRequest\x1a&.groundline.v1.ListCollectionsResponse\"\x1b\x90\x02\x01\x82\xd3\xe4\x93\x02\x12\x12\x10/api/collections\x12\x93\x01\n\x10UpdateCollection\x12&.groundline.v1.UpdateCollectionRequest\x1a\'.groundline.v1.UpdateCollectionResponse\".\x90\x02\x02\x82\xd3\xe4\x93\x02%2 /api/collections/{collection_id}:\x01*\x12\x90\x01\n\x10\x44\x65leteCollection\x12&.groundline.v1.DeleteCollectionRequest\x1a\'.groundline.v1.DeleteCollectionResponse\"+\x90\x02\x02\x82\xd3\xe4\x93\x02\"* /api/collections/{collection_id}\x12\x9e\x01\n\x11ReindexCollection\x12\'.groundline.v1.ReindexCollectionRequest\x1a(.groundline.v1.ReindexCollectionResponse\"6\x90\x02\x02\x82\xd3\xe4\x93\x02-\"(/api/collections/{collection_id}:reindex:\x01*\x12\x9c\x01\n\x12GetCollectionStats\x12(.groundline.v1.GetCollectionStatsRequest\x1a).groundline.v1.GetCollectionStatsResponse\"1\x90\x02\x01\x82\xd3\xe4\x93\x02(\x12&/api/collections/{collection_id}/stats\x12\x9a\x01\n\x0fIngestDocuments\x12%.groundline.v1.IngestDocumentsRequest\x1a&.groundline.v1.IngestDocumentsResponse\"8\x90\x02\x02\x82\xd3\xe4\x93\x02/\"*/api/collections/{collection_id}/documents:\x01*\x12\xa6\x01\n\x0eUploadDocument\x12$.groundline.v1.UploadDocumentRequest\x1a%.groundline.v1.UploadDocumentResponse\"E\x90\x02\x02\x82\xd3\xe4\x93\x02<\"1/api/collections/{collection_id}/documents:upload:\x07\x63ontent(\x01\x12\x99\x01\n\x0bGetDocument\x12!.groundline.v1.GetDocumentRequest\x1a\".groundline.v1.GetDocumentResponse\"C\x90\x02\x01\x82\xd3\xe4\x93\x02:\x12\x38/api/collections/{collection_id}/documents/{document_id}\x12\x91\x01\n\rListDocuments\x12#.groundline.v1.ListDocumentsRequest\x1a$.groundline.v1.ListDocumentsResponse\"5\x90\x02\x01\x82\xd3\xe4\x93\x02,\x12*/api/collections/{collection_id}/documents\x12\xa2\x01\n\x0e\x44\x65leteDocument\x12$.groundline.v1.DeleteDocumentRequest\x1a%.groundline.v1.DeleteDocumentResponse\"C\x90\x02\x02\x82\xd3\xe4\x93\x02:*8/api/collections/{collection_id}/documents/{document_id}\x12\xa1\x01\n\x0f\x44\x65leteDocuments\x12%.groundline.v1.DeleteDocumentsRequest\x1a&.groundline.v1.DeleteDocumentsResponse\"?\x90\x02\x02\x82\xd3\xe4\x93\x02\x36\"1/api/collections/{collection_id}/documents:delete:\x01*\x12\x64\n\x06GetJob\x12\x1c.groundline.v1.GetJobRequest\x1a\x1d.groundline.v1.GetJobResponse\"\x1d\x90\x02\x01\x82\xd3\xe4\x93\x02\x14\x12\x12/api/jobs/{job_id}\x12\x61\n\x08ListJobs\x12\x1e.groundline.v1.ListJobsRequest\x1a\x1f.groundline.v1.ListJobsResponse\"\x14\x90\x02\x01\x82\xd3\xe4\x93\x02\x0b\x12\t/api/jobs\x12r\n\x08WatchJob\x12\x1e.groundline.v1.WatchJobRequest\x1a\x1f.groundline.v1.WatchJobResponse\"#\x90\x02\x01\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/jobs/{job_id}:watch0\x01\x12w\n\tCancelJob\x12\x1f.groundline.v1.CancelJobRequest\x1a .groundline.v1.CancelJobResponse\"\'\x90\x02\x02\x82\xd3\xe4\x93\x02\x1e\"\x19/api/jobs/{job_id}:cancel:\x01*\x12s\n\x08RetryJob\x12\x1e.groundline.v1.RetryJobRequest\x1a\x1f.groundline.v1.RetryJobResponse\"&\x90\x02\x02\x82\xd3\xe4\x93\x02\x1d\"\x18/api/jobs/{job_id}:retry:\x01*b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -53,6 +54,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_INGESTORSERVICE'].methods_by_name['GetCollectionStats']._serialized_options = b'\220\002\001\202\323\344\223\002(\022&/api/collections/{collection_id}/stats'
   _globals['_INGESTORSERVICE'].methods_by_name['IngestDocuments']._loaded_options = None
   _globals['_INGESTORSERVICE'].methods_by_name['IngestDocuments']._serialized_options = b'\220\002\002\202\323\344\223\002/\"*/api/collections/{collection_id}/documents:\001*'
+  _globals['_INGESTORSERVICE'].methods_by_name['UploadDocument']._loaded_options = None
+  _globals['_INGESTORSERVICE'].methods_by_name['UploadDocument']._serialized_options = b'\220\002\002\202\323\344\223\002<\"1/api/collections/{collection_id}/documents:upload:\007content'
   _globals['_INGESTORSERVICE'].methods_by_name['GetDocument']._loaded_options = None
   _globals['_INGESTORSERVICE'].methods_by_name['GetDocument']._serialized_options = b'\220\002\001\202\323\344\223\002:\0228/api/collections/{collection_id}/documents/{document_id}'
   _globals['_INGESTORSERVICE'].methods_by_name['ListDocuments']._loaded_options = None
@@ -71,80 +74,84 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_INGESTORSERVICE'].methods_by_name['CancelJob']._serialized_options = b'\220\002\002\202\323\344\223\002\036\"\031/api/jobs/{job_id}:cancel:\001*'
   _globals['_INGESTORSERVICE'].methods_by_name['RetryJob']._loaded_options = None
   _globals['_INGESTORSERVICE'].methods_by_name['RetryJob']._serialized_options = b'\220\002\002\202\323\344\223\002\035\"\030/api/jobs/{job_id}:retry:\001*'
-  _globals['_CREATECOLLECTIONREQUEST']._serialized_start=237
-  _globals['_CREATECOLLECTIONREQUEST']._serialized_end=372
-  _globals['_CREATECOLLECTIONRESPONSE']._serialized_start=374
-  _globals['_CREATECOLLECTIONRESPONSE']._serialized_end=447
-  _globals['_GETCOLLECTIONREQUEST']._serialized_start=449
-  _globals['_GETCOLLECTIONREQUEST']._serialized_end=494
-  _globals['_GETCOLLECTIONRESPONSE']._serialized_start=496
-  _globals['_GETCOLLECTIONRESPONSE']._serialized_end=566
-  _globals['_LISTCOLLECTIONSREQUEST']._serialized_start=568
-  _globals['_LISTCOLLECTIONSREQUEST']._serialized_end=631
-  _globals['_LISTCOLLECTIONSRESPONSE']._serialized_start=633
-  _globals['_LISTCOLLECTIONSRESPONSE']._serialized_end=731
-  _globals['_UPDATECOLLECTIONREQUEST']._serialized_start=734
-  _globals['_UPDATECOLLECTIONREQUEST']._serialized_end=898
-  _globals['_UPDATECOLLECTIONRESPONSE']._serialized_start=900
-  _globals['_UPDATECOLLECTIONRESPONSE']._serialized_end=973
-  _globals['_DELETECOLLECTIONREQUEST']._serialized_start=975
-  _globals['_DELETECOLLECTIONREQUEST']._serialized_end=1023
-  _globals['_DELETECOLLECTIONRESPONSE']._serialized_start=1025
-  _globals['_DELETECOLLECTIONRESPONSE']._serialized_end=1051
-  _globals['_REINDEXCOLLECTIONREQUEST']._serialized_start=1053
-  _globals['_REINDEXCOLLECTIONREQUEST']._serialized_end=1175
-  _globals['_REINDEXCOLLECTIONRESPONSE']._serialized_start=1177
-  _globals['_REINDEXCOLLECTIONRESPONSE']._serialized_end=1246
-  _globals['_GETCOLLECTIONSTATSREQUEST']._serialized_start=1248
-  _globals['_GETCOLLECTIONSTATSREQUEST']._serialized_end=1298
-  _globals['_STATECOUNT']._serialized_start=1300
-  _globals['_STATECOUNT']._serialized_end=1382
-  _globals['_COLLECTIONSTATS']._serialized_start=1385
-  _globals['_COLLECTIONSTATS']._serialized_end=1598
-  _globals['_GETCOLLECTIONSTATSRESPONSE']._serialized_start=1600
-  _globals['_GETCOLLECTIONSTATSRESPONSE']._serialized_end=1675
-  _globals['_WEBCRAWL']._serialized_start=1678
-  _globals['_WEBCRAWL']._serialized_end=1856
-  _globals['_INGESTDOCUMENTSREQUEST']._serialized_start=1859
-  _globals['_INGESTDOCUMENTSREQUEST']._serialized_end=2032
-  _globals['_INGESTDOCUMENTSRESPONSE']._serialized_start=2034
-  _globals['_INGESTDOCUMENTSRESPONSE']._serialized_end=2146
-  _globals['_GETDOCUMENTREQUEST']._serialized_start=2148
-  _globals['_GETDOCUMENTREQUEST']._serialized_end=2212
-  _globals['_GETDOCUMENTRESPONSE']._serialized_start=2214
-  _globals['_GETDOCUMENTRESPONSE']._serialized_end=2278
-  _globals['_LISTDOCUMENTSREQUEST']._serialized_start=2280
-  _globals['_LISTDOCUMENTSREQUEST']._serialized_end=2364
-  _globals['_LISTDOCUMENTSRESPONSE']._serialized_start=2366
-  _globals['_LISTDOCUMENTSRESPONSE']._serialized_end=2458
-  _globals['_DELETEDOCUMENTREQUEST']._serialized_start=2460
-  _globals['_DELETEDOCUMENTREQUEST']._serialized_end=2527
-  _globals['_DELETEDOCUMENTRESPONSE']._serialized_start=2529
-  _globals['_DELETEDOCUMENTRESPONSE']._serialized_end=2553
-  _globals['_DELETEDOCUMENTSREQUEST']._serialized_start=2555
-  _globals['_DELETEDOCUMENTSREQUEST']._serialized_end=2643
-  _globals['_DELETEDOCUMENTSRESPONSE']._serialized_start=2645
-  _globals['_DELETEDOCUMENTSRESPONSE']._serialized_end=2693
-  _globals['_GETJOBREQUEST']._serialized_start=2695
-  _globals['_GETJOBREQUEST']._serialized_end=2765
-  _globals['_GETJOBRESPONSE']._serialized_start=2768
-  _globals['_GETJOBRESPONSE']._serialized_end=2896
-  _globals['_LISTJOBSREQUEST']._serialized_start=2898
-  _globals['_LISTJOBSREQUEST']._serialized_end=2977
-  _globals['_LISTJOBSRESPONSE']._serialized_start=2979
-  _globals['_LISTJOBSRESPONSE']._serialized_end=3065
-  _globals['_WATCHJOBREQUEST']._serialized_start=3067
-  _globals['_WATCHJOBREQUEST']._serialized_end=3100
-  _globals['_WATCHJOBRESPONSE']._serialized_start=3102
-  _globals['_WATCHJOBRESPONSE']._serialized_end=3207
-  _globals['_CANCELJOBREQUEST']._serialized_start=3209
-  _globals['_CANCELJOBREQUEST']._serialized_end=3243
-  _globals['_CANCELJOBRESPONSE']._serialized_start=3245
-  _globals['_CANCELJOBRESPONSE']._serialized_end=3306
-  _globals['_RETRYJOBREQUEST']._serialized_start=3308
-  _globals['_RETRYJOBREQUEST']._serialized_end=3341
-  _globals['_RETRYJOBRESPONSE']._serialized_start=3343
-  _globals['_RETRYJOBRESPONSE']._serialized_end=3403
-  _globals['_INGESTORSERVICE']._serialized_start=3406
-  _globals['_INGESTORSERVICE']._serialized_end=5784
+  _globals['_CREATECOLLECTIONREQUEST']._serialized_start=264
+  _globals['_CREATECOLLECTIONREQUEST']._serialized_end=399
+  _globals['_CREATECOLLECTIONRESPONSE']._serialized_start=401
+  _globals['_CREATECOLLECTIONRESPONSE']._serialized_end=474
+  _globals['_GETCOLLECTIONREQUEST']._serialized_start=476
+  _globals['_GETCOLLECTIONREQUEST']._serialized_end=521
+  _globals['_GETCOLLECTIONRESPONSE']._serialized_start=523
+  _globals['_GETCOLLECTIONRESPONSE']._serialized_end=593
+  _globals['_LISTCOLLECTIONSREQUEST']._serialized_start=595
+  _globals['_LISTCOLLECTIONSREQUEST']._serialized_end=658
+  _globals['_LISTCOLLECTIONSRESPONSE']._serialized_start=660
+  _globals['_LISTCOLLECTIONSRESPONSE']._serialized_end=758
+  _globals['_UPDATECOLLECTIONREQUEST']._serialized_start=761
+  _globals['_UPDATECOLLECTIONREQUEST']._serialized_end=925
+  _globals['_UPDATECOLLECTIONRESPONSE']._serialized_start=927
+  _globals['_UPDATECOLLECTIONRESPONSE']._serialized_end=1000
+  _globals['_DELETECOLLECTIONREQUEST']._serialized_start=1002
+  _globals['_DELETECOLLECTIONREQUEST']._serialized_end=1050
+  _globals['_DELETECOLLECTIONRESPONSE']._serialized_start=1052
+  _globals['_DELETECOLLECTIONRESPONSE']._serialized_end=1078
+  _globals['_REINDEXCOLLECTIONREQUEST']._serialized_start=1080
+  _globals['_REINDEXCOLLECTIONREQUEST']._serialized_end=1202
+  _globals['_REINDEXCOLLECTIONRESPONSE']._serialized_start=1204
+  _globals['_REINDEXCOLLECTIONRESPONSE']._serialized_end=1273
+  _globals['_GETCOLLECTIONSTATSREQUEST']._serialized_start=1275
+  _globals['_GETCOLLECTIONSTATSREQUEST']._serialized_end=1325
+  _globals['_STATECOUNT']._serialized_start=1327
+  _globals['_STATECOUNT']._serialized_end=1409
+  _globals['_COLLECTIONSTATS']._serialized_start=1412
+  _globals['_COLLECTIONSTATS']._serialized_end=1625
+  _globals['_GETCOLLECTIONSTATSRESPONSE']._serialized_start=1627
+  _globals['_GETCOLLECTIONSTATSRESPONSE']._serialized_end=1702
+  _globals['_WEBCRAWL']._serialized_start=1705
+  _globals['_WEBCRAWL']._serialized_end=1883
+  _globals['_INGESTDOCUMENTSREQUEST']._serialized_start=1886
+  _globals['_INGESTDOCUMENTSREQUEST']._serialized_end=2059
+  _globals['_INGESTDOCUMENTSRESPONSE']._serialized_start=2061
+  _globals['_INGESTDOCUMENTSRESPONSE']._serialized_end=2173
+  _globals['_UPLOADDOCUMENTREQUEST']._serialized_start=2176
+  _globals['_UPLOADDOCUMENTREQUEST']._serialized_end=2360
+  _globals['_UPLOADDOCUMENTRESPONSE']._serialized_start=2362
+  _globals['_UPLOADDOCUMENTRESPONSE']._serialized_end=2472
+  _globals['_GETDOCUMENTREQUEST']._serialized_start=2474
+  _globals['_GETDOCUMENTREQUEST']._serialized_end=2538
+  _globals['_GETDOCUMENTRESPONSE']._serialized_start=2540
+  _globals['_GETDOCUMENTRESPONSE']._serialized_end=2604
+  _globals['_LISTDOCUMENTSREQUEST']._serialized_start=2606
+  _globals['_LISTDOCUMENTSREQUEST']._serialized_end=2690
+  _globals['_LISTDOCUMENTSRESPONSE']._serialized_start=2692
+  _globals['_LISTDOCUMENTSRESPONSE']._serialized_end=2784
+  _globals['_DELETEDOCUMENTREQUEST']._serialized_start=2786
+  _globals['_DELETEDOCUMENTREQUEST']._serialized_end=2853
+  _globals['_DELETEDOCUMENTRESPONSE']._serialized_start=2855
+  _globals['_DELETEDOCUMENTRESPONSE']._serialized_end=2879
+  _globals['_DELETEDOCUMENTSREQUEST']._serialized_start=2881
+  _globals['_DELETEDOCUMENTSREQUEST']._serialized_end=2969
+  _globals['_DELETEDOCUMENTSRESPONSE']._serialized_start=2971
+  _globals['_DELETEDOCUMENTSRESPONSE']._serialized_end=3019
+  _globals['_GETJOBREQUEST']._serialized_start=3021
+  _globals['_GETJOBREQUEST']._serialized_end=3091
+  _globals['_GETJOBRESPONSE']._serialized_start=3094
+  _globals['_GETJOBRESPONSE']._serialized_end=3222
+  _globals['_LISTJOBSREQUEST']._serialized_start=3224
+  _globals['_LISTJOBSREQUEST']._serialized_end=3303
+  _globals['_LISTJOBSRESPONSE']._serialized_start=3305
+  _globals['_LISTJOBSRESPONSE']._serialized_end=3391
+  _globals['_WATCHJOBREQUEST']._serialized_start=3393
+  _globals['_WATCHJOBREQUEST']._serialized_end=3426
+  _globals['_WATCHJOBRESPONSE']._serialized_start=3428
+  _globals['_WATCHJOBRESPONSE']._serialized_end=3533
+  _globals['_CANCELJOBREQUEST']._serialized_start=3535
+  _globals['_CANCELJOBREQUEST']._serialized_end=3569
+  _globals['_CANCELJOBRESPONSE']._serialized_start=3571
+  _globals['_CANCELJOBRESPONSE']._serialized_end=3632
+  _globals['_RETRYJOBREQUEST']._serialized_start=3634
+  _globals['_RETRYJOBREQUEST']._serialized_end=3667
+  _globals['_RETRYJOBRESPONSE']._serialized_start=3669
+  _globals['_RETRYJOBRESPONSE']._serialized_end=3729
+  _globals['_INGESTORSERVICE']._serialized_start=3732
+  _globals['_INGESTORSERVICE']._serialized_end=6279
 # @@protoc_insertion_point(module_scope)

@@ -1,19 +1,22 @@
 """Handing documents in: what is stored is a job, which workers then do."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
 import structlog
 from groundline_embedding import Embedder
 from groundline_runtime.context import Caller
+from groundline_runtime.errors import OutOfRangeError
 
 from groundline_ingestor.domain import (
     ChunkCounts,
     Collection,
     DocumentInput,
+    FileContent,
     IngestionError,
     IngestionState,
     Item,
@@ -78,6 +81,44 @@ class IngestionService:
             )
             self._on_enqueued()
         return job, await self._jobs.items(job.job_id, None, after=-1, limit=MAX_RETURNED_ITEMS)
+
+    async def upload(
+        self,
+        caller: Caller,
+        collection_id: str,
+        described: DocumentInput,
+        parts: AsyncIterator[bytes],
+        request_id: str,
+    ) -> tuple[Job, Item]:
+        """Store one document whose content comes in parts; its job and item.
+
+        The parts wait in a file, so that a slow client holds no connection to the database, and one that goes
+        away leaves nothing. Raises what `ingest` raises, before the first part is taken, and OutOfRangeError
+        (DOCUMENT_TOO_LARGE).
+        """
+        collection = await writable_collection(self._collections, caller, collection_id)
+        job = await self._jobs.find_by_request_id(collection_id, request_id) if request_id else None
+        if job is None:
+            require_running_model(collection, self._embedder)
+            self._contextualization.require(collection)
+            with self._preparation.open_spool_file() as file:
+                size = 0
+                async for part in parts:
+                    size += len(part)
+                    if size > self._preparation.max_document_bytes:
+                        raise OutOfRangeError(
+                            "DOCUMENT_TOO_LARGE",
+                            f"the document has more than {self._preparation.max_document_bytes} bytes, which "
+                            "are the most that are taken",
+                        )
+                    await asyncio.to_thread(file.write, part)
+                given = replace(described, content=FileContent(file, size))
+                identified = await asyncio.to_thread(identify, given, collection)
+                job = await self._jobs.enqueue(collection, [identified], request_id)
+            _log.info("job_enqueued", job_id=job.job_id, collection_id=collection_id, documents=1)
+            self._on_enqueued()
+        [item] = await self._jobs.items(job.job_id, None, after=-1, limit=1)
+        return job, item
 
     async def estimate(
         self, caller: Caller, collection_id: str, inputs: Sequence[DocumentInput]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
+from typing import BinaryIO
 
 from groundline_lexical import lexical_text
 
@@ -32,6 +33,7 @@ from groundline_ingestor.domain import (
     structural_context,
 )
 from groundline_ingestor.ports import Extractor, Splitter
+from groundline_ingestor.spooling import open_spool_file
 from groundline_ingestor.stretches import kept_stretches
 
 __all__ = ["Limits", "OnStage", "Preparation", "Prepared", "identify", "shown_uri"]
@@ -92,6 +94,14 @@ class Preparation:
         self._splitter = splitter
         self._limits = limits
         self._spool_directory = spool_directory
+
+    @property
+    def max_document_bytes(self) -> int:
+        return self._limits.max_document_bytes
+
+    def open_spool_file(self) -> BinaryIO:
+        """An empty file for a content that is on its way. Close it when done."""
+        return open_spool_file(self._spool_directory)
 
     def read(self, given: DocumentInput, version: DocumentVersion) -> tuple[DocumentText, DocumentVersion]:
         """The document's text, and the document with title and type. Raises IngestionError."""

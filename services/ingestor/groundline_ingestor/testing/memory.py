@@ -18,6 +18,7 @@ from groundline_ingestor.domain import (
     Document,
     DocumentInput,
     DocumentVersion,
+    FileContent,
     IngestionFailure,
     IngestionOutcome,
     IngestionState,
@@ -401,6 +402,8 @@ class MemoryJobs:
         for index, (given, version) in enumerate(handed_in):
             document = documents.by_uri(collection, version.uri) or documents.add_queued(collection, version)
             item = Item(index, version.uri, document.document_id, IngestionState.QUEUED, attempts=0)
+            if isinstance(given.content, FileContent):
+                given = replace(given, content=b"".join(given.content.parts(1 << 20)))
             data.entries.append(_Entry(job_id, collection.collection_id, given, item))
         data.jobs[job_id] = (
             Job(job_id, collection.collection_id, JobState.QUEUED, now, None, None),
