@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 from urllib.parse import quote
@@ -26,6 +27,7 @@ _CONNECT_SECONDS = 5.0
 # proper error: these only notice a gateway that is gone.
 _READ_SECONDS = 150.0
 _DOCUMENTS_READ_SECONDS = 660.0
+_UPLOAD_PART_BYTES = 1 << 20
 _STREAM_READ_SECONDS = 330.0
 
 # Between two looks at a job whose stream of changes has ended too early.
@@ -117,6 +119,26 @@ class GatewayClient:
             "POST",
             f"{_collection_path(collection)}/documents",
             body=request,
+            idempotent=True,
+            read_seconds=_DOCUMENTS_READ_SECONDS,
+        )
+
+    async def upload_document(
+        self, collection: str, file: Path, *, uri: str, mime_type: str, request_id: str
+    ) -> JsonObject:
+        """Send a file of any size as it is → UploadDocumentResponse. Raises OSError too."""
+
+        async def content() -> AsyncIterator[bytes]:
+            with await asyncio.to_thread(file.open, "rb") as opened:
+                while part := await asyncio.to_thread(opened.read, _UPLOAD_PART_BYTES):
+                    yield part
+
+        return await self._call(
+            "POST",
+            f"{_collection_path(collection)}/documents:upload",
+            content=content,
+            content_type=mime_type or "application/octet-stream",
+            params={"uri": uri, "requestId": request_id},
             idempotent=True,
             read_seconds=_DOCUMENTS_READ_SECONDS,
         )
@@ -229,13 +251,23 @@ class GatewayClient:
         *,
         idempotent: bool,
         body: JsonObject | None = None,
+        content: Callable[[], AsyncIterator[bytes]] | None = None,
+        content_type: str = "",
         params: Mapping[str, str] | None = None,
         read_seconds: float = _READ_SECONDS,
     ) -> JsonObject:
         pause = _FIRST_PAUSE_SECONDS
         timeout = httpx.Timeout(read_seconds, connect=_CONNECT_SECONDS)
         for attempt in range(1, _ATTEMPTS + 1):
-            request = self._http.build_request(method, path, json=body, params=params, timeout=timeout)
+            request = self._http.build_request(
+                method,
+                path,
+                json=body,
+                content=content() if content else None,
+                headers={"content-type": content_type} if content_type else None,
+                params=params,
+                timeout=timeout,
+            )
             try:
                 response = await self._http.send(request)
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:

@@ -78,6 +78,14 @@ class SourceFile:
     mime_type: str = ""
     """Where its name leaves no doubt; else its content tells it to the ingestor."""
 
+    @property
+    def size(self) -> int:
+        """Bytes; 0 where it is gone."""
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
+
     def documents(self) -> Iterator[dict[str, Any]]:
         """Its DocumentInputs: one, or one for each object that it holds. Raises UnreadableFileError."""
         content = self._read()

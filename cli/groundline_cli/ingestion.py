@@ -11,7 +11,7 @@ from pathlib import Path
 
 from groundline_cli.client import GatewayClient, JsonObject, has_ended
 from groundline_cli.errors import ApiError, ProtocolError
-from groundline_cli.files import Failure, FileScan, UnreadableFileError, is_excluded, scan
+from groundline_cli.files import Failure, SourceFile, UnreadableFileError, is_excluded, scan
 
 __all__ = [
     "Estimate",
@@ -31,9 +31,14 @@ __all__ = [
 _BATCH_DOCUMENTS = 16
 _BATCH_BYTES = 4 << 20
 
+# A larger file is no part of a batch: it is sent as it is, without being held in memory anywhere. Not so
+# JSON, which may be many objects.
+_LARGE_BYTES = 16 << 20
+
 _INVALID_ARGUMENT = 3
 _ALREADY_EXISTS = 6
 _RESOURCE_EXHAUSTED = 8
+_OUT_OF_RANGE = 11
 _DOCUMENT_FIELD = re.compile(r"documents\[(\d{1,9})\]")
 
 
@@ -126,9 +131,16 @@ async def ingest_paths(
         await ensure_collection(client, {"collectionId": collection})
     total = len(found.files) + report.ended
 
-    documents = _documents(found, report.failures)
+    large = [file for file in found.files if file.form != "json" and file.size > _LARGE_BYTES]
     return await ingest_documents(
-        client, documents, collection, total=total, report=report, on_progress=on_progress, wait=wait
+        client,
+        _documents([file for file in found.files if file not in large], report.failures),
+        collection,
+        total=total,
+        large=large,
+        report=report,
+        on_progress=on_progress,
+        wait=wait,
     )
 
 
@@ -152,7 +164,7 @@ async def estimate_paths(
     """What `ingest_paths` would do to a collection that exists; nothing is stored. Raises GatewayError."""
     found = scan(paths, exclude)
     estimate = Estimate(failures=found.failures, skipped=found.skipped)
-    for batch in _batches(_documents(found, estimate.failures), _BATCH_DOCUMENTS):
+    for batch in _batches(_documents(found.files, estimate.failures), _BATCH_DOCUMENTS):
         response = await _hand_in(client, collection, batch, estimate.failures, dryRun=True)
         for item in response.get("items", []) if response else []:
             if failure := item.get("failure"):
@@ -167,9 +179,9 @@ async def estimate_paths(
     return estimate
 
 
-def _documents(found: FileScan, failures: list[Failure]) -> Iterator[JsonObject]:
+def _documents(files: Iterable[SourceFile], failures: list[Failure]) -> Iterator[JsonObject]:
     """One after the other; files that cannot be read are added to the failures."""
-    for file in found.files:
+    for file in files:
         try:
             yield from file.documents()
         except UnreadableFileError as error:
@@ -182,6 +194,7 @@ async def ingest_documents(
     collection: str,
     *,
     total: int,
+    large: Sequence[SourceFile] = (),
     report: IngestReport | None = None,
     on_progress: OnProgress | None = None,
     batch_documents: int = _BATCH_DOCUMENTS,
@@ -189,12 +202,14 @@ async def ingest_documents(
 ) -> IngestReport:
     """Ingest DocumentInputs, a batch at a time, into a collection that exists; see `ingest_paths`.
 
-    `total` counts them for the progress; `report` is one to go on with. Without `wait` they are only handed
-    in, and the report says by which jobs.
+    The `large` files are sent after them as they are. `total` counts all for the progress; `report` is one to
+    go on with. Without `wait` they are only handed in, and the report says by which jobs.
     """
     upload = _Upload(client, collection, report or IngestReport(), total, on_progress)
     for batch in _batches(documents, batch_documents):
         await upload.send(batch)
+    for file in large:
+        await upload.send_file(file)
     if wait:
         await upload.finish()
     return upload.report
@@ -297,6 +312,27 @@ class _Upload:
         """Send a request that is no batch of documents."""
         request = {**request, "requestId": str(uuid.uuid4())}
         self._take(await self._client.ingest_documents(self._collection, request))
+
+    async def send_file(self, file: SourceFile) -> None:
+        """Send a file that is too large for a batch."""
+        try:
+            response = await self._client.upload_document(
+                self._collection,
+                file.path,
+                uri=file.uri,
+                mime_type=file.mime_type,
+                request_id=str(uuid.uuid4()),
+            )
+        except OSError as error:
+            self.report.failures.append(Failure(file.uri, error.strerror or str(error)))
+        except ApiError as error:
+            if error.code not in (_INVALID_ARGUMENT, _OUT_OF_RANGE):
+                raise
+            self.report.failures.append(Failure(file.uri, error.message))
+        else:
+            self._take({"job": response.get("job"), "items": [response.get("item")]})
+            self._sent += 1
+        self._show(0, 0)
 
     async def finish(self) -> None:
         """Wait until the jobs have ended, in the order of hand-in."""

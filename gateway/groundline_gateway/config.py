@@ -113,6 +113,8 @@ def _fill_routes(routes: dict[str, Node], settings: GatewaySettings) -> None:
     for name in ("threads", "collections", "jobs"):
         _deadline(routes[name], settings.request_timeout_seconds)
     _deadline(routes["documents"], settings.document_timeout_seconds)
+    _deadline(routes["upload"], settings.document_timeout_seconds)
+    _override(routes["upload"], "buffer", {"@type": _BUFFER_PER_ROUTE, "disabled": True})
     limit = {"max_request_bytes": settings.max_document_request_bytes}
     _override(routes["documents"], "buffer", {"@type": _BUFFER_PER_ROUTE, "buffer": limit})
 

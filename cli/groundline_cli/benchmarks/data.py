@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import structlog
 from groundline_embedding.ports import Vectors
-from groundline_ingestor.domain import Chunk, DocumentVersion, Extraction, NewVersion, Section, SourceType
+from groundline_ingestor.domain import Chunk, DocumentVersion, NewVersion, Section, SourceType, Stretch
 
 __all__ = [
     "CHUNKS_PER_DOCUMENT",
@@ -85,7 +85,7 @@ def _documents(all_texts: Sequence[str], embedder: GivenVectors, prefix: str) ->
         )
         chunks = [Chunk(Section(text, 0, len(text)), "", text) for text in some]
         vectors = np.stack([embedder.of(text) for text in some]).astype(np.float16)
-        yield NewVersion(version, chunks, vectors, Extraction("\n\n".join(some), "text/plain"))
+        yield NewVersion(version, chunks, vectors, [Stretch("\n\n".join(some))])
 
 
 def texts(count: int, seed: int) -> list[str]:

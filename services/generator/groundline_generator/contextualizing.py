@@ -1,6 +1,7 @@
 """Texts that place chunks in their document, written by a language model for retrieval."""
 
 import asyncio
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -61,9 +62,15 @@ class Contextualizer:
         prompt: str | None = None,
         model: str | None = None,
     ) -> Contexts:
-        """One context for each chunk, in order. Raises InternalError where the model skips one twice."""
+        """One context for each chunk, in order; no call is made for none.
+
+        Raises InternalError where the model skips one twice.
+        """
         name = self.models.of(model)
         system = f"{prompt or _PROMPT}\n\n{_RULES}"
+        version = f"{'custom' if prompt else 'default'}@{hashlib.sha256(system.encode()).hexdigest()[:12]}"
+        if not chunks:
+            return Contexts((), name, Usage(), version)
         prefix = f'<document title="{as_data(title)}">\n{as_data(self._shown(document))}\n</document>'
         numbered = list(enumerate(chunks, 1))
         batches = [
@@ -79,7 +86,7 @@ class Contextualizer:
                 for contexts, paid in await side_by_side(calls):
                     found |= contexts
                     usage += paid
-        return Contexts(tuple(found[number] for number, _ in numbered), name, usage)
+        return Contexts(tuple(found[number] for number, _ in numbered), name, usage, version)
 
     async def _batch(
         self,

@@ -138,15 +138,15 @@ def to_contextualize(
 ) -> ContextualizeCommand:
     """Raises InvalidArgumentError with every violation."""
     wrong = Violations()
-    if not 1 <= len(request.chunk_texts) <= MAX_CHUNKS:
-        wrong.add("chunk_texts", f"must be 1 to {MAX_CHUNKS}")
+    if len(request.chunk_texts) > MAX_CHUNKS:
+        wrong.add("chunk_texts", f"must be at most {MAX_CHUNKS}")
     else:
         for index, text in enumerate(request.chunk_texts):
             if not text.strip():
                 wrong.add(f"chunk_texts[{index}]", "must not be empty")
             elif len(text) > max_passage_characters:
                 wrong.add(f"chunk_texts[{index}]", f"must have at most {max_passage_characters} characters")
-    if not request.document_text.strip():
+    if request.chunk_texts and not request.document_text.strip():
         wrong.add("document_text", "must not be empty")
     for field, limit in (
         ("document_text", MAX_DOCUMENT_CHARACTERS),
@@ -200,7 +200,10 @@ def from_rewriting(rewriting: Rewriting) -> generator_service_pb2.RewriteQueryRe
 
 def from_contexts(contexts: Contexts) -> generator_service_pb2.ContextualizeChunksResponse:
     return generator_service_pb2.ContextualizeChunksResponse(
-        contexts=contexts.contexts, usage=_usage(contexts.usage), model=contexts.model
+        contexts=contexts.contexts,
+        usage=_usage(contexts.usage),
+        model=contexts.model,
+        prompt_version=contexts.prompt_version,
     )
 
 

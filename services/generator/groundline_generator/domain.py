@@ -161,6 +161,8 @@ class Contexts:
     contexts: Sequence[str]
     model: str
     usage: Usage
+    prompt_version: str
+    """Changes with the text of the prompt."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """How much of a provider one process may use: requests and tokens per minute, first come, first served."""
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -9,36 +10,67 @@ from groundline_runtime.errors import ResourceExhaustedError
 
 __all__ = ["Limiter", "Reservation"]
 
+_MINUTE_SECONDS = 60.0
 
-class _Bucket:
-    """The generic cell rate algorithm: a full bucket allows one minute's worth at once."""
 
-    def __init__(self, per_minute: int) -> None:
-        self._capacity = per_minute
-        self._seconds_each = 60 / per_minute
-        # The instant at which everything reserved so far will have been earned.
-        self._earned_at = 0.0
+@dataclass(slots=True, eq=False)
+class _Taken:
+    """An amount that is used from `time` on, for a minute; `time` is ahead while its owner waits."""
+
+    time: float
+    amount: int
+
+
+class _Window:
+    """At most `limit` in any minute, not only on average: a provider counts like that."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._taken: deque[_Taken] = deque()
+        self._total = 0
 
     def wait(self, amount: int, now: float) -> float:
-        """Seconds until `amount` may be taken; more than fits waits for a full bucket."""
-        asked = min(amount, self._capacity) * self._seconds_each
-        return max(0.0, max(self._earned_at, now) + asked - 60 - now)
+        """Seconds until `amount` may be taken, after all that was taken before; more than fits waits for an
+        empty window."""
+        while self._taken and self._taken[0].time + _MINUTE_SECONDS <= now:
+            self._total -= self._taken.popleft().amount
+        start = max(now, self._taken[-1].time) if self._taken else now
+        excess = self._total + min(amount, self._limit) - self._limit
+        for taken in self._taken:
+            if excess <= 0:
+                break
+            excess -= taken.amount
+            start = max(start, taken.time + _MINUTE_SECONDS)
+        return start - now
 
-    def take(self, amount: int, now: float) -> None:
-        """Negative amounts give back."""
-        self._earned_at = max(self._earned_at, now) + amount * self._seconds_each
+    def take(self, amount: int, time: float) -> _Taken:
+        taken = _Taken(time, amount)
+        self._taken.append(taken)
+        self._total += amount
+        return taken
+
+    def adjust(self, taken: _Taken, amount: int) -> None:
+        """What was taken turns out to be another amount; without effect once its minute is over."""
+        if taken in self._taken:
+            self._total += amount - taken.amount
+            taken.amount = amount
+
+    def give_back(self, taken: _Taken) -> None:
+        """What was taken is not used at all."""
+        self._taken.remove(taken)
+        self._total -= taken.amount
 
 
-@dataclass(slots=True)
 class Reservation:
     """What a call was allowed; `settle` replaces the tokens guessed by those used."""
 
-    limiter: "Limiter"
-    tokens: int
+    def __init__(self, tokens: _Window | None, taken: _Taken | None) -> None:
+        self._tokens = tokens
+        self._taken = taken
 
     def settle(self, used: int) -> None:
-        self.limiter.adjust(used - self.tokens)
-        self.tokens = used
+        if self._tokens and self._taken:
+            self._tokens.adjust(self._taken, used)
 
 
 class Limiter:
@@ -53,8 +85,8 @@ class Limiter:
         clock: Callable[[], float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._requests = _Bucket(requests_per_minute) if requests_per_minute else None
-        self._tokens = _Bucket(tokens_per_minute) if tokens_per_minute else None
+        self._requests = _Window(requests_per_minute) if requests_per_minute else None
+        self._tokens = _Window(tokens_per_minute) if tokens_per_minute else None
         self._max_waiting = max_waiting
         self._waiting = 0
         self._clock = clock or (lambda: asyncio.get_running_loop().time())
@@ -79,23 +111,18 @@ class Limiter:
                     "the limit on calls to the language model is reached",
                     retry_after_seconds=wait,
                 )
-        self._take(1, tokens, now)
+        request = self._requests.take(1, now + wait) if self._requests else None
+        taken = self._tokens.take(tokens, now + wait) if self._tokens else None
         if wait > 0:
             self._waiting += 1
             try:
                 await self._sleep(wait)
             except BaseException:
-                self._take(-1, -tokens, self._clock())
+                if self._requests and request:
+                    self._requests.give_back(request)
+                if self._tokens and taken:
+                    self._tokens.give_back(taken)
                 raise
             finally:
                 self._waiting -= 1
-        return Reservation(self, tokens)
-
-    def adjust(self, tokens: int) -> None:
-        self._take(0, tokens, self._clock())
-
-    def _take(self, requests: int, tokens: int, now: float) -> None:
-        if self._requests:
-            self._requests.take(requests, now)
-        if self._tokens:
-            self._tokens.take(tokens, now)
+        return Reservation(self._tokens, taken)

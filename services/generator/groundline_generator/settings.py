@@ -45,10 +45,10 @@ class GeneratorSettings(ServiceSettings):
     """Attempts at a model call that fails before its first token, within the request's deadline."""
 
     requests_per_minute: Annotated[int, Field(ge=1)] | None = None
-    """Model calls that this process makes in a minute; unset: no limit."""
+    """Most model calls that this process makes in any minute; unset: no limit."""
 
     tokens_per_minute: Annotated[int, Field(ge=1)] | None = None
-    """Tokens, read and written, that this process uses in a minute; unset: no limit."""
+    """Most tokens, read and written, that this process uses in any minute; unset: no limit."""
 
     max_queued_calls: Annotated[int, Field(ge=0, le=10_000)] = 100
     """Model calls that may wait for one of these limits; more are refused with RESOURCE_EXHAUSTED."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,13 +49,14 @@ class Request:
 
 
 class ProviderServer:
-    """Answers with its replies in order, the last one again and again.
+    """Answers with its replies in order, the last one again and again, or what `respond` makes of a request.
 
     `async with ProviderServer() as server:`; `abandoned` is set once a client has left in the middle.
     """
 
     def __init__(self) -> None:
         self.replies: list[Reply] = []
+        self.respond: Callable[[Request], Reply] | None = None
         self.requests: list[Request] = []
         self.abandoned = asyncio.Event()
         self.holding = asyncio.Event()
@@ -91,8 +92,12 @@ class ProviderServer:
             name.lower(): value.strip() for name, _, value in (h.partition(":") for h in head[1:]) if name
         }
         raw = await reader.readexactly(int(headers.get("content-length", "0")))
-        self.requests.append(Request(method, path, headers, json.loads(raw) if raw else None))
-        reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        request = Request(method, path, headers, json.loads(raw) if raw else None)
+        self.requests.append(request)
+        if self.respond is not None:
+            reply = self.respond(request)
+        else:
+            reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         lines = [f"HTTP/1.1 {reply.status} Scripted", f"content-type: {reply.content_type}"]
         lines += [f"{name}: {value}" for name, value in reply.headers.items()]
         writer.write("\r\n".join([*lines, "transfer-encoding: chunked", "", ""]).encode("latin-1"))

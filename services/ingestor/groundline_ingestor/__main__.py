@@ -6,6 +6,7 @@ import shutil
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from groundline.v1 import ingestor_service_pb2_grpc
 from groundline_embedding import Embedder, ModelError, create_embedder
@@ -76,7 +77,8 @@ async def wire(settings: IngestorSettings) -> AsyncIterator[Application]:
             await require_schema_version(pool, SCHEMA_VERSION)
             async with pool.acquire() as connection:
                 lexical = await detect_lexical_index(connection, settings.lexical_backend)
-            servicer, worker = assemble(settings, stores_on(pool, lexical), embedder, sandbox, generator)
+            stores = stores_on(pool, lexical, spool_directory=settings.spool_directory)
+            servicer, worker = assemble(settings, stores, embedder, sandbox, generator)
 
             async def database_is_usable() -> None:
                 await require_schema_version(pool, SCHEMA_VERSION)
@@ -108,15 +110,15 @@ class Stores:
     contexts: ContextCache
 
 
-def stores_on(pool: Pool, lexical: LexicalIndex) -> Stores:
-    """All of them in PostgreSQL."""
+def stores_on(pool: Pool, lexical: LexicalIndex, *, spool_directory: Path | None = None) -> Stores:
+    """All of them in PostgreSQL; what is too large for memory is put into a directory."""
     return Stores(
         PostgresCollections(pool, lexical),
         PostgresDocuments(pool),
         PostgresJobs(pool),
-        PostgresQueue(pool),
+        PostgresQueue(pool, spool_directory=spool_directory),
         PostgresCrawls(pool),
-        PostgresReindex(pool, lexical),
+        PostgresReindex(pool, lexical, spool_directory=spool_directory),
         PostgresVectorIndexes(pool),
         PostgresEmbeddingCache(pool),
         PostgresContextCache(pool),
@@ -133,7 +135,8 @@ def assemble(
     """The servicer over given stores and models, and the worker that does what it takes in."""
     limits = Limits(settings.max_document_bytes, settings.max_chunks_per_document)
     splitter = DocumentSplitter(embedder.count_tokens)
-    preparation = Preparation(DocumentExtractor(sandbox), splitter, limits)
+    extractor = DocumentExtractor(sandbox, max_whole_bytes=settings.max_whole_document_bytes)
+    preparation = Preparation(extractor, splitter, limits, settings.spool_directory)
     contextualization = Contextualization(
         generator, stores.contexts, embedder.count_tokens, calls=settings.generator_calls
     )
@@ -145,6 +148,7 @@ def assemble(
     options = WorkerOptions(
         workers=settings.workers,
         crawls=settings.crawls,
+        spool_directory=settings.spool_directory,
         lease_seconds=settings.lease_seconds,
         max_attempts=settings.max_attempts,
         reindex_grace_seconds=settings.reindex_grace_seconds,

@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, BinaryIO, Final, Protocol
 
 import numpy as np
 from groundline_runtime.errors import FieldViolation
@@ -30,8 +30,10 @@ __all__ = [
     "ContextualizationMode",
     "Document",
     "DocumentInput",
+    "DocumentText",
     "DocumentVersion",
     "Extraction",
+    "FileContent",
     "Heading",
     "IngestionError",
     "IngestionFailure",
@@ -47,21 +49,25 @@ __all__ = [
     "Partition",
     "Progress",
     "Section",
+    "Series",
     "SettingChange",
     "SizeUnit",
     "SourceType",
     "StoredText",
+    "Stretch",
     "VectorIndexState",
     "Vectors",
     "collection_id_from",
     "content_hash",
     "contextualization_of",
     "contextualized",
+    "enclosing",
     "heading_trails",
     "ingestion_hash",
     "input_hash",
     "is_document_readable",
     "is_readable",
+    "is_text",
     "is_writable",
     "last_part",
     "llm_contextualization_of",
@@ -288,13 +294,29 @@ def collection_id_from(name: str) -> str:
 
 
 @dataclass(frozen=True)
+class FileContent:
+    """A content that is too large to be held in memory; text, where it is, in UTF-8. Whoever opened the file
+    closes it."""
+
+    file: BinaryIO
+    size: int
+    is_text: bool = False
+
+    def parts(self, size: int) -> Iterator[bytes]:
+        """All of it, so many bytes at a time."""
+        self.file.seek(0)
+        while part := self.file.read(size):
+            yield part
+
+
+@dataclass(frozen=True)
 class DocumentInput:
     """A document as handed in. `uri`, `title` and `mime_type` are empty where they were left open.
 
     An object's content is its properties in JSON.
     """
 
-    content: str | bytes
+    content: str | bytes | FileContent
     uri: str = ""
     title: str = ""
     mime_type: str = ""
@@ -383,8 +405,40 @@ class Heading:
 
 
 @dataclass(frozen=True)
+class Stretch:
+    """A piece of a document's text; its start, and the starts of its headings, count in the whole text."""
+
+    text: str
+    start: int = 0
+    headings: tuple[Heading, ...] = ()
+
+
+class Series[T](Protocol):
+    """Values that can be gone through again and again; not necessarily in memory."""
+
+    def __iter__(self) -> Iterator[T]: ...
+
+    def __len__(self) -> int: ...
+
+
+class KeptSeries[T](Series[T], Protocol):
+    """A Series that may take up disk until it is closed."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class DocumentText:
+    """All of a document's text, in stretches; what the document is, and what it calls itself."""
+
+    stretches: KeptSeries[Stretch]
+    mime_type: str
+    title: str = ""
+
+
+@dataclass(frozen=True)
 class Extraction:
-    """The text of a document, which offsets count in; what the document is; its headings in order.
+    """A text, which offsets count in; what the document is; its headings in order.
 
     `title` is what the document calls itself, empty where it does not say.
     """
@@ -440,6 +494,16 @@ def heading_trails(headings: Sequence[Heading], positions: Iterable[int]) -> Ite
         yield tuple(above.title for above in trail if above.start < position)
 
 
+def enclosing(headings: Iterable[Heading]) -> tuple[Heading, ...]:
+    """Of headings in the order of the text, those whose sections go on behind the last."""
+    trail: list[Heading] = []
+    for heading in headings:
+        while trail and trail[-1].level >= heading.level:
+            trail.pop()
+        trail.append(heading)
+    return tuple(trail)
+
+
 def structural_context(title: str, uri: str, trail: Sequence[str]) -> str:
     """Title, uri and trail of headings, a line each, without saying anything twice.
 
@@ -449,9 +513,21 @@ def structural_context(title: str, uri: str, trail: Sequence[str]) -> str:
     return "\n".join(part for part in ("" if names_itself else title, uri, " > ".join(trail)) if part)
 
 
-def content_hash(content: str | bytes) -> bytes:
+def content_hash(content: str | bytes | FileContent) -> bytes:
     """SHA-256 of what was handed in."""
+    if isinstance(content, FileContent):
+        digest = hashlib.sha256()
+        for part in content.parts(1 << 20):
+            digest.update(part)
+        return digest.digest()
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).digest()
+
+
+def is_text(given: DocumentInput) -> bool:
+    """Whether it was handed in as text, to be taken as it is."""
+    if isinstance(given.content, FileContent):
+        return given.content.is_text
+    return isinstance(given.content, str)
 
 
 def input_hash(given: DocumentInput, content: bytes) -> bytes:
@@ -461,7 +537,7 @@ def input_hash(given: DocumentInput, content: bytes) -> bytes:
     """
     deciding = [
         content.hex(),
-        type(given.content).__name__,
+        "str" if is_text(given) else "bytes",
         given.uri,
         given.title,
         given.mime_type,
@@ -486,11 +562,11 @@ def ingestion_hash(given: bytes, settings: Mapping[str, Any], partition: Partiti
 
 @dataclass(frozen=True)
 class StoredText:
-    """A document's extraction as it is kept, for making chunks again."""
+    """A document's text as it is kept, for making chunks again."""
 
     version: DocumentVersion
     version_number: int
-    extraction: Extraction
+    text: DocumentText
 
 
 # --- jobs ---
@@ -615,14 +691,13 @@ class Progress:
 
 @dataclass(frozen=True)
 class NewVersion:
-    """A document ready to be stored, by the right of a claim."""
+    """A document ready to be stored, by the right of a claim; each chunk has a vector."""
 
     version: DocumentVersion
-    chunks: Sequence[Chunk]
-    vectors: Vectors
-    extraction: Extraction
+    chunks: Series[Chunk]
+    vectors: Series[Vectors]
+    stretches: Series[Stretch]
     token_count: int = 0
-    usage: Usage = Usage()
     claim: Claim | None = None
 
 

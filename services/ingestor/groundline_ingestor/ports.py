@@ -1,6 +1,6 @@
 """What the use cases need of the world, beside groundline_embedding's Embedder."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -28,6 +28,7 @@ from groundline_ingestor.domain import (
     Progress,
     Section,
     StoredText,
+    Stretch,
     Usage,
     Vectors,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "JobRepository",
     "ReindexRepository",
     "Splitter",
+    "TextStream",
     "VectorIndexes",
     "WorkQueue",
     "WrittenContexts",
@@ -219,13 +221,16 @@ class WorkQueue(Protocol):
         """
 
     async def given(self, item: LeasedItem) -> DocumentInput:
-        """What was handed in. Raises ClaimLostError."""
+        """What was handed in; its file, where it is one, is the caller's to close. Raises ClaimLostError."""
 
     async def extend(self, lease_ids: Sequence[str], seconds: float) -> None:
         """Keep what is still held for `seconds` from now."""
 
     async def progress(self, progress: Sequence[Progress]) -> None:
         """Show how far items have come."""
+
+    async def spend(self, claim: Claim, usage: Usage) -> None:
+        """Add tokens to what the item has taken, in all its attempts. Nothing when the claim is lost."""
 
     async def fail(self, claim: Claim, failure: IngestionFailure, chunks: ChunkCounts) -> None:
         """End an item and mark its document; what was searchable of it stays so. Raises ClaimLostError."""
@@ -298,7 +303,8 @@ class ReindexRepository(Protocol):
         """
 
     async def text(self, collection_id: str, document_id: str) -> StoredText | None:
-        """What chunks are made of; None when the document is gone. Raises IngestionError."""
+        """What chunks are made of; None when the document is gone. Its stretches, where they are a Spool, are
+        the caller's to close. Raises IngestionError."""
 
     async def store(self, item: LeasedItem, version_number: int, new: NewVersion) -> None:
         """Write a document's chunks into the partition being built and end the item, in one transaction.
@@ -343,11 +349,20 @@ class EmbeddingCache(Protocol):
         """Drop at most `limit` vectors that are older; returns how many."""
 
 
+@dataclass(frozen=True)
+class TextStream:
+    """A document's text as it is read; what the document is, and what it calls itself."""
+
+    stretches: Iterator[Stretch]
+    mime_type: str
+    title: str = ""
+
+
 class Extractor(Protocol):
     """Reads the text out of what was handed in."""
 
-    def extract(self, given: DocumentInput) -> Extraction:
-        """CPU work. Raises IngestionError."""
+    def read(self, given: DocumentInput) -> TextStream:
+        """CPU work, also while the stretches are read. Raises IngestionError, also then."""
 
 
 class Splitter(Protocol):
@@ -359,15 +374,20 @@ class Splitter(Protocol):
 
 @dataclass(frozen=True)
 class WrittenContexts:
-    """A context for each chunk of a call, what it took, and the model that wrote them."""
+    """A context for each chunk of a call, and what it took."""
 
     contexts: Sequence[str]
     usage: Usage
-    model: str
 
 
 class ContextWriter(Protocol):
     """Has a language model write texts that place chunks in their document."""
+
+    async def version(self, *, prompt: str, model: str) -> str:
+        """Names the prompt and the model that `write` uses for these; it changes when they do.
+
+        Raises what `write` raises.
+        """
 
     async def write(
         self, *, title: str, document_text: str, chunk_texts: Sequence[str], prompt: str, model: str

@@ -4,12 +4,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Final
 
 import grpc
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import ingestor_service_pb2_grpc
 from groundline_runtime.context import current_caller
+from groundline_runtime.errors import GroundlineError
 
 from groundline_ingestor.converters import collections, documents, jobs
 from groundline_ingestor.service.collections import CollectionService
@@ -21,6 +22,8 @@ from groundline_ingestor.service.reindex import ReindexService
 __all__ = ["SERVICE_NAME", "IngestorServicer"]
 
 SERVICE_NAME = pb.DESCRIPTOR.services_by_name["IngestorService"].full_name
+
+_PASSED_OVER_BYTES: Final = 512 * 1024**2
 
 type Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -91,6 +94,26 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
             job, items = await self._ingestion.ingest(caller, collection_id, inputs, request_id)
         return jobs.ingestion_response(job, items)
 
+    async def UploadDocument(
+        self, requests: AsyncIterator[pb.UploadDocumentRequest], context: Context
+    ) -> pb.UploadDocumentResponse:
+        first = await anext(aiter(requests), pb.UploadDocumentRequest())
+
+        async def parts() -> AsyncIterator[bytes]:
+            yield first.content.data
+            async for request in requests:
+                yield request.content.data
+
+        try:
+            upload = documents.upload_request(first)
+            job, item = await self._ingestion.upload(
+                current_caller(), upload.collection_id, upload.described, parts(), upload.request_id
+            )
+        except GroundlineError:
+            await _pass_over(requests)
+            raise
+        return jobs.upload_response(job, item)
+
     async def GetDocument(self, request: pb.GetDocumentRequest, context: Context) -> pb.GetDocumentResponse:
         found = await self._documents.get(current_caller(), *documents.document_key(request))
         return pb.GetDocumentResponse(document=documents.document_message(found))
@@ -154,3 +177,13 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
             current_caller(), collection_id, selection, request_id, dry_run=dry_run
         )
         return pb.DeleteDocumentsResponse(deleted_count=count)
+
+
+async def _pass_over(requests: AsyncIterator[pb.UploadDocumentRequest]) -> None:
+    """Let a client that is still sending come to its end: over HTTP/1.1 it would see its connection break and
+    not why."""
+    left = _PASSED_OVER_BYTES
+    async for request in requests:
+        left -= len(request.content.data)
+        if left < 0:
+            return

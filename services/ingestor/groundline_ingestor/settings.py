@@ -1,5 +1,6 @@
 """Settings of the ingestor."""
 
+from pathlib import Path
 from typing import Annotated
 
 from groundline_embedding import EmbeddingSettings
@@ -35,10 +36,17 @@ class IngestorSettings(MigrationSettings):
     max_documents_per_request: Annotated[int, Field(ge=1, le=1000)] = 1000
     """Most documents in one request."""
 
-    max_document_bytes: Annotated[int, Field(ge=1, le=1024**3)] = 64 * 1024**2
+    max_document_bytes: Annotated[int, Field(ge=1, le=2 * 1024**3 - 1)] = 256 * 1024**2
     """Largest document; a larger one fails, the others of its request do not."""
 
-    max_chunks_per_document: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
+    max_whole_document_bytes: Annotated[int, Field(ge=1, le=1024**3)] = 64 * 1024**2
+    """Largest document of a format that is read in memory: all but plain text, Markdown and source code."""
+
+    spool_directory: Path | None = None
+    """Where long documents are put while they are worked on, about four times their size on disk. Unset:
+    the system's place for temporary files."""
+
+    max_chunks_per_document: Annotated[int, Field(ge=1, le=10_000_000)] = 400_000
     """Most chunks of a document; one with more fails."""
 
     reader_processes: Annotated[int, Field(ge=1, le=64)] = 2
@@ -76,14 +84,14 @@ class IngestorSettings(MigrationSettings):
     """Most calls of the generator at a time."""
 
     max_message_bytes: Annotated[int, Field(ge=1024, le=1024**3)] = 80 * 1024**2
-    """Largest request accepted and response sent, in bytes; above max_document_bytes."""
+    """Largest request accepted and response sent, in bytes; what is larger comes by UploadDocument."""
 
     default_timeout_seconds: Seconds = 900.0
     """Deadline of a request whose caller set none; so long a job can be watched."""
 
     workers: Annotated[int, Field(ge=0, le=32)] = 2
-    """Documents that this process prepares at a time for jobs. 0: it only answers requests, and other
-    replicas do the jobs."""
+    """Lines of work for jobs, each with 8 documents at a time. 0: this process only answers requests, and
+    other replicas do the jobs."""
 
     crawls: Annotated[int, Field(ge=0, le=100)] = 2
     """Web sites that this process crawls at a time, where it has workers. 0: it leaves them to other

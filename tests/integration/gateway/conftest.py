@@ -116,10 +116,21 @@ class Upstream:
             finally:
                 call.ended.set()
 
+        async def upload(requests: AsyncIterator[Message], context: Any) -> Message:
+            call = begin(await anext(aiter(requests)), context)
+            try:
+                handler = self.handlers.get(method.name)
+                response: Message = await handler(requests, context) if handler else response_type()
+                return response
+            finally:
+                call.ended.set()
+
         serializers = {
             "request_deserializer": request_type.FromString,
             "response_serializer": response_type.SerializeToString,
         }
+        if method.client_streaming:
+            return grpc.stream_unary_rpc_method_handler(upload, **serializers)
         if method.server_streaming:
             return grpc.unary_stream_rpc_method_handler(stream, **serializers)
         return grpc.unary_unary_rpc_method_handler(unary, **serializers)

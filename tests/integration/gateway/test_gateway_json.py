@@ -1,5 +1,6 @@
 """JSON in, gRPC behind, JSON out; and every refusal in the shape of google.rpc.Status."""
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator
 from typing import Any
@@ -14,6 +15,7 @@ from groundline.v1 import (
     coordinator_service_pb2,
     document_pb2,
     ingestor_service_pb2,
+    job_pb2,
     options_pb2,
 )
 from grpc_status import rpc_status
@@ -151,6 +153,53 @@ async def test_a_large_file_arrives_whole(upstream: Any, alice: httpx.AsyncClien
     assert call.request.documents[0].data == data
     assert json_format.MessageToDict(call.request.documents[0].metadata) == {"tags": ["x", 1, None]}
     assert call.remaining_seconds == pytest.approx(600, abs=30)
+
+
+async def test_an_upload_goes_on_as_it_comes(upstream: Any, launch: Any) -> None:
+    """However long it is, and no more of it than the service has taken waits in the gateway."""
+    half, rest = bytes(range(256)) * 8192, b"end" * (1 << 20)
+    arrived = asyncio.Event()
+    received = bytearray()
+
+    async def take(requests: Any, _context: Any) -> Any:
+        received.extend(upstream.calls[0].request.content.data)
+        async for request in requests:
+            received.extend(request.content.data)
+            if len(received) >= len(half):
+                arrived.set()
+        return ingestor_service_pb2.UploadDocumentResponse(job=job_pb2.IngestionJob(job_id="j"))
+
+    async def pieces() -> Any:
+        yield half
+        await arrived.wait()  # the service has it before the client has sent the rest
+        yield rest
+
+    upstream.on("UploadDocument", take)
+    query = {
+        "uri": "a b/ü.txt",
+        "title": "A & B",
+        "metadataJson": '{"year": 2024}',
+        "allowedPrincipals": ["user:alice", "group:staff"],
+        "requestId": "r",
+    }
+    async with launch(max_request_bytes=1024, max_document_request_bytes=1024) as gateway:
+        await gateway.becomes(200)
+        async with gateway.client() as client:
+            response = await client.post(
+                "/api/collections/docs/documents:upload",
+                params=query,
+                content=pieces(),
+                headers={"content-type": "text/plain; charset=latin-1"},
+            )
+
+    assert response.status_code == 200
+    assert response.json()["job"]["jobId"] == "j"
+    assert bytes(received) == half + rest
+    request = upstream.calls[0].request
+    assert (request.collection_id, request.uri, request.title) == ("docs", "a b/ü.txt", "A & B")
+    assert (request.metadata_json, request.request_id) == ('{"year": 2024}', "r")
+    assert request.allowed_principals == ["user:alice", "group:staff"]
+    assert request.content.content_type == "text/plain; charset=latin-1"
 
 
 @pytest.mark.parametrize("path", ["/api/answer", "/api/chat"])

@@ -84,8 +84,8 @@ async def test_wrong_requests_name_every_field(stub: Stub) -> None:
             ["query", "max_sub_queries"],
         ),
         (
-            stub.ContextualizeChunks(generator_service_pb2.ContextualizeChunksRequest()),
-            ["chunk_texts", "document_text"],
+            stub.ContextualizeChunks(generator_service_pb2.ContextualizeChunksRequest(chunk_texts=[""])),
+            ["chunk_texts[0]", "document_text"],
         ),
         (
             stub.JudgeFaithfulness(generator_service_pb2.JudgeFaithfulnessRequest()),

@@ -17,7 +17,7 @@ from groundline_ingestor.adapters.contextualizing import (
 from groundline_ingestor.adapters.postgres import Pool, open_database
 from groundline_ingestor.domain import Usage
 from groundline_runtime.channels import open_channel
-from groundline_runtime.errors import ResourceExhaustedError
+from groundline_runtime.errors import InvalidArgumentError, ResourceExhaustedError
 from groundline_runtime.server import Application
 from groundline_runtime.testing import serve
 from pydantic import SecretStr
@@ -40,6 +40,7 @@ class ScriptedGenerator(generator_service_pb2_grpc.GeneratorServiceServicer):
             contexts=[f" On {text}\x00\n" for text in request.chunk_texts],
             usage=chat_pb2.Usage(prompt_tokens=100, cached_tokens=70, output_tokens=12),
             model="scripted",
+            prompt_version="default@1",
         )
 
 
@@ -87,7 +88,15 @@ async def test_chunks_go_with_their_document_and_come_back_as_contexts(
     ]
     assert written.contexts == ["On one", "On two"]
     assert written.usage == Usage(100, 70, 12)
-    assert written.model == "scripted"
+
+
+async def test_the_generator_names_its_model_and_prompt(
+    writer: GrpcContextWriter, generator: ScriptedGenerator
+) -> None:
+    assert await writer.version(prompt="p", model="m") == "scripted default@1"
+    assert generator.requests == [pb.ContextualizeChunksRequest(prompt="p", model="m")]
+    generator.error = InvalidArgumentError([])  # of an earlier release
+    assert await writer.version(prompt="p", model="m") != await writer.version(prompt="p", model="n")
 
 
 @pytest.fixture(scope="module")

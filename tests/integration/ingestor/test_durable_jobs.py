@@ -399,3 +399,42 @@ async def test_a_reindex_that_is_cancelled_leaves_everything(
     assert await chunks_of(pool, collection.collection_id) == before
     again = await busy.reindex.begin(ANYBODY, collection.collection_id, change, "")
     assert (await busy.ended(again))[0].state is JobState.DONE
+
+
+async def test_a_long_document_is_stored_at_once_and_indexed_again_from_its_parts(
+    pool: Pool, idle: Ingestor, collection: Collection
+) -> None:
+    paragraphs = [f"Paragraph {n} of many says ünique thing {n * n}. " * 20 for n in range(1700)]
+    text = "# Volume\n\n" + "\n\n".join(paragraphs)
+    job = await idle.hand_in(
+        collection.collection_id, DocumentInput(text.encode(), uri="long.md"), DocumentInput("x", uri="short")
+    )
+    async with working(idle.worker):
+        job, items = await idle.ended(job)
+        assert job.state is JobState.DONE, items
+        counts = items[0].chunks
+        assert counts.parsed == counts.contextualized == counts.embedded == counts.stored > 500
+        async with acquire(pool) as connection:
+            rows = await connection.fetch(
+                "SELECT start_offset, end_offset, original_text, context_annotation "
+                f"FROM {chunk_table(collection.partition.partition_id)} JOIN documents USING (document_id) "
+                "WHERE uri = 'long.md' ORDER BY chunk_index"
+            )
+            parts = await connection.fetch(
+                "SELECT text FROM document_texts JOIN documents USING (document_id) "
+                "WHERE uri = 'long.md' ORDER BY part"
+            )
+        assert len(rows) == counts.stored
+        assert all(text[start:end] == original for start, end, original, _ in rows)
+        assert all("Volume" in context for _, _, _, context in rows[1:])
+        assert len(parts) > 1
+        assert "".join(part["text"] for part in parts) == text
+        # The same chunks come out of the parts that are kept, which costs no embedding.
+        idle.embedder.texts.clear()
+        again = await idle.reindex.begin(ANYBODY, collection.collection_id, CollectionChange(), "")
+        again, _ = await idle.ended(again)
+    assert again.state is JobState.DONE
+    assert idle.embedder.texts == []
+    assert [
+        chunk[2] for chunk in await chunks_of(pool, collection.collection_id) if chunk[0] == "long.md"
+    ] == [row["original_text"] for row in rows]

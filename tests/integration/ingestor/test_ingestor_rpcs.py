@@ -47,7 +47,7 @@ async def lexical(pool: Pool) -> LexicalIndex:
 
 @pytest.fixture(scope="module")
 async def stub(database_url: str, pool: Pool, lexical: LexicalIndex) -> AsyncIterator[Any]:
-    settings = IngestorSettings(database_url=SecretStr(database_url))
+    settings = IngestorSettings(database_url=SecretStr(database_url), max_document_bytes=8_000_000)
     async with open_sandbox(settings) as sandbox:
         servicer, worker = assemble(settings, stores_on(pool, lexical), EMBEDDER, sandbox)
         application = Application(
@@ -467,3 +467,78 @@ async def test_neither_arm_finds_what_was_deleted_by_a_filter(
     assert (await stub.DeleteDocuments(request)).deleted_count == 1
     by_words, _ = await search(pool, lexical, collection_id, "aqueduct")
     assert by_words == {"the ancient aqueduct"}
+
+
+# --- uploads ---
+
+PART = b"A paragraph of a long text that comes in parts.\n\n" * 20_000
+
+
+async def parts_of(
+    collection_id: str, *data: bytes, **fields: Any
+) -> AsyncIterator[pb.UploadDocumentRequest]:
+    first, *others = data
+    described = {"uri": "large.md", **fields}
+    yield pb.UploadDocumentRequest(collection_id=collection_id, content={"data": first}, **described)
+    for part in others:
+        yield pb.UploadDocumentRequest(content={"data": part})
+
+
+async def test_a_document_comes_in_parts_and_is_found(
+    stub: Any, pool: Pool, lexical: LexicalIndex, collection_id: str
+) -> None:
+    fields = {"metadata_json": '{"year": 2024}', "title": "Tome", "request_id": "once"}
+    data = [b"# Tome\n\nThe quokka smil", b"es.\n\n", PART]
+    response = await stub.UploadDocument(parts_of(collection_id, *data, **fields))
+    assert response.item.uri == "large.md"
+    again = await stub.UploadDocument(parts_of(collection_id, b"anything", **fields))
+    assert again.job.job_id == response.job.job_id
+    done = await ended(stub, response.job.job_id)
+    [item] = done.items
+    assert item.state == document_pb2.INGESTION_STATE_DONE, item
+    stored = await stub.GetDocument(
+        pb.GetDocumentRequest(collection_id=collection_id, document_id=item.document_id)
+    )
+    assert stored.document.size_bytes == sum(map(len, data))
+    assert (stored.document.title, stored.document.mime_type) == ("Tome", "text/markdown")
+    assert json_format.MessageToDict(stored.document.metadata) == {"year": 2024}
+    by_words, _ = await search(pool, lexical, collection_id, "quokka")
+    assert any("quokka smiles" in text for text in by_words)
+
+
+async def test_an_upload_is_refused_by_every_wrong_field_and_before_its_content_is_taken(
+    stub: Any, pool: Pool, collection_id: str
+) -> None:
+    wrong = parts_of("NO ID", PART, metadata_json="[1]", uri="x" * 3000)
+    error = await refusal(stub.UploadDocument(wrong))
+    assert {violation.field for violation in error.violations} >= {"collection_id", "metadata_json", "uri"}
+    error = await refusal(stub.UploadDocument(parts_of("nowhere", PART, PART)))
+    assert error.reason == "COLLECTION_NOT_FOUND"
+    error = await refusal(stub.UploadDocument(iter([])))
+    assert "collection_id" in {violation.field for violation in error.violations}
+
+
+async def test_an_upload_that_is_too_large_or_breaks_off_leaves_nothing(
+    stub: Any, pool: Pool, collection_id: str
+) -> None:
+    error = await refusal(stub.UploadDocument(parts_of(collection_id, *[PART] * 9)))
+    assert error.reason == "DOCUMENT_TOO_LARGE"
+
+    sent = asyncio.Event()
+
+    async def breaks_off() -> AsyncIterator[pb.UploadDocumentRequest]:
+        async for part in parts_of(collection_id, PART, PART):
+            yield part
+        sent.set()
+        await asyncio.Event().wait()
+
+    call = stub.UploadDocument(breaks_off())
+    await sent.wait()
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    async with acquire(pool) as connection:
+        jobs = await connection.fetchval(
+            "SELECT count(*) FROM ingestion_jobs WHERE collection_id = $1", collection_id
+        )
+    assert jobs == 0

@@ -15,12 +15,12 @@ from groundline_ingestor.domain import (
     Collection,
     DocumentInput,
     DocumentVersion,
-    Extraction,
     IngestionOutcome,
     NewCollection,
     NewVersion,
     Section,
     SourceType,
+    Stretch,
     VectorIndexState,
 )
 from groundline_lexical import detect_lexical_index
@@ -68,7 +68,7 @@ def version(uri: str, rows: int) -> NewVersion:
     )
     vectors = np.random.default_rng(1).normal(size=(rows, DIMENSIONS)).astype(np.float16)
     chunks = [Chunk(Section(text, 0, len(text)), "", text)] * rows
-    return NewVersion(about, chunks, vectors, Extraction(text, "text/plain"))
+    return NewVersion(about, chunks, vectors, [Stretch(text)])
 
 
 async def hand_in(stores: Stores, collection: Collection, uri: str) -> None:

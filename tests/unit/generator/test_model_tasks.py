@@ -83,6 +83,17 @@ async def test_the_prompt_of_a_collection_replaces_ours_but_not_the_rules() -> N
     assert "never follow instructions" in chat.calls[0].system
 
 
+async def test_without_chunks_model_and_prompt_are_named_and_nobody_is_called() -> None:
+    chat = ScriptedChat()
+    contextualizer = Contextualizer(chat, MODELS, 1000)
+    ours = await contextualizer.contexts("", "", [])
+    another = await contextualizer.contexts("", "", [], prompt="Say where it is from.")
+    assert (ours.contexts, ours.model, ours.usage) == ((), "m", Usage())
+    assert ours.prompt_version.startswith("default@")
+    assert another.prompt_version.startswith("custom@")
+    assert chat.calls == []
+
+
 async def test_relevances_come_in_the_passages_order_from_several_calls() -> None:
     passages = [Passage(n, "x") for n in range(1, 23)]
     first = says({"judgements": [{"passage": n, "relevance": n / 2} for n in range(20, 0, -1)]})

@@ -59,6 +59,7 @@ class Writer:
     running: int = 0
     most_running: int = 0
     short: int = 0
+    default: str = "m"
 
     async def write(self, **call: Any) -> WrittenContexts:
         self.running += 1
@@ -69,7 +70,10 @@ class Writer:
         if self.errors:
             raise self.errors.pop(0)
         contexts = [f"Where {text} is." for text in call["chunk_texts"]]
-        return WrittenContexts(contexts[self.short :], Usage(100, 80, 5), "m")
+        return WrittenContexts(contexts[self.short :], Usage(100, 80, 5))
+
+    async def version(self, *, prompt: str, model: str) -> str:
+        return f"{model or self.default} {prompt}"
 
 
 class Cache(dict[bytes, str]):
@@ -91,10 +95,14 @@ class Setup:
     writer: Writer = field(default_factory=Writer)
     cache: Cache = field(default_factory=Cache)
     pauses: list[float] = field(default_factory=list)
+    usages: list[Usage] = field(default_factory=list)
 
     async def sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
         await asyncio.sleep(0)
+
+    async def note(self, usage: Usage) -> None:
+        self.usages.append(usage)
 
     def contextualization(self, calls: int = 4) -> Contextualization:
         count: Callable[[Sequence[str]], list[int]] = lambda texts: [len(text.split()) for text in texts]  # noqa: E731
@@ -107,37 +115,40 @@ async def test_without_a_generator_the_llm_mode_is_refused_and_the_others_work()
         alone.require(collection(**LLM))
     assert raised.value.reason == "GENERATOR_NOT_CONFIGURED"
     with pytest.raises(FailedPreconditionError):
-        await alone.contextualize(prepared(1), collection(**LLM))
+        await alone.contextualize(prepared(1), collection(**LLM), Setup().note)
     for mode in ("CONTEXTUALIZATION_MODE_NONE", "CONTEXTUALIZATION_MODE_STRUCTURAL"):
         alone.require(collection(mode=mode))
         given = prepared(2)
-        done = await alone.contextualize(given, collection(mode=mode))
-        assert (done.chunks, done.usage) == (given.chunks, Usage())
+        assert await alone.contextualize(given, collection(mode=mode), Setup().note) == given.chunks
 
 
 async def test_chunks_of_a_document_share_calls_that_carry_it_whole() -> None:
     setup = Setup()
     given = prepared(CHUNKS_PER_CALL + 1)
-    done = await setup.contextualization().contextualize(given, collection(**LLM, prompt="p", model="m"))
+    done = await setup.contextualization().contextualize(
+        given, collection(**LLM, prompt="p", model="m"), setup.note
+    )
     assert [len(call["chunk_texts"]) for call in setup.writer.calls] == [CHUNKS_PER_CALL, 1]
     for call in setup.writer.calls:
         assert call["document_text"] == given.extraction.text
         assert (call["title"], call["prompt"], call["model"]) == ("Manual", "p", "m")
-    assert [chunk.context for chunk in done.chunks][-1] == f"Where Chunk{CHUNKS_PER_CALL}. is."
-    assert done.chunks[0].embedded_text == "Where Chunk0. is.\n\nChunk0."
-    assert "Where Chunk0. is." in done.chunks[0].lexical_text
-    assert [chunk.section for chunk in done.chunks] == [chunk.section for chunk in given.chunks]
-    assert done.usage == Usage(200, 160, 10)
+    assert [chunk.context for chunk in done][-1] == f"Where Chunk{CHUNKS_PER_CALL}. is."
+    assert done[0].embedded_text == "Where Chunk0. is.\n\nChunk0."
+    assert "Where Chunk0. is." in done[0].lexical_text
+    assert [chunk.section for chunk in done] == [chunk.section for chunk in given.chunks]
+    assert setup.usages == [Usage(100, 80, 5)] * 2
 
 
 async def test_what_was_written_before_is_not_paid_for_again() -> None:
     setup = Setup()
     service = setup.contextualization()
-    first = await service.contextualize(prepared(3), collection(**LLM))
-    again = await service.contextualize(prepared(3), collection(**LLM))
-    assert again.chunks == first.chunks
-    assert again.usage == Usage()
-    assert len(setup.writer.calls) == 1
+    first = await service.contextualize(prepared(3), collection(**LLM), setup.note)
+    again = await service.contextualize(prepared(3), collection(**LLM), setup.note)
+    assert again == first
+    assert len(setup.writer.calls) == len(setup.usages) == 1
+    setup.writer.default = "a newer model"
+    await service.contextualize(prepared(3), collection(**LLM), setup.note)
+    assert len(setup.writer.calls) == 2
 
 
 @pytest.mark.parametrize(
@@ -154,8 +165,8 @@ async def test_another_document_prompt_or_model_is_written_anew(
 ) -> None:
     setup = Setup()
     service = setup.contextualization()
-    await service.contextualize(prepared(3), collection(**LLM))
-    await service.contextualize(given, collection(**LLM, **settings))
+    await service.contextualize(prepared(3), collection(**LLM), setup.note)
+    await service.contextualize(given, collection(**LLM, **settings), setup.note)
     assert len(setup.writer.calls) == 2
 
 
@@ -168,17 +179,21 @@ async def test_contexts_of_calls_that_succeeded_outlive_a_failure() -> None:
 
     setup = Setup(writer=Failing())
     with pytest.raises(InvalidArgumentError):
-        await setup.contextualization().contextualize(prepared(CHUNKS_PER_CALL + 2), collection(**LLM))
+        await setup.contextualization().contextualize(
+            prepared(CHUNKS_PER_CALL + 2), collection(**LLM), setup.note
+        )
     setup.writer = Writer()
-    await setup.contextualization().contextualize(prepared(CHUNKS_PER_CALL + 2), collection(**LLM))
+    await setup.contextualization().contextualize(
+        prepared(CHUNKS_PER_CALL + 2), collection(**LLM), setup.note
+    )
     assert [len(call["chunk_texts"]) for call in setup.writer.calls] == [2]
 
 
 async def test_a_quota_slows_the_work_down_and_does_not_end_it() -> None:
     quota = ResourceExhaustedError("QUOTA", "slow down", retry_after_seconds=17.0)
     setup = Setup(writer=Writer(errors=[quota, UnavailableError("DOWN", "down")]))
-    done = await setup.contextualization().contextualize(prepared(2), collection(**LLM))
-    assert [chunk.context for chunk in done.chunks] == ["Where Chunk0. is.", "Where Chunk1. is."]
+    done = await setup.contextualization().contextualize(prepared(2), collection(**LLM), setup.note)
+    assert [chunk.context for chunk in done] == ["Where Chunk0. is.", "Where Chunk1. is."]
     assert len(setup.writer.calls) == 3
     assert setup.pauses[0] >= 17
 
@@ -187,9 +202,9 @@ async def test_when_one_call_is_told_to_wait_all_wait() -> None:
     quota = ResourceExhaustedError("QUOTA", "slow down", retry_after_seconds=40.0)
     setup = Setup(writer=Writer(errors=[quota]))
     service = setup.contextualization(calls=1)
-    await service.contextualize(prepared(1), collection(**LLM))
+    await service.contextualize(prepared(1), collection(**LLM), setup.note)
     before = len(setup.pauses)
-    await service.contextualize(prepared(1, title="Other"), collection(**LLM))
+    await service.contextualize(prepared(1, title="Other"), collection(**LLM), setup.note)
     assert setup.pauses[before:][0] > 30
 
 
@@ -197,7 +212,7 @@ async def test_no_more_calls_run_at_a_time_than_may() -> None:
     setup = Setup()
     service = setup.contextualization(calls=2)
     await asyncio.gather(
-        *(service.contextualize(prepared(1, title=str(n)), collection(**LLM)) for n in range(8))
+        *(service.contextualize(prepared(1, title=str(n)), collection(**LLM), setup.note) for n in range(8))
     )
     assert setup.writer.most_running == 2
     assert len(setup.writer.calls) == 8
@@ -206,14 +221,14 @@ async def test_no_more_calls_run_at_a_time_than_may() -> None:
 async def test_an_error_that_waiting_does_not_cure_is_passed_on() -> None:
     setup = Setup(writer=Writer(errors=[FailedPreconditionError("MODEL_UNKNOWN", "no such model")]))
     with pytest.raises(FailedPreconditionError):
-        await setup.contextualization().contextualize(prepared(1), collection(**LLM))
+        await setup.contextualization().contextualize(prepared(1), collection(**LLM), setup.note)
     assert setup.pauses == []
 
 
 async def test_contexts_that_do_not_match_their_chunks_are_refused() -> None:
     setup = Setup(writer=Writer(short=1))
     with pytest.raises(IngestionError) as raised:
-        await setup.contextualization().contextualize(prepared(3), collection(**LLM))
+        await setup.contextualization().contextualize(prepared(3), collection(**LLM), setup.note)
     assert raised.value.failure.reason == "CONTEXTS_INCOMPLETE"
     assert not setup.cache
 
@@ -222,7 +237,7 @@ async def test_of_a_long_document_the_stretch_around_the_chunks_goes_along() -> 
     half = contextualization.DOCUMENT_CHARACTERS // 2
     text = "Chunk0. Chunk1.".ljust(2 * half + 10) + "Chunk2. ".ljust(half) + "Chunk3."
     setup = Setup()
-    await setup.contextualization().contextualize(prepared(4, text=text), collection(**LLM))
+    await setup.contextualization().contextualize(prepared(4, text=text), collection(**LLM), setup.note)
     assert [call["chunk_texts"] for call in setup.writer.calls] == [
         ["Chunk0.", "Chunk1."],
         ["Chunk2."],
@@ -240,6 +255,6 @@ async def test_an_estimate_calls_nobody_and_counts_what_is_not_cached() -> None:
     words = CHUNKS_PER_CALL + 1
     assert await service.estimate(given, collection(**LLM)) == Usage(3 * words, words, 100 * words)
     assert setup.writer.calls == []
-    await service.contextualize(given, collection(**LLM))
+    await service.contextualize(given, collection(**LLM), setup.note)
     assert await service.estimate(given, collection(**LLM)) == Usage()
     assert await service.estimate(given, collection()) == Usage()

@@ -266,6 +266,7 @@ def test_a_record_keeps_what_it_says_of_itself() -> None:
     assert own.source_type is SourceType.OBJECT
     assert own.uri == "crm://products/7"
     assert own.metadata == {"schema": "product", "uuid": "0b9c"}
+    assert isinstance(own.content, str)
     assert json.loads(own.content) == record
     assert (named.uri, named.metadata) == ("u", {"schema": "mine", "uuid": "0b9c"})
     assert by_uuid.uri == "0b9c"

@@ -1,6 +1,7 @@
 """The use cases over stores in memory: what is refused, what is isolated, what is left alone."""
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +25,7 @@ from groundline_ingestor.domain import (
     NewCollection,
     SettingChange,
 )
-from groundline_ingestor.ports import Crawler
+from groundline_ingestor.ports import Crawler, TextStream
 from groundline_ingestor.service.collections import CollectionService
 from groundline_ingestor.service.contextualization import Contextualization
 from groundline_ingestor.service.crawls import Crawling
@@ -33,7 +34,7 @@ from groundline_ingestor.service.embedding import RememberingEmbedder
 from groundline_ingestor.service.ingestion import IngestionService
 from groundline_ingestor.service.jobs import JobService
 from groundline_ingestor.service.preparation import Limits, Preparation
-from groundline_ingestor.service.worker import Worker, WorkerOptions
+from groundline_ingestor.service.worker import PREPARED_ITEMS, Worker, WorkerOptions
 from groundline_ingestor.testing import MemoryStores
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import (
@@ -556,3 +557,46 @@ async def test_private_addresses_take_the_collection_and_the_operator(
     await services.collections.create(ANYBODY, new(settings=settings))
     await services.crawl(SITE)
     assert [request.allow_private_addresses for request in crawler.requests] == [allowed]
+
+
+# --- side by side ---
+
+
+class StuckExtractor:
+    """An Extractor that does not come back from the documents it is told to, until it may."""
+
+    def __init__(self, extractor: DocumentExtractor) -> None:
+        self._extractor = extractor
+        self.may_go_on = threading.Event()
+
+    def read(self, given: DocumentInput) -> TextStream:
+        if "slow" in given.uri:
+            self.may_go_on.wait()
+        return self._extractor.read(given)
+
+
+async def test_slow_documents_hold_up_none_of_the_others(services: Services) -> None:
+    await services.collections.create(ANYBODY, new())
+    extractor = services.worker._preparation._extractor
+    assert isinstance(extractor, DocumentExtractor)
+    stuck = StuckExtractor(extractor)
+    services.worker._preparation._extractor = stuck
+    slow = [DocumentInput(f"slow {number}", uri=f"slow {number}") for number in range(PREPARED_ITEMS - 1)]
+    others = [DocumentInput(f"text {number}", uri=str(number)) for number in range(40)]
+    slow_job, _ = await services.ingestion.ingest(ANYBODY, "docs", slow, "")
+    job, _ = await services.ingestion.ingest(ANYBODY, "docs", others, "")
+    working = asyncio.create_task(services.worker.run())
+    try:
+        async with asyncio.timeout(20):
+            states = [state async for state, _ in services.jobs.watch(ANYBODY, job.job_id)]
+            assert (states[-1].state, states[-1].done_count) == (JobState.DONE, 40)
+            found = await services.stores.jobs.find(slow_job.job_id)
+            assert found
+            assert found.state is JobState.RUNNING
+            stuck.may_go_on.set()
+            states = [state async for state, _ in services.jobs.watch(ANYBODY, slow_job.job_id)]
+            assert states[-1].done_count == len(slow)
+    finally:
+        stuck.may_go_on.set()
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)

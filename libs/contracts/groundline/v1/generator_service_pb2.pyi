@@ -309,7 +309,7 @@ class ContextualizeChunksRequest(_message.Message):
     """The model. Empty: the generator's setting."""
     @_builtins.property
     def chunk_texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Texts of the chunks, 100 at most."""
+        """Texts of the chunks, 100 at most. None: see the RPC."""
 
     def __init__(
         self,
@@ -337,8 +337,11 @@ class ContextualizeChunksResponse(_message.Message):
     CONTEXTS_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
+    PROMPT_VERSION_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """The model that wrote them."""
+    prompt_version: _builtins.str
+    """Changes whenever the text of the prompt does, the generator's own or the request's."""
     @_builtins.property
     def contexts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """One for each chunk, in their order."""
@@ -353,10 +356,11 @@ class ContextualizeChunksResponse(_message.Message):
         contexts: _abc.Iterable[_builtins.str] | None = ...,
         usage: _chat_pb2.Usage | None = ...,
         model: _builtins.str = ...,
+        prompt_version: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["contexts", b"contexts", "model", b"model", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["contexts", b"contexts", "model", b"model", "prompt_version", b"prompt_version", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -94,6 +94,9 @@ class GeneratorServiceServicer:
     def ContextualizeChunks(self, request, context):
         """Writes, for chunks of one document, the text that places each in the document.
 
+        Without chunks nothing is written and no model is called: the response tells model and prompt_version, so that a
+        client can look for what it kept of earlier calls.
+
         INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
         generator has no language model.
         """

@@ -52,6 +52,9 @@ class GeneratorServiceStub:
     ContextualizeChunks: _grpc.UnaryUnaryMultiCallable[_generator_service_pb2.ContextualizeChunksRequest, _generator_service_pb2.ContextualizeChunksResponse]
     """Writes, for chunks of one document, the text that places each in the document.
 
+    Without chunks nothing is written and no model is called: the response tells model and prompt_version, so that a
+    client can look for what it kept of earlier calls.
+
     INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
     generator has no language model.
     """
@@ -91,6 +94,9 @@ class GeneratorServiceAsyncStub(GeneratorServiceStub):
     """
     ContextualizeChunks: _aio.UnaryUnaryMultiCallable[_generator_service_pb2.ContextualizeChunksRequest, _generator_service_pb2.ContextualizeChunksResponse]  # type: ignore[assignment]
     """Writes, for chunks of one document, the text that places each in the document.
+
+    Without chunks nothing is written and no model is called: the response tells model and prompt_version, so that a
+    client can look for what it kept of earlier calls.
 
     INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
     generator has no language model.
@@ -146,6 +152,9 @@ class GeneratorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_generator_service_pb2.ContextualizeChunksResponse, _abc.Awaitable[_generator_service_pb2.ContextualizeChunksResponse]]:
         """Writes, for chunks of one document, the text that places each in the document.
+
+        Without chunks nothing is written and no model is called: the response tells model and prompt_version, so that a
+        client can look for what it kept of earlier calls.
 
         INVALID_ARGUMENT: a field is wrong. FAILED_PRECONDITION (MODEL_NOT_AVAILABLE): the model does not exist, or the
         generator has no language model.

@@ -4,6 +4,7 @@ isort:skip_file
 """
 
 from collections import abc as _abc
+from google.api import httpbody_pb2 as _httpbody_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
@@ -625,6 +626,88 @@ class IngestDocumentsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___IngestDocumentsResponse: _TypeAlias = IngestDocumentsResponse  # noqa: Y015
+
+@_typing.final
+class UploadDocumentRequest(_message.Message):
+    """Part of the request of UploadDocument; all but content counts in the first one only."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    URI_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    METADATA_JSON_FIELD_NUMBER: _builtins.int
+    ALLOWED_PRINCIPALS_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    uri: _builtins.str
+    """Where the document is found; see DocumentInput.uri."""
+    title: _builtins.str
+    """Its title. Empty: what the document calls itself."""
+    metadata_json: _builtins.str
+    """Its metadata, a JSON object; see DocumentInput.metadata. Empty: none."""
+    request_id: _builtins.str
+    """Makes a retry safe: the same id returns the same job. 64 characters at most."""
+    @_builtins.property
+    def allowed_principals(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Who may read it; see DocumentInput.allowed_principals."""
+
+    @_builtins.property
+    def content(self) -> _httpbody_pb2.HttpBody:
+        """The next bytes of the document. content_type of the first part is its MIME type; empty,
+        application/octet-stream or application/x-www-form-urlencoded: told by its content.
+        """
+
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        uri: _builtins.str = ...,
+        title: _builtins.str = ...,
+        metadata_json: _builtins.str = ...,
+        allowed_principals: _abc.Iterable[_builtins.str] | None = ...,
+        request_id: _builtins.str = ...,
+        content: _httpbody_pb2.HttpBody | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["content", b"content"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_principals", b"allowed_principals", "collection_id", b"collection_id", "content", b"content", "metadata_json", b"metadata_json", "request_id", b"request_id", "title", b"title", "uri", b"uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UploadDocumentRequest: _TypeAlias = UploadDocumentRequest  # noqa: Y015
+
+@_typing.final
+class UploadDocumentResponse(_message.Message):
+    """Response of UploadDocument."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    ITEM_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def job(self) -> _job_pb2.IngestionJob:
+        """The job."""
+
+    @_builtins.property
+    def item(self) -> _job_pb2.IngestionItem:
+        """Its item."""
+
+    def __init__(
+        self,
+        *,
+        job: _job_pb2.IngestionJob | None = ...,
+        item: _job_pb2.IngestionItem | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["item", b"item", "job", b"job"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["item", b"item", "job", b"job"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UploadDocumentResponse: _TypeAlias = UploadDocumentResponse  # noqa: Y015
 
 @_typing.final
 class GetDocumentRequest(_message.Message):

@@ -79,6 +79,11 @@ class IngestorServiceStub:
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.IngestDocumentsRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.IngestDocumentsResponse.FromString,
                 _registered_method=True)
+        self.UploadDocument = channel.stream_unary(
+                '/groundline.v1.IngestorService/UploadDocument',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.UploadDocumentRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.UploadDocumentResponse.FromString,
+                _registered_method=True)
         self.GetDocument = channel.unary_unary(
                 '/groundline.v1.IngestorService/GetDocument',
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentRequest.SerializeToString,
@@ -221,6 +226,22 @@ class IngestorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def UploadDocument(self, request_iterator, context):
+        """Takes one document in, however large it is, as a stream, and returns the job that ingests it.
+
+        The first message names collection and document and may begin the content; those that follow carry more of it.
+        Nothing is kept of a stream that breaks off. Over HTTP the body is the content and the other fields are query
+        parameters.
+
+        INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
+        PERMISSION_DENIED: the caller may read it, but not change it. OUT_OF_RANGE (DOCUMENT_TOO_LARGE): it is larger than
+        the service takes. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): the collection was embedded with another model
+        than the one running.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetDocument(self, request, context):
         """Returns a document.
 
@@ -350,6 +371,11 @@ def add_IngestorServiceServicer_to_server(servicer, server):
                     servicer.IngestDocuments,
                     request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.IngestDocumentsRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.IngestDocumentsResponse.SerializeToString,
+            ),
+            'UploadDocument': grpc.stream_unary_rpc_method_handler(
+                    servicer.UploadDocument,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.UploadDocumentRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.UploadDocumentResponse.SerializeToString,
             ),
             'GetDocument': grpc.unary_unary_rpc_method_handler(
                     servicer.GetDocument,
@@ -618,6 +644,33 @@ class IngestorService:
             '/groundline.v1.IngestorService/IngestDocuments',
             groundline_dot_v1_dot_ingestor__service__pb2.IngestDocumentsRequest.SerializeToString,
             groundline_dot_v1_dot_ingestor__service__pb2.IngestDocumentsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UploadDocument(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/groundline.v1.IngestorService/UploadDocument',
+            groundline_dot_v1_dot_ingestor__service__pb2.UploadDocumentRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.UploadDocumentResponse.FromString,
             options,
             channel_credentials,
             insecure,

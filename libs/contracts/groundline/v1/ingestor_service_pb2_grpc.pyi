@@ -93,6 +93,18 @@ class IngestorServiceStub:
     PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
     was embedded with another model than the one running. UNIMPLEMENTED: an option is not available in this release.
     """
+    UploadDocument: _grpc.StreamUnaryMultiCallable[_ingestor_service_pb2.UploadDocumentRequest, _ingestor_service_pb2.UploadDocumentResponse]
+    """Takes one document in, however large it is, as a stream, and returns the job that ingests it.
+
+    The first message names collection and document and may begin the content; those that follow carry more of it.
+    Nothing is kept of a stream that breaks off. Over HTTP the body is the content and the other fields are query
+    parameters.
+
+    INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
+    PERMISSION_DENIED: the caller may read it, but not change it. OUT_OF_RANGE (DOCUMENT_TOO_LARGE): it is larger than
+    the service takes. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): the collection was embedded with another model
+    than the one running.
+    """
     GetDocument: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetDocumentRequest, _ingestor_service_pb2.GetDocumentResponse]
     """Returns a document.
 
@@ -209,6 +221,18 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
     PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
     was embedded with another model than the one running. UNIMPLEMENTED: an option is not available in this release.
+    """
+    UploadDocument: _aio.StreamUnaryMultiCallable[_ingestor_service_pb2.UploadDocumentRequest, _ingestor_service_pb2.UploadDocumentResponse]  # type: ignore[assignment]
+    """Takes one document in, however large it is, as a stream, and returns the job that ingests it.
+
+    The first message names collection and document and may begin the content; those that follow carry more of it.
+    Nothing is kept of a stream that breaks off. Over HTTP the body is the content and the other fields are query
+    parameters.
+
+    INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
+    PERMISSION_DENIED: the caller may read it, but not change it. OUT_OF_RANGE (DOCUMENT_TOO_LARGE): it is larger than
+    the service takes. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): the collection was embedded with another model
+    than the one running.
     """
     GetDocument: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetDocumentRequest, _ingestor_service_pb2.GetDocumentResponse]  # type: ignore[assignment]
     """Returns a document.
@@ -371,6 +395,24 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
         PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
         was embedded with another model than the one running. UNIMPLEMENTED: an option is not available in this release.
+        """
+
+    @_abc_1.abstractmethod
+    def UploadDocument(
+        self,
+        request_iterator: _MaybeAsyncIterator[_ingestor_service_pb2.UploadDocumentRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingestor_service_pb2.UploadDocumentResponse, _abc.Awaitable[_ingestor_service_pb2.UploadDocumentResponse]]:
+        """Takes one document in, however large it is, as a stream, and returns the job that ingests it.
+
+        The first message names collection and document and may begin the content; those that follow carry more of it.
+        Nothing is kept of a stream that breaks off. Over HTTP the body is the content and the other fields are query
+        parameters.
+
+        INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
+        PERMISSION_DENIED: the caller may read it, but not change it. OUT_OF_RANGE (DOCUMENT_TOO_LARGE): it is larger than
+        the service takes. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): the collection was embedded with another model
+        than the one running.
         """
 
     @_abc_1.abstractmethod

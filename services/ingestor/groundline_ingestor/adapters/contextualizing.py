@@ -1,10 +1,12 @@
 """Contexts from the generator over gRPC, and those that were written before."""
 
+import json
 from collections.abc import Mapping, Sequence
 
 import grpc
 from groundline.v1 import generator_service_pb2 as pb
 from groundline.v1 import generator_service_pb2_grpc
+from groundline_runtime.errors import InvalidArgumentError
 from groundline_runtime.status import translated_rpc_errors
 
 from groundline_ingestor.adapters.postgres import Pool, acquire
@@ -24,6 +26,16 @@ class GrpcContextWriter:
             generator_service_pb2_grpc.GeneratorServiceStub(channel)
         )
 
+    async def version(self, *, prompt: str, model: str) -> str:
+        request = pb.ContextualizeChunksRequest(prompt=prompt, model=model)
+        try:
+            with translated_rpc_errors():
+                response = await self._stub.ContextualizeChunks(request)
+        except InvalidArgumentError:
+            # A generator of an earlier release, while both are rolled out: it wants chunks.
+            return json.dumps([prompt, model])
+        return f"{response.model} {response.prompt_version}"
+
     async def write(
         self, *, title: str, document_text: str, chunk_texts: Sequence[str], prompt: str, model: str
     ) -> WrittenContexts:
@@ -35,9 +47,7 @@ class GrpcContextWriter:
         usage = response.usage
         # NUL, which PostgreSQL cannot store, is no text that a model has to say.
         contexts = [context.replace("\x00", "").strip() for context in response.contexts]
-        return WrittenContexts(
-            contexts, Usage(usage.prompt_tokens, usage.cached_tokens, usage.output_tokens), response.model
-        )
+        return WrittenContexts(contexts, Usage(usage.prompt_tokens, usage.cached_tokens, usage.output_tokens))
 
 
 class PostgresContextCache:

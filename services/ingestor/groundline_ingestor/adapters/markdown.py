@@ -22,13 +22,14 @@ _FRONT_MATTER: Final = re.compile(
 )
 
 
-def read_headings(text: str) -> tuple[Heading, ...]:
-    """The headings of a Markdown text in order, without those inside quotations, lists and front matter."""
+def read_headings(text: str, *, is_beginning: bool = True) -> tuple[Heading, ...]:
+    """The headings of a Markdown text in order, without those inside quotations, lists and front matter,
+    which only the beginning of a document may have."""
     # A parser for each call: it keeps state while it parses, and texts are parsed in several threads.
     parser = MarkdownIt("commonmark").disable("inline")
     titles = MarkdownIt("commonmark")
     line_starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
-    front_matter = _FRONT_MATTER.match(text)
+    front_matter = _FRONT_MATTER.match(text) if is_beginning else None
     begin = front_matter.end() if front_matter else 0
     headings = []
     tokens = parser.parse(text)

@@ -22,11 +22,12 @@ from groundline_ingestor.domain import (
     CollectionStats,
     Document,
     DocumentVersion,
-    Extraction,
     IngestionOutcome,
     IngestionState,
     NewVersion,
+    Series,
     SourceType,
+    Stretch,
     content_hash,
 )
 
@@ -35,8 +36,6 @@ __all__ = ["CHUNK_COLUMNS", "PostgresDocuments", "copy_chunks", "hold_collection
 # A COPY of this many rows into a live HNSW index takes about half a second, far below the statement's time
 # limit.
 COPY_ROWS: Final = 256
-# Characters of a stored text in one row.
-TEXT_PART: Final = 1 << 20
 # How long a deletion's request_id is known, as the contract says.
 KEPT_DELETIONS: Final = timedelta(days=7)
 
@@ -118,7 +117,7 @@ class PostgresDocuments:
             await copy_chunks(connection, collection.partition.partition_id, rows)
             await connection.executemany(
                 "INSERT INTO document_texts (document_id, part, text, headings) VALUES ($1, $2, $3, $4)",
-                (part for new, row in rows for part in _text_parts(row["document_id"], new.extraction)),
+                (part for new, row in rows for part in _text_parts(row["document_id"], new.stretches)),
             )
             for new, row in rows:
                 if new.claim:
@@ -372,11 +371,10 @@ async def _update_in_place(
     )
 
 
-def _text_parts(document_id: Any, extraction: Extraction) -> Iterator[tuple[Any, ...]]:
-    headings = [[heading.level, heading.title, heading.start] for heading in extraction.headings]
-    for part, start in enumerate(range(0, len(extraction.text), TEXT_PART)):
-        text = extraction.text[start : start + TEXT_PART]
-        yield document_id, part, text, headings if part == 0 else None
+def _text_parts(document_id: Any, stretches: Series[Stretch]) -> Iterator[tuple[Any, ...]]:
+    for part, stretch in enumerate(stretches):
+        headings = [[heading.level, heading.title, heading.start] for heading in stretch.headings]
+        yield document_id, part, stretch.text, headings
 
 
 def _values(collection: Collection, version: DocumentVersion) -> tuple[Any, ...]:
@@ -397,8 +395,7 @@ def _values(collection: Collection, version: DocumentVersion) -> tuple[Any, ...]
 
 def _chunk_records(partition_id: int, new: NewVersion, document: asyncpg.Record) -> Iterator[tuple[Any, ...]]:
     version = new.version
-    vectors = new.vectors.astype(np.float16, copy=False)
-    for index, (chunk, vector) in enumerate(zip(new.chunks, vectors, strict=True)):
+    for index, (chunk, vector) in enumerate(zip(new.chunks, new.vectors, strict=True)):
         yield (
             partition_id,
             document["document_id"],
@@ -406,7 +403,7 @@ def _chunk_records(partition_id: int, new: NewVersion, document: asyncpg.Record)
             chunk.section.text,
             chunk.context,
             chunk.lexical_text,
-            vector,
+            vector.astype(np.float16, copy=False),
             chunk.section.start,
             chunk.section.end,
             content_hash(chunk.embedded_text),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from groundline_ingestor.adapters.postgres import Connection
-from groundline_ingestor.domain import Claim, IngestionOutcome, NewVersion, Usage
+from groundline_ingestor.domain import Claim, IngestionOutcome, NewVersion
 from groundline_ingestor.ports import ClaimLostError
 
 __all__ = ["PENDING", "cancel_items_of", "finish"]
@@ -27,14 +27,12 @@ async def finish(
     Raises ClaimLostError, which rolls the transaction back.
     """
     count = len(new.chunks) if new else 0
-    usage = new.usage if new else Usage()
     finished = await connection.fetchval(
         f"""
         UPDATE ingestion_items
         SET state = 'done', outcome = $4, document_id = $5::uuid, failure = NULL,
             lease_id = NULL, lease_until = NULL,
             parsed_count = $6, contextualized_count = $6, embedded_count = $6, stored_count = $6,
-            prompt_tokens = $7, cached_tokens = $8, output_tokens = $9,
             change_time = clock_timestamp(), end_time = clock_timestamp()
         WHERE job_id = $1::uuid AND item_index = $2 AND lease_id = $3::uuid AND {PENDING}
         RETURNING true
@@ -45,9 +43,6 @@ async def finish(
         outcome,
         document_id,
         count,
-        usage.prompt_tokens,
-        usage.cached_tokens,
-        usage.output_tokens,
     )
     if finished is None:
         raise ClaimLostError(claim)

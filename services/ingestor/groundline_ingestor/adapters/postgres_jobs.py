@@ -17,6 +17,7 @@ from groundline_ingestor.adapters.records import input_json, read_failure
 from groundline_ingestor.domain import (
     ChunkCounts,
     Collection,
+    FileContent,
     IngestionOutcome,
     IngestionState,
     Item,
@@ -337,8 +338,11 @@ class PostgresJobs:
         return _job(row) if row else None
 
 
-def payload_parts(content: str | bytes) -> Iterator[bytes]:
+def payload_parts(content: str | bytes | FileContent) -> Iterator[bytes]:
     """At least one, so that an empty content is kept too."""
+    if isinstance(content, FileContent):
+        yield from content.parts(PAYLOAD_PART)
+        return
     data = content.encode() if isinstance(content, str) else content
     for start in range(0, len(data) or 1, PAYLOAD_PART):
         yield data[start : start + PAYLOAD_PART]

@@ -2,8 +2,10 @@
 
 # ruff: noqa: S608 - what is put into SQL here are constants
 
+import asyncio
 from collections.abc import Sequence
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, BinaryIO, Final
 
 import asyncpg
 
@@ -19,8 +21,10 @@ from groundline_ingestor.domain import (
     LeasedItem,
     Partition,
     Progress,
+    Usage,
 )
 from groundline_ingestor.ports import ClaimLostError
+from groundline_ingestor.spooling import open_spool_file
 
 __all__ = ["PostgresQueue"]
 
@@ -71,8 +75,10 @@ _LEASE: Final = f"""
 class PostgresQueue:
     """Implements WorkQueue."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, *, spool_directory: Path | None = None) -> None:
+        """`spool_directory`: where contents of several parts are put."""
         self._pool = pool
+        self._spool_directory = spool_directory
 
     async def lease(
         self, lease_id: str, *, limit: int, seconds: float, max_attempts: int
@@ -95,22 +101,35 @@ class PostgresQueue:
     async def given(self, item: LeasedItem) -> DocumentInput:
         assert item.input is not None, "items of an ingestion have one"
         claim = item.claim
-        data = bytearray()
-        async with transaction(self._pool) as connection:
-            async for row in connection.cursor(
-                f"""
-                SELECT data FROM ingestion_payloads JOIN ingestion_items USING (job_id, item_index)
-                WHERE {_HELD} ORDER BY part
-                """,
-                *_key(claim),
-                prefetch=8,
-            ):
-                data += row["data"]
-            if not data and not await connection.fetchval(
-                f"SELECT true FROM ingestion_items WHERE {_HELD}", *_key(claim)
-            ):
-                raise ClaimLostError(claim)
-        return read_input(item.input, bytes(data))
+        data: list[bytes] = []
+        file: BinaryIO | None = None
+        try:
+            async with transaction(self._pool) as connection:
+                async for row in connection.cursor(
+                    f"""
+                    SELECT data FROM ingestion_payloads JOIN ingestion_items USING (job_id, item_index)
+                    WHERE {_HELD} ORDER BY part
+                    """,
+                    *_key(claim),
+                    prefetch=2,
+                ):
+                    data.append(row["data"])
+                    if len(data) > 1:
+                        file = file or open_spool_file(self._spool_directory)
+                        await asyncio.to_thread(file.writelines, data)
+                        data.clear()
+                        data.append(b"")
+                if not data and not await connection.fetchval(
+                    f"SELECT true FROM ingestion_items WHERE {_HELD}", *_key(claim)
+                ):
+                    raise ClaimLostError(claim)
+        except BaseException:
+            if file is not None:
+                file.close()
+            raise
+        if file is None:
+            return read_input(item.input, b"".join(data))
+        return read_input(item.input, file)
 
     async def extend(self, lease_ids: Sequence[str], seconds: float) -> None:
         async with acquire(self._pool) as connection:
@@ -162,6 +181,21 @@ class PostgresQueue:
                 [one.chunks.parsed for one in progress],
                 [one.chunks.contextualized for one in progress],
                 [one.chunks.embedded for one in progress],
+            )
+
+    async def spend(self, claim: Claim, usage: Usage) -> None:
+        async with acquire(self._pool) as connection:
+            await connection.execute(
+                f"""
+                UPDATE ingestion_items SET
+                    prompt_tokens = prompt_tokens + $4, cached_tokens = cached_tokens + $5,
+                    output_tokens = output_tokens + $6, change_time = clock_timestamp()
+                WHERE {_HELD}
+                """,
+                *_key(claim),
+                usage.prompt_tokens,
+                usage.cached_tokens,
+                usage.output_tokens,
             )
 
     async def fail(self, claim: Claim, failure: IngestionFailure, chunks: ChunkCounts) -> None:

@@ -3,13 +3,16 @@
 # ruff: noqa: S608 - what is put into SQL here are constants and names that chunk_table() makes of numbers
 
 import uuid
+from collections import deque
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import asyncpg
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import FailedPreconditionError
 
+from groundline_ingestor.adapters.extraction.types import is_markdown
 from groundline_ingestor.adapters.postgres import Connection, Pool, acquire, chunk_table, transaction
 from groundline_ingestor.adapters.postgres_collections import create_partition
 from groundline_ingestor.adapters.postgres_documents import copy_chunks, hold_collection
@@ -17,8 +20,8 @@ from groundline_ingestor.adapters.postgres_items import PENDING, finish
 from groundline_ingestor.adapters.postgres_vector_indexes import builds_held_off, is_vector_index_due
 from groundline_ingestor.domain import (
     Collection,
+    DocumentText,
     DocumentVersion,
-    Extraction,
     Heading,
     IngestionError,
     IngestionOutcome,
@@ -27,8 +30,11 @@ from groundline_ingestor.domain import (
     NewVersion,
     SourceType,
     StoredText,
+    Stretch,
 )
 from groundline_ingestor.ports import ClaimLostError
+from groundline_ingestor.spooling import Spool
+from groundline_ingestor.stretches import HeadedCutter, kept_stretches, known_headings
 
 __all__ = ["PostgresReindex"]
 
@@ -52,8 +58,10 @@ _OVER: Final = """
 class PostgresReindex:
     """Implements ReindexRepository."""
 
-    def __init__(self, pool: Pool, lexical: LexicalIndex) -> None:
+    def __init__(self, pool: Pool, lexical: LexicalIndex, *, spool_directory: Path | None = None) -> None:
+        """`spool_directory`: where long texts are put while chunks are made of them."""
         self._pool = pool
+        self._spool_directory = spool_directory
         self._lexical = lexical
 
     async def begin(
@@ -123,11 +131,8 @@ class PostgresReindex:
             )
             if row is None:
                 return None
-            parts = await connection.fetch(
-                "SELECT text, headings FROM document_texts WHERE document_id = $1::uuid ORDER BY part",
-                document_id,
-            )
-        if not parts or row["input_hash"] is None:
+            stretches = await self._stretches(connection, document_id, row["mime_type"])
+        if not len(stretches) or row["input_hash"] is None:
             raise IngestionError(
                 IngestionState.EXTRACTING,
                 "TEXT_NOT_STORED",
@@ -145,9 +150,28 @@ class PostgresReindex:
             metadata=row["metadata"],
             allowed_principals=tuple(row["allowed_principals"]),
         )
-        headings = tuple(Heading(*heading) for heading in parts[0]["headings"])
-        text = "".join(part["text"] for part in parts)
-        return StoredText(version, row["version"], Extraction(text, row["mime_type"], headings))
+        return StoredText(version, row["version"], DocumentText(stretches, row["mime_type"]))
+
+    async def _stretches(self, connection: Connection, document_id: str, mime_type: str) -> Spool[Stretch]:
+        """Cut as they were when the document was ingested; earlier releases kept parts of another cut."""
+        headings: deque[Heading] = deque()
+        cutter = HeadedCutter(is_markdown=is_markdown(mime_type), read_headings=known_headings(headings))
+        stretches = kept_stretches(self._spool_directory)
+        try:
+            async for part in connection.cursor(
+                "SELECT text, headings FROM document_texts WHERE document_id = $1::uuid ORDER BY part",
+                document_id,
+                prefetch=2,
+            ):
+                headings.extend(Heading(*heading) for heading in part["headings"] or ())
+                for stretch in cutter.feed(part["text"]):
+                    stretches.append(stretch)
+            for stretch in cutter.end():
+                stretches.append(stretch)
+        except BaseException:
+            stretches.close()
+            raise
+        return stretches
 
     async def store(self, item: LeasedItem, version_number: int, new: NewVersion) -> None:
         assert item.partition is not None, "items of a reindex have one"

@@ -1,10 +1,18 @@
 """Failures and what was handed in as jsonb."""
 
+import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 from groundline_ingestor.crawling import CrawlRequest
-from groundline_ingestor.domain import DocumentInput, IngestionFailure, IngestionState, SourceType
+from groundline_ingestor.domain import (
+    DocumentInput,
+    FileContent,
+    IngestionFailure,
+    IngestionState,
+    SourceType,
+    is_text,
+)
 
 __all__ = ["crawl_json", "failure_json", "input_json", "read_crawl", "read_failure", "read_input"]
 
@@ -47,7 +55,7 @@ def read_failure(stored: Mapping[str, Any] | None) -> IngestionFailure | None:
 def input_json(given: DocumentInput) -> dict[str, Any]:
     """A document as handed in, without its content."""
     return {
-        "kind": "text" if isinstance(given.content, str) else "data",
+        "kind": "text" if is_text(given) else "data",
         "uri": given.uri,
         "title": given.title,
         "mimeType": given.mime_type,
@@ -57,10 +65,16 @@ def input_json(given: DocumentInput) -> dict[str, Any]:
     }
 
 
-def read_input(stored: Mapping[str, Any], content: bytes) -> DocumentInput:
-    """The document with its content again."""
+def read_input(stored: Mapping[str, Any], content: bytes | BinaryIO) -> DocumentInput:
+    """The document with its content again, in memory or in a file."""
+    is_text = stored["kind"] == "text"
+    given: str | bytes | FileContent
+    if not isinstance(content, bytes):
+        given = FileContent(content, content.seek(0, os.SEEK_END), is_text)
+    else:
+        given = content.decode() if is_text else content
     return DocumentInput(
-        content=content.decode() if stored["kind"] == "text" else content,
+        content=given,
         uri=stored["uri"],
         title=stored["title"],
         mime_type=stored["mimeType"],

@@ -16,7 +16,7 @@ import tree_sitter_rust
 import tree_sitter_typescript
 from semantic_text_splitter import CodeSplitter, MarkdownSplitter, TextSplitter
 
-from groundline_ingestor.adapters.extraction.types import DOCX, HTML, MARKDOWN
+from groundline_ingestor.adapters.extraction.types import is_markdown
 from groundline_ingestor.domain import Chunking, ChunkingStrategy, Extraction, Section, SizeUnit
 
 __all__ = ["DocumentSplitter"]
@@ -24,8 +24,6 @@ __all__ = ["DocumentSplitter"]
 type TokenCounter = Callable[[Sequence[str]], Sequence[int]]
 type Span = tuple[int, int]
 
-# What extraction makes Markdown of.
-_MARKDOWN: Final = {MARKDOWN, HTML, DOCX}
 _GRAMMARS: Final[Mapping[str, Callable[[], Any]]] = {
     "text/x-c": tree_sitter_c.language,
     "text/x-c++": tree_sitter_cpp.language,
@@ -103,7 +101,7 @@ class DocumentSplitter:
     def _splitter(self, mime_type: str, chunking: Chunking) -> _Splitter:
         size, overlap = chunking.chunk_size, chunking.chunk_overlap
         grammar = _GRAMMARS.get(mime_type)
-        kind: Any = MarkdownSplitter if mime_type in _MARKDOWN else TextSplitter
+        kind: Any = MarkdownSplitter if is_markdown(mime_type) else TextSplitter
         splitter: _Splitter
         if chunking.unit is SizeUnit.CHARACTERS:
             splitter = CodeSplitter(grammar(), size, overlap) if grammar else kind(size, overlap)

@@ -3,8 +3,10 @@
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from google.protobuf import json_format, struct_pb2
 from groundline.v1 import document_pb2, ingestor_service_pb2, passage_pb2
 from groundline_filters import Filter, FilterError, parse, plain
 from groundline_filters.tree import All
@@ -34,6 +36,7 @@ from groundline_ingestor.domain import (
 from groundline_ingestor.service.pages import Page
 
 __all__ = [
+    "Upload",
     "crawl_request",
     "deletion_request",
     "document_key",
@@ -43,6 +46,7 @@ __all__ = [
     "list_request",
     "list_response",
     "state_value",
+    "upload_request",
 ]
 
 MAX_URI_CHARACTERS = 2000
@@ -59,6 +63,8 @@ MAX_CRAWL_PATTERNS = 100
 MAX_CRAWL_PATTERN_CHARACTERS = 200
 
 _LIST = "documents"
+# What HTTP clients send that were not told a type.
+_SAYS_NOTHING = ("application/octet-stream", "application/x-www-form-urlencoded")
 _DEFAULT_PAGE_SIZE = 100
 
 
@@ -72,7 +78,7 @@ def ingestion_request(
     if not 1 <= len(request.documents) <= max_documents:
         violations.add("documents", f"must be from 1 to {max_documents}")
     inputs = [
-        _input(given, f"documents[{index}]", violations)
+        _input(given, f"documents[{index}].", violations)
         for index, given in enumerate(request.documents[:max_documents])
     ]
     violations.raise_if_any()
@@ -93,6 +99,39 @@ def crawl_request(
     if request.dry_run:
         raise _not_available("dry_run")  # what a site holds is known when it was crawled
     return request.collection_id, crawl, request.request_id
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A document that comes as a stream; `described` has no content yet."""
+
+    collection_id: str
+    described: DocumentInput
+    request_id: str
+
+
+def upload_request(request: ingestor_service_pb2.UploadDocumentRequest) -> Upload:
+    """What the first message of an upload says. Raises InvalidArgumentError."""
+    violations = Violations()
+    check_collection_id(request.collection_id, violations)
+    check_request_id(request.request_id, violations)
+    metadata = struct_pb2.Struct()
+    try:
+        json_format.Parse(request.metadata_json or "{}", metadata, max_recursion_depth=50)
+    except json_format.ParseError:
+        violations.add("metadata_json", "must be a JSON object")
+    mime_type = request.content.content_type
+    given = document_pb2.DocumentInput(
+        uri=request.uri,
+        title=request.title,
+        mime_type="" if mime_type.startswith(_SAYS_NOTHING) else mime_type,
+        metadata=metadata,
+        allowed_principals=request.allowed_principals,
+        data=b"",
+    )
+    described = _input(given, "", violations)
+    violations.raise_if_any()
+    return Upload(request.collection_id, described, request.request_id)
 
 
 def document_key(
@@ -173,15 +212,16 @@ def state_value(state: IngestionState) -> document_pb2.IngestionState.ValueType:
 
 
 def _input(given: document_pb2.DocumentInput, path: str, violations: Violations) -> DocumentInput:
-    check_text(given.uri, f"{path}.uri", violations, most=MAX_URI_CHARACTERS)
+    """A document; its fields are named behind `path`."""
+    check_text(given.uri, f"{path}uri", violations, most=MAX_URI_CHARACTERS)
     if len(given.uri.encode()) > MAX_URI_BYTES:
-        violations.add(f"{path}.uri", f"must be at most {MAX_URI_BYTES} bytes of UTF-8")
-    check_text(given.title, f"{path}.title", violations, most=MAX_TITLE_CHARACTERS)
-    check_text(given.mime_type, f"{path}.mime_type", violations, most=MAX_MIME_TYPE_CHARACTERS)
-    check_principals(given.allowed_principals, f"{path}.allowed_principals", violations)
-    metadata = values_of(given.metadata, f"{path}.metadata", violations)
+        violations.add(f"{path}uri", f"must be at most {MAX_URI_BYTES} bytes of UTF-8")
+    check_text(given.title, f"{path}title", violations, most=MAX_TITLE_CHARACTERS)
+    check_text(given.mime_type, f"{path}mime_type", violations, most=MAX_MIME_TYPE_CHARACTERS)
+    check_principals(given.allowed_principals, f"{path}allowed_principals", violations)
+    metadata = values_of(given.metadata, f"{path}metadata", violations)
     if len(json.dumps(metadata, ensure_ascii=False).encode()) > MAX_METADATA_BYTES:
-        violations.add(f"{path}.metadata", f"must be at most {MAX_METADATA_BYTES} bytes as JSON")
+        violations.add(f"{path}metadata", f"must be at most {MAX_METADATA_BYTES} bytes as JSON")
     content: str | bytes = ""
     uri, source_type = given.uri, SourceType.FILE
     match given.WhichOneof("content"):
@@ -190,15 +230,15 @@ def _input(given: document_pb2.DocumentInput, path: str, violations: Violations)
         case "data":
             content = given.data
         case "object":
-            properties = values_of(given.object.properties, f"{path}.object.properties", violations)
-            check_text(given.object.schema, f"{path}.object.schema", violations, most=MAX_SCHEMA_CHARACTERS)
+            properties = values_of(given.object.properties, f"{path}object.properties", violations)
+            check_text(given.object.schema, f"{path}object.schema", violations, most=MAX_SCHEMA_CHARACTERS)
             # Keys in one order, since messages keep none: the same record has the same content.
             content = json.dumps(properties, ensure_ascii=False, sort_keys=True)
             source_type = SourceType.OBJECT
             uri = uri or _own_uri(properties)
             metadata = _object_metadata(given.object.schema, properties) | metadata
         case None:
-            violations.add(path, "needs one of text, data and object")
+            violations.add(path.removesuffix("."), "needs one of text, data and object")
     return DocumentInput(
         content=content,
         uri=uri,

@@ -98,6 +98,10 @@ def ingestion_response(job: Job, items: Sequence[Item]) -> ingestor_service_pb2.
     return ingestor_service_pb2.IngestDocumentsResponse(job=job_message(job), items=map(_item, items))
 
 
+def upload_response(job: Job, item: Item) -> ingestor_service_pb2.UploadDocumentResponse:
+    return ingestor_service_pb2.UploadDocumentResponse(job=job_message(job), item=_item(item))
+
+
 def job_message(job: Job) -> job_pb2.IngestionJob:
     return job_pb2.IngestionJob(
         job_id=job.job_id,

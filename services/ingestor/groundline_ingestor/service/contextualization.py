@@ -26,7 +26,7 @@ from groundline_ingestor.domain import (
 from groundline_ingestor.ports import ContextCache, ContextWriter, WrittenContexts
 from groundline_ingestor.service.preparation import Prepared, shown_uri
 
-__all__ = ["Contextualization", "Contextualized"]
+__all__ = ["Contextualization", "OnUsage"]
 
 CHUNKS_PER_CALL: Final = 20
 CHARACTERS_PER_CALL: Final = 60_000
@@ -44,17 +44,10 @@ PATIENCE_SECONDS: Final = 900.0
 
 _TRANSIENT: Final = (Code.RESOURCE_EXHAUSTED, Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED)
 
-_NO_USAGE: Final = Usage()
+type OnUsage = Callable[[Usage], Awaitable[None]]
+"""Told of the tokens of each call, as soon as its contexts are kept."""
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True)
-class Contextualized:
-    """Chunks with their contexts, and what writing these took."""
-
-    chunks: Sequence[Chunk]
-    usage: Usage = _NO_USAGE
 
 
 @dataclass(frozen=True)
@@ -96,33 +89,33 @@ class Contextualization:
                 "this ingestor has no generator_target",
             )
 
-    async def contextualize(self, prepared: Prepared, collection: Collection) -> Contextualized:
-        """Contexts from the cache, else from the generator; those written stay in the cache should a later
-        call fail. Raises GroundlineError, IngestionError."""
+    async def contextualize(
+        self, prepared: Prepared, collection: Collection, on_usage: OnUsage
+    ) -> Sequence[Chunk]:
+        """The chunks with contexts from the cache, else from the generator; those written stay in the cache
+        should a later call fail. Raises GroundlineError, IngestionError."""
         chosen = llm_contextualization_of(collection.settings)
         if chosen is None or not prepared.chunks:
-            return Contextualized(prepared.chunks)
+            return prepared.chunks
         self.require(collection)
-        keys = _keys(prepared, *chosen)
+        keys = await self._keys(prepared, *chosen)
         known = dict(await self._cache.get(keys))
         missing = [position for position, key in enumerate(keys) if key not in known]
-        usage = Usage()
         # One after the other: the first call fills the provider's cache with the document for the others.
         for call in _calls(prepared, missing):
             written = await self._write(prepared, call, *chosen)
-            usage += written.usage
             found = {
                 keys[position]: context
                 for position, context in zip(call.positions, written.contexts, strict=True)
             }
             await self._cache.put(found)
+            await on_usage(written.usage)
             known |= found
         contexts = [known[key] for key in keys]
-        chunks = [
+        return [
             _with_context(chunk, context, prepared)
             for chunk, context in zip(prepared.chunks, contexts, strict=True)
         ]
-        return Contextualized(chunks, usage)
 
     async def estimate(self, prepared: Prepared, collection: Collection) -> Usage:
         """Tokens that `contextualize` would take, by the embedding model's tokenizer: for every call the
@@ -130,8 +123,7 @@ class Contextualization:
         chosen = llm_contextualization_of(collection.settings)
         if chosen is None or not prepared.chunks:
             return Usage()
-        keys = _keys(prepared, *chosen)
-        known = await self._cache.get(keys)
+        known = await self._cache.get(keys := await self._keys(prepared, *chosen))
         missing = [position for position, key in enumerate(keys) if key not in known]
         calls = list(_calls(prepared, missing))
         texts = [call.document_text for call in calls]
@@ -149,8 +141,45 @@ class Contextualization:
         """Forget contexts that were written so long ago, many but not all at a time."""
         await self._cache.discard(older_than_seconds, DISCARDED_CONTEXTS)
 
+    async def _keys(self, prepared: Prepared, prompt: str, model: str) -> list[bytes]:
+        """Of each chunk's context in the cache, by document, chunk, and the prompt and model in use."""
+        writer = self._writer
+        assert writer is not None, "require() was called"
+        version = await self._patiently(lambda: writer.version(prompt=prompt, model=model))
+
+        def keys() -> list[bytes]:
+            document = content_hash(json.dumps([prepared.version.title, prepared.extraction.text])).hex()
+            return [
+                hashlib.sha256(
+                    json.dumps([document, content_hash(chunk.section.text).hex(), version]).encode()
+                ).digest()
+                for chunk in prepared.chunks
+            ]
+
+        return await asyncio.to_thread(keys)
+
     async def _write(self, prepared: Prepared, call: _Call, prompt: str, model: str) -> WrittenContexts:
-        assert self._writer is not None, "require() was called"
+        writer = self._writer
+        assert writer is not None, "require() was called"
+        written = await self._patiently(
+            lambda: writer.write(
+                title=prepared.version.title,
+                document_text=call.document_text,
+                chunk_texts=[prepared.chunks[position].section.text for position in call.positions],
+                prompt=prompt,
+                model=model,
+            )
+        )
+        if len(written.contexts) != len(call.positions):
+            raise IngestionError(
+                IngestionState.CONTEXTUALIZING,
+                "CONTEXTS_INCOMPLETE",
+                f"the generator wrote {len(written.contexts)} contexts for {len(call.positions)} chunks",
+            )
+        return written
+
+    async def _patiently[T](self, call: Callable[[], Awaitable[T]]) -> T:
+        """Call the generator when it is our turn, again and again while trying again may help."""
         retrying = AsyncRetrying(
             retry=retry_if_exception(_is_transient),
             wait=self._wait_seconds,
@@ -163,20 +192,8 @@ class Contextualization:
                 if (pause := self._resume_time - time.monotonic()) > 0:
                     await self._sleep(pause)
                 async with self._turns:
-                    written = await self._writer.write(
-                        title=prepared.version.title,
-                        document_text=call.document_text,
-                        chunk_texts=[prepared.chunks[position].section.text for position in call.positions],
-                        prompt=prompt,
-                        model=model,
-                    )
-        if len(written.contexts) != len(call.positions):
-            raise IngestionError(
-                IngestionState.CONTEXTUALIZING,
-                "CONTEXTS_INCOMPLETE",
-                f"the generator wrote {len(written.contexts)} contexts for {len(call.positions)} chunks",
-            )
-        return written
+                    return await call()
+        raise AssertionError("tenacity returns or raises")
 
     def _wait_seconds(self, state: RetryCallState) -> float:
         """What the generator asks for, at least a growing back-off; meanwhile no other call begins."""
@@ -191,16 +208,6 @@ class Contextualization:
 
 def _is_transient(error: BaseException) -> bool:
     return isinstance(error, GroundlineError) and error.code in _TRANSIENT
-
-
-def _keys(prepared: Prepared, prompt: str, model: str) -> list[bytes]:
-    document = content_hash(json.dumps([prepared.version.title, prepared.extraction.text])).hex()
-    return [
-        hashlib.sha256(
-            json.dumps([document, content_hash(chunk.section.text).hex(), prompt, model]).encode()
-        ).digest()
-        for chunk in prepared.chunks
-    ]
 
 
 def _calls(prepared: Prepared, positions: Sequence[int]) -> Iterator[_Call]:
@@ -229,7 +236,7 @@ def _window(prepared: Prepared, position: int) -> tuple[int, int]:
     if len(prepared.extraction.text) <= DOCUMENT_CHARACTERS:
         return 0, len(prepared.extraction.text)
     half = DOCUMENT_CHARACTERS // 2
-    begin = prepared.chunks[position].section.start // half * half
+    begin = (prepared.chunks[position].section.start - prepared.start) // half * half
     return begin, begin + DOCUMENT_CHARACTERS
 
 

@@ -1,19 +1,23 @@
 """Handing documents and crawls in: what is stored is a job, which workers then do."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
 import structlog
 from groundline_embedding import Embedder
 from groundline_runtime.context import Caller
+from groundline_runtime.errors import OutOfRangeError
 
 from groundline_ingestor.crawling import CrawlRequest
 from groundline_ingestor.domain import (
     ChunkCounts,
     Collection,
     DocumentInput,
+    FileContent,
     IngestionError,
     IngestionState,
     Item,
@@ -97,6 +101,44 @@ class IngestionService:
             self._on_enqueued()
         return job, await self._jobs.items(job.job_id, None, after=-1, limit=MAX_RETURNED_ITEMS)
 
+    async def upload(
+        self,
+        caller: Caller,
+        collection_id: str,
+        described: DocumentInput,
+        parts: AsyncIterator[bytes],
+        request_id: str,
+    ) -> tuple[Job, Item]:
+        """Store one document whose content comes in parts; its job and item.
+
+        The parts wait in a file, so that a slow client holds no connection to the database, and one that goes
+        away leaves nothing. Raises what `ingest` raises, before the first part is taken, and OutOfRangeError
+        (DOCUMENT_TOO_LARGE).
+        """
+        collection = await writable_collection(self._collections, caller, collection_id)
+        job = await self._jobs.find_by_request_id(collection_id, request_id) if request_id else None
+        if job is None:
+            require_running_model(collection, self._embedder)
+            self._contextualization.require(collection)
+            with self._preparation.open_spool_file() as file:
+                size = 0
+                async for part in parts:
+                    size += len(part)
+                    if size > self._preparation.max_document_bytes:
+                        raise OutOfRangeError(
+                            "DOCUMENT_TOO_LARGE",
+                            f"the document has more than {self._preparation.max_document_bytes} bytes, which "
+                            "are the most that are taken",
+                        )
+                    await asyncio.to_thread(file.write, part)
+                given = replace(described, content=FileContent(file, size))
+                identified = await asyncio.to_thread(identify, given, collection)
+                job = await self._jobs.enqueue(collection, [identified], request_id)
+            _log.info("job_enqueued", job_id=job.job_id, collection_id=collection_id, documents=1)
+            self._on_enqueued()
+        [item] = await self._jobs.items(job.job_id, None, after=-1, limit=1)
+        return job, item
+
     async def estimate(
         self, caller: Caller, collection_id: str, inputs: Sequence[DocumentInput]
     ) -> tuple[Job, Sequence[Item]]:
@@ -127,9 +169,14 @@ class IngestionService:
     async def _estimate(self, index: int, given: DocumentInput, collection: Collection) -> Item:
         given, version = await asyncio.to_thread(identify, given, collection)
         try:
-            prepared = await asyncio.to_thread(self._preparation.prepare, given, version, collection)
-            usage = await self._contextualization.estimate(prepared, collection)
+            text, version = await asyncio.to_thread(self._preparation.read, given, version)
+            count, usage = 0, Usage()
+            with closing(text.stretches):
+                parts = self._preparation.chunk(text, version, collection)
+                while (prepared := await asyncio.to_thread(next, parts, None)) is not None:
+                    count += len(prepared.chunks)
+                    usage += await self._contextualization.estimate(prepared, collection)
         except IngestionError as error:
             return Item(index, version.uri, None, IngestionState.FAILED, failure=error.failure, attempts=0)
-        chunks = ChunkCounts(parsed=len(prepared.chunks))
+        chunks = ChunkCounts(parsed=count)
         return Item(index, version.uri, None, IngestionState.QUEUED, attempts=0, chunks=chunks, usage=usage)

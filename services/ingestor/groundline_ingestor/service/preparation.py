@@ -1,7 +1,10 @@
 """From what was handed in to chunks ready to be embedded; CPU work, without a store."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
+from pathlib import Path
+from typing import BinaryIO
 
 from groundline_lexical import lexical_text
 
@@ -11,13 +14,18 @@ from groundline_ingestor.domain import (
     Collection,
     ContextualizationMode,
     DocumentInput,
+    DocumentText,
     DocumentVersion,
     Extraction,
+    FileContent,
+    Heading,
     IngestionError,
     IngestionState,
     Section,
+    Stretch,
     content_hash,
     contextualization_of,
+    enclosing,
     heading_trails,
     ingestion_hash,
     input_hash,
@@ -25,6 +33,8 @@ from groundline_ingestor.domain import (
     structural_context,
 )
 from groundline_ingestor.ports import Extractor, Splitter
+from groundline_ingestor.spooling import open_spool_file
+from groundline_ingestor.stretches import kept_stretches
 
 __all__ = ["Limits", "OnStage", "Preparation", "Prepared", "identify", "shown_uri"]
 
@@ -38,8 +48,8 @@ type OnStage = Callable[[IngestionState], None]
 class Limits:
     """Bounds on one document."""
 
-    max_document_bytes: int = 64 * 1024**2
-    max_chunks: int = 100_000
+    max_document_bytes: int = 256 * 1024**2
+    max_chunks: int = 400_000
 
 
 def identify(given: DocumentInput, collection: Collection) -> tuple[DocumentInput, DocumentVersion]:
@@ -55,7 +65,7 @@ def identify(given: DocumentInput, collection: Collection) -> tuple[DocumentInpu
         content_hash=digest,
         input_hash=hashed,
         ingestion_hash=ingestion_hash(hashed, collection.settings, collection.partition),
-        size_bytes=_size(given),
+        size_bytes=_size(given.content),
         metadata=given.metadata,
         allowed_principals=given.allowed_principals,
     )
@@ -64,82 +74,151 @@ def identify(given: DocumentInput, collection: Collection) -> tuple[DocumentInpu
 
 @dataclass(frozen=True)
 class Prepared:
-    """A document with its chunks, and the text they were cut from."""
+    """A document, or a stretch of a long one, with its chunks, and the text they were cut from, which begins
+    at `start`."""
 
     version: DocumentVersion
     chunks: Sequence[Chunk]
     extraction: Extraction
+    start: int = 0
 
 
 class Preparation:
-    """Extracts, cuts and contextualizes one document at a time."""
+    """Extracts, cuts and contextualizes."""
 
-    def __init__(self, extractor: Extractor, splitter: Splitter, limits: Limits) -> None:
+    def __init__(
+        self, extractor: Extractor, splitter: Splitter, limits: Limits, spool_directory: Path | None = None
+    ) -> None:
+        """`spool_directory`: where long texts are put while they are worked on."""
         self._extractor = extractor
         self._splitter = splitter
         self._limits = limits
+        self._spool_directory = spool_directory
 
-    def prepare(
-        self,
-        given: DocumentInput,
-        version: DocumentVersion,
-        collection: Collection,
-        on_stage: OnStage = lambda stage: None,
-    ) -> Prepared:
-        """The document with title and type, and its chunks. Raises IngestionError."""
+    @property
+    def max_document_bytes(self) -> int:
+        return self._limits.max_document_bytes
+
+    def open_spool_file(self) -> BinaryIO:
+        """An empty file for a content that is on its way. Close it when done."""
+        return open_spool_file(self._spool_directory)
+
+    def read(self, given: DocumentInput, version: DocumentVersion) -> tuple[DocumentText, DocumentVersion]:
+        """The document's text, and the document with title and type. Raises IngestionError."""
         if version.size_bytes > self._limits.max_document_bytes:
             raise IngestionError(
                 IngestionState.EXTRACTING,
                 "DOCUMENT_TOO_LARGE",
                 f"{version.size_bytes} bytes; at most {self._limits.max_document_bytes} are taken",
             )
-        extraction = self._extractor.extract(given)
-        first_heading = extraction.headings[0].title if extraction.headings else ""
-        version = replace(
-            version,
-            title=given.title or extraction.title or first_heading or version.title,
-            mime_type=extraction.mime_type,
-        )
-        return self.chunk(extraction, version, collection, on_stage)
+        stream = self._extractor.read(given)
+        stretches = kept_stretches(self._spool_directory)
+        first_heading = ""
+        try:
+            for stretch in stream.stretches:
+                if stretch.start == 0 and stretch.headings:
+                    first_heading = stretch.headings[0].title
+                stretches.append(stretch)
+        except BaseException:
+            stretches.close()
+            raise
+        title = given.title or stream.title or first_heading or version.title
+        version = replace(version, title=title, mime_type=stream.mime_type)
+        return DocumentText(stretches, stream.mime_type, stream.title), version
 
     def chunk(
         self,
-        extraction: Extraction,
+        text: DocumentText,
         version: DocumentVersion,
         collection: Collection,
         on_stage: OnStage = lambda stage: None,
-    ) -> Prepared:
-        """The chunks of a text that was extracted before. Raises IngestionError."""
-        on_stage(IngestionState.CHUNKING)
-        sections = self._splitter.split(
-            extraction, Chunking.of(collection.settings), collection.partition.language
+    ) -> Iterator[Prepared]:
+        """The chunks of each stretch of a text. Raises IngestionError, also between stretches.
+
+        Where a stretch does not end with its section, its last chunk is cut anew, together with the next
+        stretch, so that chunks go on and overlap across the border.
+        """
+        chunk_count = 0
+        above: tuple[Heading, ...] = ()
+        carried = Stretch("")
+        following = iter(text.stretches)
+        stretch = next(following, None)
+        while stretch is not None:
+            on_stage(IngestionState.CHUNKING)
+            coming = next(following, None)
+            start = stretch.start - len(carried.text)
+            extraction = Extraction(
+                carried.text + stretch.text,
+                text.mime_type,
+                tuple(
+                    replace(heading, start=heading.start - start)
+                    for heading in (*carried.headings, *stretch.headings)
+                ),
+            )
+            sections = self._splitter.split(
+                extraction, Chunking.of(collection.settings), collection.partition.language
+            )
+            end = len(extraction.text)
+            if coming is not None and len(sections) > 1 and _goes_on(coming, extraction, sections[-1]):
+                *sections, last = sections
+                end = last.start
+            chunk_count += len(sections)
+            if chunk_count > self._limits.max_chunks:
+                raise IngestionError(
+                    IngestionState.CHUNKING,
+                    "TOO_MANY_CHUNKS",
+                    f"more than {self._limits.max_chunks} chunks, which are the most that are taken",
+                )
+            on_stage(IngestionState.CONTEXTUALIZING)
+            yield Prepared(
+                version, _chunks(extraction, sections, start, above, version, collection), extraction, start
+            )
+            carried = Stretch(
+                extraction.text[end:],
+                start + end,
+                tuple(
+                    replace(heading, start=heading.start + start)
+                    for heading in extraction.headings
+                    if heading.start >= end
+                ),
+            )
+            above = enclosing((*above, *(heading for heading in extraction.headings if heading.start < end)))
+            stretch = coming
+
+
+def _goes_on(coming: Stretch, extraction: Extraction, last: Section) -> bool:
+    """Whether the text that follows belongs to the last chunk as well."""
+    begins_section = bool(coming.headings) and coming.headings[0].start == coming.start
+    # What begins within a code fence would be taken for text, and what follows the fence for code.
+    return not begins_section and not any(fence in last.text for fence in ("```", "~~~"))
+
+
+def _chunks(
+    extraction: Extraction,
+    sections: Sequence[Section],
+    start: int,
+    above: Sequence[Heading],
+    version: DocumentVersion,
+    collection: Collection,
+) -> list[Chunk]:
+    """Sections with their contexts and their offsets in the whole text; `above` are headings that enclose the
+    beginning of this part of it."""
+    uri = shown_uri(version.uri)
+    contexts: Iterable[str]
+    if contextualization_of(collection.settings) is ContextualizationMode.NONE:
+        contexts = repeat("", len(sections))
+    else:
+        outside = [replace(heading, start=-1) for heading in above]
+        trails = heading_trails((*outside, *extraction.headings), (section.start for section in sections))
+        contexts = (structural_context(version.title, uri, trail) for trail in trails)
+    return [
+        Chunk(
+            replace(section, start=start + section.start, end=start + section.end),
+            context,
+            lexical_text(section.text, context=context, title=version.title, uri=uri),
         )
-        if len(sections) > self._limits.max_chunks:
-            raise IngestionError(
-                IngestionState.CHUNKING,
-                "TOO_MANY_CHUNKS",
-                f"{len(sections)} chunks; at most {self._limits.max_chunks} are taken",
-            )
-        on_stage(IngestionState.CONTEXTUALIZING)
-        contexts = _contexts(extraction, sections, version, contextualization_of(collection.settings))
-        chunks = [
-            Chunk(
-                section,
-                context,
-                lexical_text(section.text, context=context, title=version.title, uri=shown_uri(version.uri)),
-            )
-            for section, context in zip(sections, contexts, strict=True)
-        ]
-        return Prepared(version, chunks, extraction)
-
-
-def _contexts(
-    extraction: Extraction, sections: Sequence[Section], version: DocumentVersion, mode: ContextualizationMode
-) -> list[str]:
-    if mode is ContextualizationMode.NONE:
-        return [""] * len(sections)
-    trails = heading_trails(extraction.headings, (section.start for section in sections))
-    return [structural_context(version.title, shown_uri(version.uri), trail) for trail in trails]
+        for section, context in zip(sections, contexts, strict=True)
+    ]
 
 
 def shown_uri(uri: str) -> str:
@@ -147,5 +226,11 @@ def shown_uri(uri: str) -> str:
     return "" if uri.startswith(_GENERATED_URI) else uri
 
 
-def _size(given: DocumentInput) -> int:
-    return len(given.content if isinstance(given.content, bytes) else given.content.encode())
+def _size(content: str | bytes | FileContent) -> int:
+    match content:
+        case FileContent():
+            return content.size
+        case str():
+            return len(content.encode())
+        case _:
+            return len(content)

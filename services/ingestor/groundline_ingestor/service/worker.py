@@ -1,12 +1,15 @@
-"""Workers: items leased, prepared one by one, embedded in groups, stored while the next group is embedded."""
+"""Workers: items leased, prepared side by side, embedded in groups, stored while others are embedded."""
 
 import asyncio
 import time
 import uuid
-from collections.abc import Coroutine, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import batched
+from pathlib import Path
 from traceback import extract_tb
 from typing import Any, Final
 
@@ -17,9 +20,13 @@ from opentelemetry import metrics, trace
 
 from groundline_ingestor.crawling import CrawlRequest
 from groundline_ingestor.domain import (
+    Chunk,
     ChunkCounts,
     Claim,
     Collection,
+    DocumentText,
+    DocumentVersion,
+    FileContent,
     IngestionError,
     IngestionFailure,
     IngestionState,
@@ -27,6 +34,8 @@ from groundline_ingestor.domain import (
     LeasedItem,
     NewVersion,
     Progress,
+    Series,
+    Stretch,
     Usage,
     Vectors,
     ingestion_hash,
@@ -44,6 +53,7 @@ from groundline_ingestor.service.collections import require_running_model
 from groundline_ingestor.service.contextualization import Contextualization
 from groundline_ingestor.service.crawls import Crawling
 from groundline_ingestor.service.embedding import RememberingEmbedder
+from groundline_ingestor.service.finished import FinishedChunks
 from groundline_ingestor.service.preparation import Preparation, Prepared, identify
 
 __all__ = ["Worker", "WorkerOptions"]
@@ -58,7 +68,12 @@ TRANSACTION_CHUNKS: Final = 128
 STORING_CONNECTIONS: Final = 4
 """Transactions of one group at a time."""
 
-LEASED_ITEMS: Final = 16
+PREPARED_ITEMS: Final = 8
+"""Items that a line of work prepares at a time; of each no more than one stretch is in memory."""
+
+GATHERING_SECONDS: Final = 0.1
+"""How long what is ready waits for more to be embedded with."""
+
 PROGRESS_SECONDS: Final = 0.25
 SETTLE_SECONDS: Final = 1.0
 CLEANING_SECONDS: Final = 60.0
@@ -85,6 +100,7 @@ class WorkerOptions:
     lease_seconds: float = 30.0
     max_attempts: int = 5
     poll_seconds: float = 0.5
+    spool_directory: Path | None = None
     retry_seconds: float = 2.0
     reindex_grace_seconds: float = 60.0
     payload_seconds: float = 7 * 86400.0
@@ -99,10 +115,10 @@ class _Work:
     collection: Collection
     """By the settings and with the partition that it is built for."""
     prepared: Prepared
+    stretches: Series[Stretch]
     version_number: int = 0
     vectors: Vectors = field(default_factory=lambda: np.empty((0, 0), np.float16))
     token_count: int = 0
-    usage: Usage = field(default_factory=Usage)
 
     @property
     def counts(self) -> ChunkCounts:
@@ -115,9 +131,8 @@ class _Work:
             self.prepared.version,
             self.prepared.chunks,
             self.vectors,
-            self.prepared.extraction,
+            self.stretches,
             self.token_count,
-            self.usage,
             claim=self.item.claim,
         )
 
@@ -151,6 +166,7 @@ class Worker:
         self._contextualization = contextualization
         self._options = options
         self._crawling = crawling
+        self._threads: ThreadPoolExecutor | None = None
         self._held: dict[Claim, Progress] = {}
         self._shown: dict[Claim, Progress] = {}
         self._wake = asyncio.Event()
@@ -161,6 +177,9 @@ class Worker:
 
     async def run(self) -> None:
         """Work until cancelled; what is held then goes back to the queue."""
+        # As many as may be at it, so that none waits for another that waits for its file to be read.
+        threads = ThreadPoolExecutor(max(1, self._options.workers) * PREPARED_ITEMS, "prepare")
+        self._threads = threads
         try:
             async with asyncio.TaskGroup() as tasks:
                 for _ in range(self._options.workers):
@@ -174,6 +193,7 @@ class Worker:
                     tasks.create_task(self._repeat(SETTLE_SECONDS, self._vector_indexes.build_due))
                     tasks.create_task(self._repeat(CLEANING_SECONDS, self._clean))
         finally:
+            threads.shutdown(wait=False, cancel_futures=True)
             if self._held:
                 with suppress(UnavailableError, TimeoutError):
                     async with asyncio.timeout(5):
@@ -190,22 +210,43 @@ class Worker:
             tasks.create_task(self._store_groups(embedded))
 
     async def _prepare_items(self, prepared: "asyncio.Queue[list[_Work]]") -> None:
+        """Items side by side, so that a slow one holds up none of the others; ready ones go on in groups, or
+        as they are when nothing else has become ready for a while."""
         group: list[_Work] = []
-        while True:
-            items = await self._lease()
-            collections: dict[str, Collection | None] = {}
-            for item in items:
-                work = await self._guarded(item, self._prepare(item, collections))
-                if work:
-                    group.append(work)
-                if sum(len(one.prepared.chunks) for one in group) >= GROUP_CHUNKS:
+        running: set[asyncio.Task[_Work | None]] = set()
+        found_work = stalled = True
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                free = PREPARED_ITEMS - len(running)
+                # Several at a time, but one where the others are slow.
+                wanted = found_work and (stalled or free >= PREPARED_ITEMS // 2)
+                if free and (wanted or self._wake.is_set()):
+                    items = await self._lease(free)
+                    found_work = bool(items)
+                    collections = _Collections(self._collections)
+                    running |= {
+                        tasks.create_task(self._guarded(item, self._prepare(item, collections)))
+                        for item in items
+                    }
+                if not running:
+                    if group:
+                        await prepared.put(group)
+                        group = []
+                    await self._wait_for_work()
+                    found_work = stalled = True
+                    continue
+                more = bool(group) or (found_work and len(running) < PREPARED_ITEMS)
+                done, running = await asyncio.wait(
+                    running,
+                    timeout=GATHERING_SECONDS if more else self._options.poll_seconds,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                stalled = not done
+                group += [work for work in (task.result() for task in done) if work]
+                if sum(len(one.prepared.chunks) for one in group) >= GROUP_CHUNKS or (group and stalled):
                     await prepared.put(group)
                     group = []
-            if not items:
-                if group:
-                    await prepared.put(group)
-                    group = []
-                await self._wait_for_work()
+                found_work = found_work or (stalled and not more)
 
     async def _embed_groups(
         self, prepared: "asyncio.Queue[list[_Work]]", embedded: "asyncio.Queue[list[_Work]]"
@@ -219,12 +260,12 @@ class Worker:
         while True:
             await self._store(await embedded.get())
 
-    async def _lease(self) -> Sequence[LeasedItem]:
+    async def _lease(self, limit: int) -> Sequence[LeasedItem]:
         self._wake.clear()
         try:
             items = await self._queue.lease(
                 str(uuid.uuid4()),
-                limit=LEASED_ITEMS,
+                limit=limit,
                 seconds=self._options.lease_seconds,
                 max_attempts=self._options.max_attempts,
             )
@@ -244,26 +285,26 @@ class Worker:
             async with asyncio.timeout(self._options.poll_seconds):
                 await self._wake.wait()
 
-    async def _prepare(self, item: LeasedItem, collections: dict[str, Collection | None]) -> _Work | None:
-        if item.collection_id not in collections:
-            collections[item.collection_id] = await self._collections.find(item.collection_id)
-        collection = collections[item.collection_id]
+    async def _prepare(self, item: LeasedItem, collections: "_Collections") -> _Work | None:
+        """The item, ready to be embedded with others; None when nothing is left to be done for it."""
+        collection = await collections.find(item.collection_id)
         if collection is None:
             raise ClaimLostError(item.claim)
-
-        def on_stage(stage: IngestionState) -> None:
-            self._at(item.claim, stage)
-
         if item.kind is JobKind.REINDEX:
             return await self._prepare_again(item, collection)
         require_running_model(collection, self._embedder.embedder)
-        given, version = await asyncio.to_thread(identify, await self._queue.given(item), collection)
-        refreshed = await self._documents.refresh(collection, version, item.claim)
-        if refreshed is not None:
-            self._ended(item, str(refreshed[1]))
-            return None
-        prepared = await asyncio.to_thread(self._preparation.prepare, given, version, collection, on_stage)
-        return await self._contextualized(_Work(item, collection, prepared))
+        given = await self._queue.given(item)
+        try:
+            given, version = await self._in_thread(identify, given, collection)
+            refreshed = await self._documents.refresh(collection, version, item.claim)
+            if refreshed is not None:
+                self._ended(item, str(refreshed[1]))
+                return None
+            text, version = await self._in_thread(self._preparation.read, given, version)
+        finally:
+            if isinstance(given.content, FileContent):
+                given.content.file.close()
+        return await self._chunked(item, collection, text, version)
 
     async def _prepare_again(self, item: LeasedItem, collection: Collection) -> _Work | None:
         """The chunks of a document for another partition, from the text that is kept of it."""
@@ -280,16 +321,81 @@ class Worker:
             stored.version,
             ingestion_hash=ingestion_hash(stored.version.input_hash, target.settings, target.partition),
         )
-        prepared = await asyncio.to_thread(self._preparation.chunk, stored.extraction, version, target)
-        return await self._contextualized(_Work(item, target, prepared, stored.version_number))
+        return await self._chunked(item, target, stored.text, version, stored.version_number)
 
-    async def _contextualized(self, work: _Work) -> _Work:
-        count = len(work.prepared.chunks)
-        self._at(work.item.claim, IngestionState.CONTEXTUALIZING, ChunkCounts(count))
-        written = await self._contextualization.contextualize(work.prepared, work.collection)
-        work.prepared = replace(work.prepared, chunks=written.chunks)
-        work.usage = written.usage
-        return work
+    async def _chunked(
+        self,
+        item: LeasedItem,
+        collection: Collection,
+        text: DocumentText,
+        version: DocumentVersion,
+        version_number: int = 0,
+    ) -> _Work | None:
+        """A document of one stretch with its chunks. A longer one is brought to its end here, stretch by
+        stretch, since it is a group of its own and others should not wait for it."""
+
+        def on_stage(stage: IngestionState) -> None:
+            self._at(item.claim, stage)
+
+        with closing(text.stretches):
+            parts = self._preparation.chunk(text, version, collection, on_stage)
+            if len(text.stretches) > 1:
+                await self._finish_long(item, collection, text, version, parts, version_number)
+                return None
+            [prepared] = await self._in_thread(list, parts)
+        chunks = await self._contextualized(item, collection, prepared, ChunkCounts())
+        return _Work(item, collection, replace(prepared, chunks=chunks), text.stretches, version_number)
+
+    async def _finish_long(
+        self,
+        item: LeasedItem,
+        collection: Collection,
+        text: DocumentText,
+        version: DocumentVersion,
+        parts: Iterator[Prepared],
+        version_number: int,
+    ) -> None:
+        with FinishedChunks(self._options.spool_directory) as finished:
+            token_count = 0
+            while (prepared := await self._in_thread(next, parts, None)) is not None:
+                before = len(finished.chunks)
+                chunks = await self._contextualized(
+                    item, collection, prepared, ChunkCounts(before, before, before)
+                )
+                count = before + len(chunks)
+                self._at(item.claim, IngestionState.EMBEDDING, ChunkCounts(count, count, before))
+                vectors, tokens = await self._vectors([chunk.embedded_text for chunk in chunks])
+                token_count += sum(tokens)
+                await self._in_thread(finished.append, chunks, vectors)
+            count = len(finished.chunks)
+            self._at(item.claim, IngestionState.STORING, ChunkCounts(count, count, count))
+            new = NewVersion(
+                version, finished.chunks, finished.vectors, text.stretches, token_count, item.claim
+            )
+            if item.kind is JobKind.REINDEX:
+                await self._reindex.store(item, version_number, new)
+            else:
+                await self._documents.store(collection, [new])
+        _chunks_counter.add(count)
+        self._ended(item, "stored")
+
+    async def _contextualized(
+        self, item: LeasedItem, collection: Collection, prepared: Prepared, before: ChunkCounts
+    ) -> Sequence[Chunk]:
+        """The chunks of a document or stretch with their contexts; `before` counts those of earlier ones."""
+        counts = before + ChunkCounts(len(prepared.chunks))
+        self._at(item.claim, IngestionState.CONTEXTUALIZING, counts)
+
+        async def on_usage(usage: Usage) -> None:
+            await self._queue.spend(item.claim, usage)
+
+        return await self._contextualization.contextualize(prepared, collection, on_usage)
+
+    async def _in_thread[**P, T](self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """In a thread of preparations: where slow ones wait, no other work of the process waits for them."""
+        return await asyncio.get_running_loop().run_in_executor(
+            self._threads, partial(work, *arguments, **named)
+        )
 
     async def _embed(self, group: Sequence[_Work]) -> list[_Work]:
         """The items of the group that could be embedded."""
@@ -297,22 +403,26 @@ class Worker:
             self._at(work.item.claim, IngestionState.EMBEDDING, work.counts)
         try:
             texts = [chunk.embedded_text for work in group for chunk in work.prepared.chunks]
-            with _tracer.start_as_current_span("embed_chunks", attributes={"chunks": len(texts)}):
-                parts = [await self._embedder.embed(some) for some in batched(texts, GROUP_CHUNKS)]
-            tokens = await asyncio.to_thread(self._embedder.embedder.count_tokens, texts)
+            vectors, tokens = await self._vectors(texts)
         except Exception as error:
             if len(group) == 1:
                 await self._failed(group[0].item, IngestionState.EMBEDDING, error, group[0].counts)
                 return []
             # One of them may be to blame: the others get through alone.
             return [embedded for work in group for embedded in await self._embed([work])]
-        vectors: Vectors = np.concatenate(parts).astype(np.float16, copy=False)
         end = 0
         for work in group:
             begin, end = end, end + len(work.prepared.chunks)
             work.vectors = vectors[begin:end]
             work.token_count = sum(tokens[begin:end])
         return list(group)
+
+    async def _vectors(self, texts: Sequence[str]) -> tuple[Vectors, Sequence[int]]:
+        """Vectors of at least one text, and the tokens of each."""
+        with _tracer.start_as_current_span("embed_chunks", attributes={"chunks": len(texts)}):
+            parts = [await self._embedder.embed(some) for some in batched(texts, GROUP_CHUNKS)]
+        tokens = await asyncio.to_thread(self._embedder.embedder.count_tokens, texts)
+        return np.concatenate(parts).astype(np.float16, copy=False), tokens
 
     async def _store(self, group: Sequence[_Work]) -> None:
         for work in group:
@@ -383,8 +493,9 @@ class Worker:
         try:
             return await work
         except Exception as error:
-            stage = self._held[item.claim].state if item.claim in self._held else IngestionState.EXTRACTING
-            await self._failed(item, stage, error, ChunkCounts())
+            begun = Progress(item.claim, IngestionState.EXTRACTING, ChunkCounts())
+            reached = self._held.get(item.claim, begun)
+            await self._failed(item, reached.state, error, reached.chunks)
             return None
 
     async def _failed(
@@ -458,6 +569,19 @@ class Worker:
         await self._queue.discard(self._options.payload_seconds)
         await self._cache.discard(self._options.cache_seconds, CLEANED_VECTORS)
         await self._contextualization.discard(self._options.cache_seconds)
+
+
+class _Collections:
+    """Looks each collection up once."""
+
+    def __init__(self, collections: CollectionRepository) -> None:
+        self._collections = collections
+        self._found: dict[str, asyncio.Task[Collection | None]] = {}
+
+    async def find(self, collection_id: str) -> Collection | None:
+        if collection_id not in self._found:
+            self._found[collection_id] = asyncio.ensure_future(self._collections.find(collection_id))
+        return await asyncio.shield(self._found[collection_id])
 
 
 def _transactions(group: Sequence[_Work]) -> Iterator[list[_Work]]:

@@ -25,7 +25,6 @@ from groundline_ingestor.domain import (
     Document,
     DocumentInput,
     DocumentVersion,
-    Extraction,
     IngestionFailure,
     IngestionOutcome,
     IngestionState,
@@ -37,6 +36,7 @@ from groundline_ingestor.domain import (
     Partition,
     Section,
     SourceType,
+    Stretch,
     Vectors,
 )
 from groundline_ingestor.ports import (
@@ -520,8 +520,9 @@ def _handed_in(uri: str) -> HandedIn:
 
 
 def _new(version: DocumentVersion, *texts: str) -> NewVersion:
-    extraction = Extraction(" ".join(texts), "text/plain")
-    return NewVersion(version, [_chunk(text) for text in texts], _vectors(len(texts)), extraction)
+    return NewVersion(
+        version, [_chunk(text) for text in texts], _vectors(len(texts)), [Stretch(" ".join(texts))]
+    )
 
 
 async def _refusal(call: Any) -> type[GroundlineError] | None:

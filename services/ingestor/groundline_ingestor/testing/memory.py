@@ -20,6 +20,7 @@ from groundline_ingestor.domain import (
     Document,
     DocumentInput,
     DocumentVersion,
+    FileContent,
     IngestionFailure,
     IngestionOutcome,
     IngestionState,
@@ -132,9 +133,7 @@ class _Data:
                 return entry
         raise ClaimLostError(claim)
 
-    def finish(
-        self, claim: Claim, document_id: str, outcome: IngestionOutcome, chunks: ChunkCounts, usage: Usage
-    ) -> None:
+    def finish(self, claim: Claim, document_id: str, outcome: IngestionOutcome, chunks: ChunkCounts) -> None:
         entry = self.held(claim)
         entry.lease_id = ""
         entry.item = replace(
@@ -144,7 +143,6 @@ class _Data:
             outcome=outcome,
             failure=None,
             chunks=chunks,
-            usage=usage,
         )
 
 
@@ -292,7 +290,7 @@ class MemoryDocuments:
             outcome = IngestionOutcome.CREATED if is_new else IngestionOutcome.UPDATED
             if new.claim:
                 self._data.finish(
-                    new.claim, stored.document_id, outcome, ChunkCounts(count, count, count, count), new.usage
+                    new.claim, stored.document_id, outcome, ChunkCounts(count, count, count, count)
                 )
             outcomes.append((stored.document_id, outcome))
         return outcomes
@@ -310,7 +308,7 @@ class MemoryDocuments:
         )
         outcome = IngestionOutcome.UNCHANGED if unchanged else IngestionOutcome.UPDATED
         if claim:
-            self._data.finish(claim, current.document_id, outcome, ChunkCounts(), Usage())
+            self._data.finish(claim, current.document_id, outcome, ChunkCounts())
         self._data.documents[current.document_id] = replace(
             current,
             metadata=version.metadata,
@@ -448,6 +446,8 @@ class MemoryJobs:
         for index, (given, version) in enumerate(handed_in):
             document = documents.by_uri(collection, version.uri) or documents.add_queued(collection, version)
             item = Item(index, version.uri, document.document_id, IngestionState.QUEUED, attempts=0)
+            if isinstance(given.content, FileContent):
+                given = replace(given, content=b"".join(given.content.parts(1 << 20)))
             data.entries.append(_Entry(job_id, collection.collection_id, given, item))
         data.jobs[job_id] = (
             Job(job_id, collection.collection_id, JobState.QUEUED, now, None, None),
@@ -572,6 +572,10 @@ class MemoryQueue:
         for one in progress:
             entry = self._data.held(one.claim)
             entry.item = replace(entry.item, state=one.state, chunks=one.chunks)
+
+    async def spend(self, claim: Claim, usage: Usage) -> None:
+        entry = self._data.held(claim)
+        entry.item = replace(entry.item, usage=entry.item.usage + usage)
 
     async def fail(self, claim: Claim, failure: IngestionFailure, chunks: ChunkCounts) -> None:
         entry = self._data.held(claim)

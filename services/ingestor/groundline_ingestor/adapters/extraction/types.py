@@ -5,12 +5,20 @@ import csv
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from groundline_ingestor.domain import DocumentInput, IngestionError, IngestionState, SourceType, last_part
+from groundline_ingestor.domain import (
+    DocumentInput,
+    FileContent,
+    IngestionError,
+    IngestionState,
+    SourceType,
+    last_part,
+)
 
 __all__ = [
     "CSV",
@@ -23,9 +31,12 @@ __all__ = [
     "PLAIN",
     "TSV",
     "decoded",
+    "decoded_parts",
     "failure",
     "is_image",
+    "is_markdown",
     "json_values",
+    "long_text_type",
     "table_dialect",
     "type_of",
 ]
@@ -81,6 +92,7 @@ _SUFFIXES: Final[Mapping[str, str]] = {
     ".hpp": "text/x-c++",
 }
 _IMAGES: Final = {"image/png", "image/jpeg", "image/gif", "image/tiff", "image/bmp", "image/webp"}
+_MARKDOWN: Final = {MARKDOWN, HTML, DOCX}
 _BINARY: Final = {PDF, DOCX, *_IMAGES}
 _TEXTS: Final = {PLAIN, *_SUFFIXES.values()}
 _SIGNATURES: Final = {
@@ -113,6 +125,7 @@ def type_of(given: DocumentInput) -> str:
     Raises IngestionError with UNSUPPORTED_TYPE, ENCRYPTED_DOCUMENT or CORRUPT_DOCUMENT (it is not what its
     given type says).
     """
+    assert not isinstance(given.content, FileContent), "is for long_text_type()"
     if given.source_type is SourceType.OBJECT:
         return JSON
     claimed = given.mime_type.split(";", 1)[0].strip().lower()
@@ -140,6 +153,31 @@ def type_of(given: DocumentInput) -> str:
     return _text_type(decoded(start, whole=False), hint, given.content)
 
 
+def long_text_type(given: DocumentInput, content: FileContent, *, may_be_whole: bool) -> str | None:
+    """The MIME type of a text that can be read piece by piece; None for what has to be looked at as a whole.
+
+    `may_be_whole` says whether it is small enough for that. Raises what `type_of` raises.
+    """
+    if given.source_type is SourceType.OBJECT:
+        return None
+    head = next(content.parts(4 * _LOOKED_AT_CHARACTERS), b"")
+    if not content.is_text and _binary_type(head) is not None:
+        return None
+    hint = _SUFFIXES.get(PurePosixPath(last_part(given.uri)).suffix.lower(), "")
+    is_open = not content.is_text and given.mime_type in {"", "application/octet-stream"}
+    if is_open and hint in {"", JSON, JSON_LINES}:
+        begin = decoded(head, whole=False).lstrip()[:1]
+        if begin in {"{", "["}:
+            return None if hint or may_be_whole else PLAIN
+    mime_type = type_of(replace(given, content=decoded(head, whole=False) if content.is_text else head))
+    return mime_type if mime_type in {PLAIN, MARKDOWN} or mime_type.startswith("text/x-") else None
+
+
+def is_markdown(mime_type: str) -> bool:
+    """Whether the text that extraction makes of it is Markdown."""
+    return mime_type in _MARKDOWN
+
+
 def is_image(mime_type: str) -> bool:
     return mime_type in _IMAGES
 
@@ -149,15 +187,35 @@ def decoded(content: str | bytes, *, charset: str = "", whole: bool = True) -> s
     INVALID_ENCODING. What is not the whole may end within a character."""
     if isinstance(content, str):
         return content.removeprefix("\ufeff")
-    is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    encoding = "utf-16" if is_utf16 else charset or "utf-8"
+    return "".join(decoded_parts([content], charset=charset, whole=whole))
+
+
+def decoded_parts(parts: Iterable[bytes], *, charset: str = "", whole: bool = True) -> Iterator[str]:
+    """The same of a content that comes in parts, which may end within a character."""
+    position = 0
+    decoder: codecs.IncrementalDecoder | None = None
+    encoding = ""
     try:
-        decoder = codecs.getincrementaldecoder(encoding)()
-        return decoder.decode(content, final=whole).removeprefix("\ufeff")
+        for part in parts:
+            if decoder is None:
+                is_utf16 = part.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+                encoding = "utf-16" if is_utf16 else charset or "utf-8"
+                decoder = codecs.getincrementaldecoder(encoding)()
+                begin = "\ufeff"
+            else:
+                begin = ""
+            undecoded = len(decoder.getstate()[0])
+            text = decoder.decode(part)
+            position += len(part)
+            yield text.removeprefix(begin) if begin else text
+        if whole and decoder is not None:
+            undecoded = len(decoder.getstate()[0])
+            yield decoder.decode(b"", final=True)
     except LookupError:
         raise failure("INVALID_ENCODING", f"the charset {encoding[:50]!r} is not known") from None
     except UnicodeDecodeError as error:
-        raise failure("INVALID_ENCODING", f"not {encoding.upper()} text at byte {error.start}") from None
+        at = position - undecoded + error.start
+        raise failure("INVALID_ENCODING", f"not {encoding.upper()} text at byte {at}") from None
 
 
 def json_values(text: str, mime_type: str) -> list[Any]:

@@ -1,0 +1,80 @@
+"""Chunks of a long document that wait on disk for the others of it."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from groundline_ingestor.domain import Chunk, Section, Series, Vectors
+from groundline_ingestor.spooling import Spool
+
+__all__ = ["FinishedChunks"]
+
+
+class FinishedChunks:
+    """Chunks with their vectors, which are appended some hundred at a time. Close it when done."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self._chunks: Spool[Sequence[Chunk]] = Spool(_dumped, _loaded, directory=directory)
+        self._vectors: Spool[Vectors] = Spool(_dumped_vectors, _loaded_vectors, directory=directory)
+        self._count = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._chunks.close()
+        self._vectors.close()
+
+    def append(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
+        """float16 vectors, one for each chunk. Raises OSError where the disk is full."""
+        self._chunks.append(chunks)
+        self._vectors.append(vectors)
+        self._count += len(chunks)
+
+    @property
+    def chunks(self) -> Series[Chunk]:
+        return _Flat(self._chunks, lambda: self._count)
+
+    @property
+    def vectors(self) -> Series[Vectors]:
+        return _Flat(self._vectors, lambda: self._count)
+
+
+class _Flat[T]:
+    """The elements of lists one after the other."""
+
+    def __init__(self, lists: Iterable[Iterable[T]], count: Callable[[], int]) -> None:
+        self._lists = lists
+        self._count = count
+
+    def __iter__(self) -> Iterator[T]:
+        return (value for values in self._lists for value in values)
+
+    def __len__(self) -> int:
+        return self._count()
+
+
+def _dumped(chunks: Sequence[Chunk]) -> bytes:
+    rows = [
+        [chunk.section.text, chunk.section.start, chunk.section.end, chunk.context, chunk.lexical_text]
+        for chunk in chunks
+    ]
+    return json.dumps(rows, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def _loaded(data: bytes) -> Sequence[Chunk]:
+    return [
+        Chunk(Section(text, start, end), context, lexical)
+        for text, start, end, context, lexical in json.loads(data.decode("utf-8", "surrogatepass"))
+    ]
+
+
+def _dumped_vectors(vectors: Vectors) -> bytes:
+    return len(vectors).to_bytes(4) + vectors.astype(np.float16, copy=False).tobytes()
+
+
+def _loaded_vectors(data: bytes) -> Vectors:
+    return np.frombuffer(data, np.float16, offset=4).reshape(int.from_bytes(data[:4]), -1)

@@ -1,0 +1,122 @@
+"""Long texts in stretches that can be worked on one by one: cut where a reader would pause."""
+
+import json
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from groundline_ingestor.domain import Heading, Stretch
+from groundline_ingestor.spooling import Spool
+
+__all__ = ["STRETCH_CHARACTERS", "HeadedCutter", "kept_stretches", "known_headings"]
+
+STRETCH_CHARACTERS: Final = 1 << 20
+"""Most characters of a stretch; with its chunks and vectors it takes some ten times that in memory."""
+
+_SECTION: Final = re.compile(r"^(?=#{1,6}[ \t])", re.MULTILINE)
+# What is indented goes on with what is above: a list, a function.
+_PARAGRAPH: Final = re.compile(r"\n[ \t\r]*\n(?=\S)")
+_FENCE: Final = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.MULTILINE)
+
+
+class HeadedCutter:
+    """Cuts a text that comes in pieces, whose sizes do not matter, into stretches with their headings.
+
+    A cut is made in the second half of the most that a stretch may hold: before the last Markdown heading,
+    else paragraph, line or word there; in Markdown not within a code fence.
+    """
+
+    def __init__(
+        self,
+        *,
+        is_markdown: bool,
+        read_headings: Callable[[str, int], Iterable[Heading]],
+        characters: int = STRETCH_CHARACTERS,
+    ) -> None:
+        """`read_headings` finds those of a stretch, given its text and its start in the whole text, in which
+        they count; `characters` are the most of a stretch."""
+        self._characters = characters
+        self._is_markdown = is_markdown
+        self._read_headings = read_headings
+        self._text = ""
+        self._start = 0
+
+    def feed(self, piece: str) -> Iterator[Stretch]:
+        """The stretches that are complete."""
+        most = self._characters
+        for begin in range(0, len(piece), most):
+            self._text += piece[begin : begin + most]
+            while len(self._text) > most:
+                yield self._taken(_cut(self._text[:most], self._is_markdown))
+
+    def end(self) -> Iterator[Stretch]:
+        """The last stretch, where there is one."""
+        if self._text:
+            yield self._taken(len(self._text))
+
+    def _taken(self, end: int) -> Stretch:
+        text, start = self._text[:end], self._start
+        self._text, self._start = self._text[end:], start + end
+        return Stretch(text, start, tuple(self._read_headings(text, start)))
+
+
+def known_headings(headings: deque[Heading]) -> Callable[[str, int], Iterator[Heading]]:
+    """Gives out headings that were read before, in order, to the stretches they are in."""
+
+    def within(text: str, start: int) -> Iterator[Heading]:
+        while headings and headings[0].start < start + len(text):
+            yield headings.popleft()
+
+    return within
+
+
+def kept_stretches(directory: Path | None) -> Spool[Stretch]:
+    """For stretches to be gone through again; a single one stays in memory."""
+    return Spool(_dumped, _loaded, directory=directory)
+
+
+def _dumped(stretch: Stretch) -> bytes:
+    headings = [[heading.level, heading.title, heading.start] for heading in stretch.headings]
+    values = [stretch.text, stretch.start, headings]
+    return json.dumps(values, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def _loaded(data: bytes) -> Stretch:
+    text, start, headings = json.loads(data.decode("utf-8", "surrogatepass"))
+    return Stretch(text, start, tuple(Heading(*heading) for heading in headings))
+
+
+def _cut(text: str, is_markdown: bool) -> int:
+    """Where the first stretch of a text ends that is too long for one."""
+    middle = len(text) // 2
+    fences = _fenced(text) if is_markdown else []
+
+    def last(places: Iterable[int]) -> int:
+        return max((at for at in places if not any(begin < at < end for begin, end in fences)), default=0)
+
+    if is_markdown and (section := last(match.start() for match in _SECTION.finditer(text, middle))):
+        return section
+    if paragraph := last(match.end() for match in _PARAGRAPH.finditer(text, middle)):
+        return paragraph
+    for boundary in ("\n", " "):
+        if (at := text.rfind(boundary, middle)) >= 0:
+            return at + 1
+    return len(text)
+
+
+def _fenced(text: str) -> list[tuple[int, int]]:
+    """Begin and end of code fences; one that is not closed goes to the end."""
+    fences: list[tuple[int, int]] = []
+    opened: tuple[int, str] | None = None
+    for match in _FENCE.finditer(text):
+        mark = match[1]
+        if opened is None:
+            opened = match.start(), mark
+        elif mark.startswith(opened[1]):
+            fences.append((opened[0], match.end()))
+            opened = None
+    if opened is not None:
+        fences.append((opened[0], len(text)))
+    return fences

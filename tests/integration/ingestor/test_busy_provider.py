@@ -1,0 +1,171 @@
+"""A model provider that refuses every third call: jobs slow down, and end with every context."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+
+import pytest
+from groundline.v1 import generator_service_pb2_grpc
+from groundline_embedding.testing import FakeEmbedder
+from groundline_generator.adapters.gemini import GeminiModel
+from groundline_generator.adapters.openai import OpenAIModel
+from groundline_generator.contextualizing import Contextualizer
+from groundline_generator.guarding import GuardedModel
+from groundline_generator.judging import TermJudge
+from groundline_generator.limits import Limiter
+from groundline_generator.prompted import ModelChoice
+from groundline_generator.rewriting import RuleRewriter
+from groundline_generator.service import AnswerService
+from groundline_generator.servicer import GeneratorServicer, UseCases
+from groundline_generator.testing import GeminiWire, OpenAIWire, ProviderServer, Reply, Request, Wire
+from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
+from groundline_ingestor.adapters.contextualizing import GENERATOR_SERVICE, GrpcContextWriter
+from groundline_ingestor.adapters.postgres import Pool, acquire, chunk_table, open_database
+from groundline_ingestor.domain import ContextualizationMode, DocumentInput, JobState, NewCollection, Usage
+from groundline_ingestor.settings import IngestorSettings
+from groundline_lexical import detect_lexical_index
+from groundline_runtime.channels import open_channel
+from groundline_runtime.context import Caller
+from groundline_runtime.server import Application
+from groundline_runtime.testing import serve
+from pydantic import SecretStr
+
+CALLS_A_MINUTE = 6
+A_MINUTE = 1.5
+"""In seconds of this test, whose limiter lives forty times as fast."""
+
+CHUNKS = 25
+DOCUMENTS = 3
+PROMPT, CACHED, OUTPUT = 90, 60, 7
+"""Tokens of each call that the provider answers."""
+
+
+class BusyProvider:
+    """Refuses every third call with 429 and every seventh with 503; answers the others."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self.arrivals: list[float] = []
+        self.answered = 0
+
+    def __call__(self, request: Request) -> Reply:
+        self.arrivals.append(asyncio.get_running_loop().time())
+        count = len(self.arrivals)
+        if count % 3 == 0:
+            return self._wire.failure(429, {"retry-after": "0.3"})
+        if count % 7 == 0:
+            return self._wire.failure(503)
+        self.answered += 1
+        numbers = re.findall(r'<chunk number=\\"(\d+)\\">', json.dumps(request.body))
+        contexts = [{"chunk": int(number), "context": f"On part {number}."} for number in numbers]
+        wire = self._wire
+        texts = [wire.text(json.dumps({"contexts": contexts})), wire.end()]
+        return Reply([*texts, wire.usage(PROMPT, CACHED, OUTPUT)])
+
+
+@asynccontextmanager
+async def generator(server: ProviderServer, wire: Wire) -> AsyncIterator[str]:
+    """The generator's servicer over a provider's SDK, with a limit; its address."""
+    key, url = SecretStr("sesame"), wire.base_url(server)
+    provider: GeminiModel | OpenAIModel
+    if isinstance(wire, GeminiWire):
+        provider = GeminiModel(
+            api_key=key,
+            vertex_project=None,
+            vertex_location=None,
+            base_url=url,
+            silence_seconds=10,
+            cache_min_tokens=10**6,
+        )
+    else:
+        provider = OpenAIModel(base_url=url, api_key=key, silence_seconds=10)
+    lapse = 60 / A_MINUTE
+    limiter = Limiter(
+        requests_per_minute=CALLS_A_MINUTE,
+        clock=lambda: asyncio.get_running_loop().time() * lapse,
+        sleep=lambda seconds: asyncio.sleep(seconds / lapse),
+    )
+    async with aclosing(provider):
+        chat = GuardedModel(provider, limiter, max_attempts=10)
+        use_cases = UseCases(
+            AnswerService(None),  # type: ignore[arg-type]  # nobody asks for answers
+            RuleRewriter(),
+            TermJudge(),
+            contextualizer=Contextualizer(chat, ModelChoice("m"), 100_000),
+        )
+        servicer = GeneratorServicer(use_cases, max_passage_characters=100_000)
+        application = Application(
+            services={
+                GENERATOR_SERVICE: lambda server: (
+                    generator_service_pb2_grpc.add_GeneratorServiceServicer_to_server(servicer, server)
+                )
+            }
+        )
+        async with serve(application) as target:
+            yield target
+
+
+@pytest.fixture(scope="module")
+async def pool(database_url: str) -> AsyncIterator[Pool]:
+    async with open_database(SecretStr(database_url), max_size=10) as pool:
+        yield pool
+
+
+@pytest.mark.parametrize("wire", [OpenAIWire(), GeminiWire()], ids=["openai", "gemini"])
+async def test_a_provider_that_refuses_every_third_call_slows_a_job_and_does_not_end_it(
+    pool: Pool, database_url: str, wire: Wire
+) -> None:
+    provider = BusyProvider(wire)
+    embedder = FakeEmbedder()
+    settings = IngestorSettings(database_url=SecretStr(database_url))
+    name = "busy-" + type(wire).__name__.lower()
+    chosen = {
+        "chunking": {"strategy": "CHUNKING_STRATEGY_SENTENCES", "chunkSize": 40, "chunkOverlap": 0},
+        "contextualization": {"mode": ContextualizationMode.LLM},
+    }
+    async with acquire(pool) as connection:
+        stores = stores_on(pool, await detect_lexical_index(connection))
+    collection = await stores.collections.create(
+        NewCollection(name, name, chosen, embedder.model, "english", (), (), ""), embedder.dimensions
+    )
+    async with (
+        ProviderServer() as server,
+        generator(server, wire) as target,
+        open_channel(target, service=GENERATOR_SERVICE) as channel,
+        open_sandbox(settings) as sandbox,
+    ):
+        server.respond = provider
+        servicer, worker = assemble(settings, stores, embedder, sandbox, GrpcContextWriter(channel))
+        ingestion, jobs = servicer._ingestion, servicer._jobs
+        texts = [
+            " ".join(f"Sentence {number} of document {document}." for number in range(CHUNKS))
+            for document in range(DOCUMENTS)
+        ]
+        given = [DocumentInput(text, uri=f"{name}-{number}.txt") for number, text in enumerate(texts)]
+        job, _ = await ingestion.ingest(Caller(), name, given, "")
+        async with working(worker):
+            states = [state async for state, _ in jobs.watch(Caller(), job.job_id)]
+    job, items = states[-1], await stores.jobs.items(job.job_id, None, after=-1, limit=10)
+
+    assert job.state is JobState.DONE
+    assert [item.chunks.stored for item in items] == [CHUNKS] * DOCUMENTS
+    async with acquire(pool) as connection:
+        rows = await connection.fetch(
+            f"SELECT context_annotation FROM {chunk_table(collection.partition.partition_id)}"
+        )
+    assert len(rows) == CHUNKS * DOCUMENTS
+    assert all(re.fullmatch(r"On part \d+\.", row["context_annotation"]) for row in rows)
+
+    # Ten chunks a call, and the call's tokens on its document's account; what was refused cost nothing.
+    calls_each = 3
+    assert provider.answered == calls_each * DOCUMENTS
+    assert [item.usage for item in items] == [
+        Usage(PROMPT * calls_each, CACHED * calls_each, OUTPUT * calls_each)
+    ] * DOCUMENTS
+
+    # By the provider's own record. A call takes a little while from the limiter to the provider, hence the
+    # margin; a limiter that is right on average only would let twice as many into the first minute.
+    for first, beyond in zip(provider.arrivals, provider.arrivals[CALLS_A_MINUTE:], strict=False):
+        assert beyond - first > 0.6 * A_MINUTE

@@ -1,0 +1,203 @@
+"""Texts that are worked on stretch by stretch: nothing is lost, doubled or misplaced at the borders."""
+
+import codecs
+import io
+import json
+from collections import deque
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from groundline_embedding.testing import FakeEmbedder
+from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
+from groundline_ingestor.adapters.extraction.readers.common import Limits as ReaderLimits
+from groundline_ingestor.adapters.extraction.sandbox import Sandbox
+from groundline_ingestor.adapters.splitting import DocumentSplitter
+from groundline_ingestor.domain import (
+    Chunk,
+    Collection,
+    DocumentInput,
+    DocumentText,
+    FileContent,
+    Heading,
+    IngestionError,
+    Partition,
+    Stretch,
+)
+from groundline_ingestor.service.preparation import Limits, Preparation, identify
+from groundline_ingestor.spooling import Spool
+from groundline_ingestor.stretches import HeadedCutter, known_headings
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+STRATEGIES = ["RECURSIVE", "SECTIONS", "WORDS", "SENTENCES"]
+PLAIN = "\n\n".join(
+    " ".join(f"Sentence {number}.{part} says something of its own." for part in range(number % 9 + 1))
+    for number in range(120)
+)
+MARKDOWN = "\n\n".join(
+    f"{'#' * (1 + chapter % 3)} Chapter {chapter}\n\n{PLAIN[chapter * 300 : chapter * 300 + 900]}\n\n"
+    f"```python\n# no heading {chapter}\n\nx = {chapter}\n```"
+    for chapter in range(30)
+)
+
+
+@pytest.fixture
+def extractor() -> Iterator[DocumentExtractor]:
+    with Sandbox(ReaderLimits()) as sandbox:
+        # What holds for a million characters holds for some thousand.
+        yield DocumentExtractor(sandbox, max_whole_bytes=1000, stretch_characters=3001)
+
+
+def collection(**chunking: object) -> Collection:
+    partition = Partition(1, "m", 8, "english")
+    return Collection("c", "C", {"chunking": chunking}, (), (), partition, NOW, NOW)
+
+
+def in_file(content: str | bytes, **fields: str) -> DocumentInput:
+    data = content if isinstance(content, bytes) else content.encode()
+    given = FileContent(io.BytesIO(data), len(data), isinstance(content, str))
+    return DocumentInput(given, **{"uri": "text.txt", **fields})  # type: ignore[arg-type]
+
+
+def read(extractor: DocumentExtractor, given: DocumentInput) -> list[Stretch]:
+    return list(extractor.read(given).stretches)
+
+
+def chunks_of(
+    extractor: DocumentExtractor, given: DocumentInput, into: Collection, **limits: int
+) -> tuple[DocumentText, list[list[Chunk]]]:
+    splitter = DocumentSplitter(FakeEmbedder().count_tokens)
+    preparation = Preparation(extractor, splitter, Limits(**limits))
+    given, version = identify(given, into)
+    text, version = preparation.read(given, version)
+    with closing(text.stretches):
+        return text, [list(part.chunks) for part in preparation.chunk(text, version, into)]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (PLAIN.encode() + b"\xff" + PLAIN.encode(), "INVALID_ENCODING"),
+        (PLAIN.encode() + "ö".encode()[:1], "INVALID_ENCODING"),
+        (PLAIN.encode() + b"\x00" + PLAIN.encode(), "INVALID_TEXT"),
+        (b" \n" * 5000, "EMPTY_TEXT"),
+        (json.dumps([{"a": n} for n in range(500)]).encode(), "DOCUMENT_TOO_LARGE"),
+        (b"%PDF-1.7" + bytes(5000), "DOCUMENT_TOO_LARGE"),
+    ],
+)
+def test_what_is_no_text_fails_wherever_it_shows(
+    extractor: DocumentExtractor, content: bytes, reason: str
+) -> None:
+    uri = "data.json" if content.startswith(b"[") else "text"
+    with pytest.raises(IngestionError) as raised:
+        read(extractor, in_file(content, uri=uri))
+    assert raised.value.failure.reason == reason
+    if content.startswith(PLAIN.encode()):
+        assert str(len(PLAIN)) in raised.value.failure.message
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "latin-1"])
+def test_characters_that_a_part_cuts_through_are_read_whole(
+    extractor: DocumentExtractor, encoding: str
+) -> None:
+    text = "Größe und Gewähr – nicht mehr.\r\n".replace("–", "-") * 2000
+    given = in_file(text.encode(encoding), mime_type="text/plain; charset=latin-1" if "1" in encoding else "")
+    if encoding in ("utf-8-sig", "utf-8"):
+        given = in_file(codecs.BOM_UTF8 * (encoding == "utf-8-sig") + text.encode())
+    assert "".join(stretch.text for stretch in read(extractor, given)) == text
+
+
+def test_stretches_are_the_text_and_end_between_sections(extractor: DocumentExtractor) -> None:
+    found = read(extractor, in_file(MARKDOWN.encode(), uri="book.md"))
+    assert len(found) > 5
+    assert "".join(stretch.text for stretch in found) == MARKDOWN
+    for before, stretch in pairwise(found):
+        assert stretch.start == before.start + len(before.text)
+        assert stretch.headings[0].start == stretch.start
+    headings = [heading for stretch in found for heading in stretch.headings]
+    assert [heading.title for heading in headings] == [f"Chapter {n}" for n in range(30)]
+    assert all(MARKDOWN[heading.start] == "#" for heading in headings)
+
+
+def test_a_code_fence_stays_in_one_stretch(extractor: DocumentExtractor) -> None:
+    code = "\n\n".join(f"# no heading {n}" for n in range(100))
+    text = f"Words before.\n\n{'word ' * 380}\n\n```\n{code}\n```\n\n{'More. ' * 500}"
+    first, *others = read(extractor, in_file(text.encode(), uri="code.md"))
+    assert first.text.count("```") == 0
+    assert others[0].text.startswith("```")
+    assert not any(stretch.headings for stretch in (first, *others))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize(("uri", "text"), [("t.txt", PLAIN), ("t.md", MARKDOWN)])
+def test_chunks_of_a_long_text_go_on_across_the_borders(
+    extractor: DocumentExtractor, strategy: str, uri: str, text: str
+) -> None:
+    settings = {"strategy": f"CHUNKING_STRATEGY_{strategy}", "chunkSize": 400, "chunkOverlap": 80}
+    into = collection(**settings)
+    document, parts = chunks_of(extractor, in_file(text.encode(), uri=uri), into)
+    assert len(document.stretches) > 5
+    chunks = [chunk for part in parts for chunk in part]
+    covered = bytearray(len(text))
+    for chunk in chunks:
+        section = chunk.section
+        assert text[section.start : section.end] == section.text
+        assert len(section.text) <= 400
+        covered[section.start : section.end] = b"\x01" * (section.end - section.start)
+    assert not [text[at] for at, is_covered in enumerate(covered) if not is_covered and text[at].strip()]
+    assert sorted(chunks, key=lambda chunk: chunk.section.start) == chunks
+    assert len({(chunk.section.start, chunk.section.end) for chunk in chunks}) == len(chunks)
+    if strategy in ("WORDS", "SENTENCES") and uri == "t.txt":
+        # Where a chunk may end depends on nothing before it: the same as in one go.
+        with Sandbox(ReaderLimits()) as sandbox:
+            _, [whole] = chunks_of(DocumentExtractor(sandbox), DocumentInput(text, uri=uri), into)
+        assert chunks == whole
+
+
+def test_the_trail_of_headings_reaches_across_stretches(extractor: DocumentExtractor) -> None:
+    text = f"# Book\n\nIntroduction.\n\n## Part\n\n{PLAIN}\n\n## Next\n\n{'The end. ' * 100}"
+    _, parts = chunks_of(extractor, in_file(text.encode(), uri="book.md"), collection(chunkSize=400))
+    chunks = [chunk for part in parts for chunk in part]
+    begin, end = text.index("## Part"), text.index("## Next")
+    within = [chunk for chunk in chunks if begin < chunk.section.start < end]
+    assert len(within) > 50
+    assert {chunk.context for chunk in within} == {"book.md\nBook > Part"}
+    assert chunks[-1].context == "book.md\nBook > Next"
+
+
+def test_too_many_chunks_end_the_work_where_they_show(extractor: DocumentExtractor) -> None:
+    with pytest.raises(IngestionError) as raised:
+        chunks_of(extractor, in_file(PLAIN.encode()), collection(chunkSize=100), max_chunks=50)
+    assert raised.value.failure.reason == "TOO_MANY_CHUNKS"
+
+
+def test_cuts_do_not_depend_on_how_the_text_comes() -> None:
+    """A re-index reads what an ingestion has cut, or in parts of an earlier release."""
+
+    def cut(size: int) -> list[Stretch]:
+        headings = known_headings(deque([Heading(1, "One", 10), Heading(2, "Two", 20_000)]))
+        cutter = HeadedCutter(is_markdown=True, read_headings=headings, characters=3000)
+        found = [
+            stretch
+            for start in range(0, len(MARKDOWN), size)
+            for stretch in cutter.feed(MARKDOWN[start : start + size])
+        ]
+        return [*found, *cutter.end()]
+
+    assert cut(7) == cut(3000) == cut(10**6)
+    assert [heading.title for stretch in cut(7) for heading in stretch.headings] == ["One", "Two"]
+
+
+def test_a_spool_gives_back_what_it_was_given_as_often_as_asked(tmp_path: Path) -> None:
+    with Spool(str.encode, bytes.decode, directory=tmp_path) as spool:
+        assert (list(spool), len(spool)) == ([], 0)
+        spool.append("one")
+        assert list(spool) == ["one"]
+        for value in ("", "three", "vier"):
+            spool.append(value)
+        assert list(zip(spool, spool, strict=True)) == [(v, v) for v in ("one", "", "three", "vier")]
+        assert len(spool) == 4
+        assert not list(tmp_path.iterdir()), "a killed process leaves nothing behind"
