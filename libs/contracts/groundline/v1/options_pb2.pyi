@@ -87,7 +87,8 @@ class _FusionMethodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FusionMe
     """Reciprocal rank fusion: the sum over the lists of weight / (rrf_k + rank)."""
     FUSION_METHOD_WEIGHTED: _FusionMethod.ValueType  # 2
     """The weighted sum over the lists of the arms' scores: BM25 as a share of the best in its list, cosine similarity
-    as it is. A list that tells its passages little apart so decides little.
+    as it is; a passage that only BM25 found counts with the lowest similarity in the list. A list that tells its
+    passages little apart so decides little.
     """
 
 class FusionMethod(_FusionMethod, metaclass=_FusionMethodEnumTypeWrapper):
@@ -99,7 +100,8 @@ FUSION_METHOD_RRF: FusionMethod.ValueType  # 1
 """Reciprocal rank fusion: the sum over the lists of weight / (rrf_k + rank)."""
 FUSION_METHOD_WEIGHTED: FusionMethod.ValueType  # 2
 """The weighted sum over the lists of the arms' scores: BM25 as a share of the best in its list, cosine similarity
-as it is. A list that tells its passages little apart so decides little.
+as it is; a passage that only BM25 found counts with the lowest similarity in the list. A list that tells its
+passages little apart so decides little.
 """
 Global___FusionMethod: _TypeAlias = FusionMethod  # noqa: Y015
 
@@ -373,7 +375,7 @@ class RerankOptions(_message.Message):
     keyword_weight: _builtins.float
     """Weight of the keyword arm, 0 or more. Default: 1."""
     semantic_weight: _builtins.float
-    """Weight of the semantic arm, 0 or more. Default: 0.5 in weighted fusion, 1 in reciprocal rank fusion."""
+    """Weight of the semantic arm, 0 or more. Default: 1."""
     strategy: Global___RerankStrategy.ValueType
     """The final ordering. Default: none."""
     fold_similarity: _builtins.float
