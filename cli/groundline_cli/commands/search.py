@@ -18,7 +18,7 @@ _SNIPPET_LENGTH = 400
 _PLACE_LENGTH = 60
 
 _STRATEGIES = ("none", "weighted", "cross_encoder", "api", "llm")
-_WEIGHTS = ("semantic", "vector", "position", "recency", "type", "keyword")
+_WEIGHTS = ("semantic", "vector", "position", "recency", "type", "keyword", "proximity")
 _SOURCE_TYPES = ("file", "object", "web")
 
 _SHARE = click.FloatRange(0, 1)

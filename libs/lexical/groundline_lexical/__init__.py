@@ -4,9 +4,10 @@ from groundline_lexical.detection import detect_lexical_index
 from groundline_lexical.errors import LexicalIndexError
 from groundline_lexical.languages import languages
 from groundline_lexical.ports import Connection, LexicalIndex
-from groundline_lexical.text import lexical_text
+from groundline_lexical.text import TEXT_VERSION, lexical_text
 
 __all__ = [
+    "TEXT_VERSION",
     "Connection",
     "LexicalIndex",
     "LexicalIndexError",

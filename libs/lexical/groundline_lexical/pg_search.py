@@ -8,7 +8,7 @@ from typing import Self
 import asyncpg
 
 from groundline_lexical.errors import LexicalIndexError
-from groundline_lexical.languages import STEMMED
+from groundline_lexical.languages import ENGLISH_STOP_STEMS, ENGLISH_STOP_WORDS, STEMMED
 from groundline_lexical.ports import Connection
 from groundline_lexical.tables import plain_name
 from groundline_lexical.text import searched_text
@@ -102,7 +102,7 @@ class PgSearchIndex:
         return bool(found == len(set(known)))
 
 
-def _tokenizer(language: str) -> Mapping[str, str]:
+def _tokenizer(language: str) -> Mapping[str, object]:
     """Splits at what is no letter or digit and lower-cases; for a known language drops stop words and stems.
 
     Without its stop words ("how does the ...") a question asked of code finds markedly more, and no query
@@ -111,4 +111,9 @@ def _tokenizer(language: str) -> Mapping[str, str]:
     if language not in STEMMED:
         return {"type": "default"}
     name = language.capitalize()
+    if language == "english":
+        # The extension's list for English, unlike the others, is Lucene's 33 words, without "what" and "how".
+        # It drops stop words after stemming.
+        words = (*ENGLISH_STOP_WORDS, *ENGLISH_STOP_STEMS)
+        return {"type": "default", "stopwords": words, "stemmer": name}
     return {"type": "default", "stopwords_language": name, "stemmer": name}

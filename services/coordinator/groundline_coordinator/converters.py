@@ -100,6 +100,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "RerankWeights.recency": (0, _INFINITE),
     "RerankWeights.type": (0, _INFINITE),
     "RerankWeights.keyword": (0, _INFINITE),
+    "RerankWeights.proximity": (0, _INFINITE),
     "GenerationOptions.temperature": (0, 2),
     "GenerationOptions.max_output_tokens": (1, 32768),
     "GenerationOptions.min_relevance": (0, 1),

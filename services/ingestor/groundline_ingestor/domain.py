@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, BinaryIO, Final, Protocol
 
 import numpy as np
+from groundline_lexical import TEXT_VERSION
 from groundline_runtime.errors import FieldViolation
 from numpy.typing import NDArray
 
@@ -77,7 +78,8 @@ __all__ = [
 ]
 
 PIPELINE_VERSION: Final = 2
-"""Raised when the same content would give other chunks, so that ingesting it again replaces them."""
+"""Raised when the same content would give other chunks, so that ingesting it again replaces them; what the
+lexical package makes of a chunk has a version of its own, TEXT_VERSION."""
 
 MAX_COLLECTION_ID_LENGTH: Final = 63
 
@@ -551,6 +553,7 @@ def ingestion_hash(given: bytes, settings: Mapping[str, Any], partition: Partiti
     chunking = Chunking.of(settings)
     deciding = [
         PIPELINE_VERSION,
+        TEXT_VERSION,
         given.hex(),
         [chunking.strategy, chunking.chunk_size, chunking.chunk_overlap, chunking.unit],
         contextualization_of(settings),

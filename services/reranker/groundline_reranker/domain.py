@@ -54,6 +54,7 @@ class Weights:
     recency: float = 0.0
     type: float = 0.0
     keyword: float = 0.0
+    proximity: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

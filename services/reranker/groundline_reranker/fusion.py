@@ -8,9 +8,9 @@ from groundline_reranker.domain import ArmScore, Candidate, Fusion, Options, Pas
 
 __all__ = ["DEFAULT_WEIGHTS", "fuse"]
 
-DEFAULT_WEIGHTS: Mapping[Fusion, tuple[float, float]] = {Fusion.RRF: (1.0, 1.0), Fusion.WEIGHTED: (1.0, 0.5)}
-"""Of the keyword and the semantic arm. A keyword score runs from 0 to 1 and a cosine similarity over a part
-of that only, so that these let both decide; the semantic arm does so as far as it tells passages apart."""
+DEFAULT_WEIGHTS: Mapping[Fusion, tuple[float, float]] = {Fusion.RRF: (1.0, 1.0), Fusion.WEIGHTED: (1.0, 1.0)}
+"""Of the keyword and the semantic arm. A keyword score runs from 0 to 1 and the similarities of a list over a
+part of that only: the semantic arm decides as far as it tells passages apart."""
 
 
 def fuse(candidate_sets: Sequence[Sequence[Candidate]], options: Options) -> list[Passage]:
@@ -43,6 +43,9 @@ def fuse(candidate_sets: Sequence[Sequence[Candidate]], options: Options) -> lis
                 )
                 for chunk_id, contribution in parts:
                     contributions[chunk_id].append(weight * contribution)
+        if options.fusion is Fusion.WEIGHTED and keyword_weight and semantic_weight:
+            for chunk_id, similarity in _lowest_for_unseen(candidates):
+                contributions[chunk_id].append(semantic_weight * similarity)
     # Summed exactly: the order of the sets must not decide between near-ties.
     scores = {chunk_id: math.fsum(parts) for chunk_id, parts in contributions.items()}
     order = sorted(scores, key=lambda chunk_id: (-scores[chunk_id], chunk_id))
@@ -86,6 +89,22 @@ def _as_it_is(members: Mapping[int, ArmScore]) -> Iterable[tuple[int, float]]:
     """
     for chunk_id, arm_score in members.items():
         yield chunk_id, arm_score.score
+
+
+def _lowest_for_unseen(candidates: Sequence[Candidate]) -> Iterable[tuple[int, float]]:
+    """For passages that the keyword arm alone found, the lowest similarity in their collection's list.
+
+    They are at most that similar, and mostly not much less. With 0 for them, a poor passage that both arms
+    found would outdo a good one that BM25 found, the more so the higher a model's similarities lie.
+    """
+    lowest: dict[str, float] = {}
+    for candidate in candidates:
+        if candidate.semantic is not None:
+            known = lowest.get(candidate.collection_id, candidate.semantic.score)
+            lowest[candidate.collection_id] = min(known, candidate.semantic.score)
+    for candidate in candidates:
+        if candidate.semantic is None and candidate.collection_id in lowest:
+            yield candidate.chunk_id, lowest[candidate.collection_id]
 
 
 def _better(known: ArmScore | None, other: ArmScore) -> ArmScore:

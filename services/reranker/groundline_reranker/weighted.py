@@ -2,9 +2,10 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
+from itertools import pairwise
 
 from groundline_reranker.domain import Candidate, Component, Options, Passage
 
@@ -26,6 +27,7 @@ def weighted(
     recency   halves every 90 days before the newest of the candidates, so that no clock decides
     type      the priority of the source type; 0 for one without
     keyword   the share of the query's words that the passage has, rare ones among the candidates for more
+    proximity how near to each other it has the query's neighbouring words, 1 where they are side by side
     """
     weights = {each.name: getattr(options.weights, each.name) for each in fields(options.weights)}
     found = [candidates[passage.chunk_id] for passage in passages]
@@ -38,6 +40,8 @@ def weighted(
     }
     if weights["keyword"]:
         values["keyword"] = _coverage(query, found)
+    if weights["proximity"]:
+        values["proximity"] = _proximity(query, found)
     columns = [
         [Component("fused" if name == "semantic" else name, value, weights[name]) for value in column]
         for name, column in values.items()
@@ -74,21 +78,67 @@ def _recency(times: Sequence[datetime | None]) -> Iterable[float]:
 
 
 def _coverage(query: str, candidates: Sequence[Candidate]) -> Iterable[float]:
-    wanted = _words(query)
-    held = [
-        wanted & _words(f"{candidate.title}\n{candidate.context}\n{candidate.text}")
-        for candidate in candidates
-    ]
-    total = len(candidates)
-    # The idf of BM25 over the candidates: words that nearly all have, such as articles, count for little.
-    rarity = {
-        word: math.log1p((total - count + 0.5) / (count + 0.5))
-        for word in wanted
-        for count in [sum(word in words for words in held)]
-    }
+    wanted = set(_words(query))
+    held = [wanted.intersection(_words(_whole(candidate))) for candidate in candidates]
+    rarity = _rarity(wanted, held)
     whole = math.fsum(rarity.values())
     return (math.fsum(sorted(rarity[word] for word in words)) / whole if whole else 0.0 for words in held)
 
 
-def _words(text: str) -> set[str]:
-    return set(_WORD.findall(text.casefold()))
+def _proximity(query: str, candidates: Sequence[Candidate]) -> Iterable[float]:
+    """Of each pair of neighbouring query words 1 / their least distance, weighted by their rarity.
+
+    Words that most candidates have are left out: they connect what stands on both sides of them.
+    """
+    words = _words(query)
+    places = [_places(set(words), _words(_whole(candidate))) for candidate in candidates]
+    rarity = _rarity(words, places)
+    telling = [word for word in words if 2 * sum(word in found for found in places) <= len(places)]
+    pairs = [(one, other) for one, other in pairwise(telling) if one != other]
+    whole = math.fsum(rarity[one] + rarity[other] for one, other in pairs)
+    return (
+        math.fsum(
+            (rarity[one] + rarity[other]) / _distance(found[one], found[other])
+            for one, other in pairs
+            if one in found and other in found
+        )
+        / whole
+        if whole
+        else 0.0
+        for found in places
+    )
+
+
+def _places(wanted: Container[str], words: Iterable[str]) -> Mapping[str, Sequence[int]]:
+    found: dict[str, list[int]] = {}
+    for place, word in enumerate(words):
+        if word in wanted:
+            found.setdefault(word, []).append(place)
+    return found
+
+
+def _distance(ones: Sequence[int], others: Sequence[int]) -> int:
+    """The least distance between places of two different words; both are in order."""
+    least, one, other = math.inf, 0, 0
+    while one < len(ones) and other < len(others):
+        least = min(least, abs(ones[one] - others[other]))
+        if ones[one] < others[other]:
+            one += 1
+        else:
+            other += 1
+    return int(least)
+
+
+def _rarity(words: Iterable[str], held: Sequence[Container[str]]) -> Mapping[str, float]:
+    """The idf of BM25 over the candidates: words that nearly all have, such as articles, count for little."""
+    total = len(held)
+    counts = {word: sum(word in found for found in held) for word in words}
+    return {word: math.log1p((total - count + 0.5) / (count + 0.5)) for word, count in counts.items()}
+
+
+def _whole(candidate: Candidate) -> str:
+    return f"{candidate.title}\n{candidate.context}\n{candidate.text}"
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())

@@ -16,6 +16,7 @@ from groundline_lexical import (
     lexical_text,
 )
 from groundline_lexical.detection import BACKENDS
+from groundline_lexical.languages import ENGLISH_STOP_WORDS
 from groundline_lexical.pg_search import PgSearchIndex
 from groundline_lexical.vchord_bm25 import VchordBm25Index
 
@@ -223,6 +224,38 @@ async def test_english_words_are_found_in_any_form_and_stop_words_are_not_search
     await table.create([INVOICES, BREAD], "english")
     assert await table.found("archiving an invoice") == [1]
     assert await table.found("the") == []
+
+
+async def test_the_words_that_an_english_question_is_asked_with_are_not_searched(table: Table) -> None:
+    await table.create([" ".join(ENGLISH_STOP_WORDS), BREAD], "english")
+    assert await table.found("Why, and how, does he do that?") == []
+    assert await table.found(" ".join(ENGLISH_STOP_WORDS)) == []
+
+
+@pytest.mark.parametrize("language", ["simple", "english"])
+@pytest.mark.parametrize(
+    ("query", "number"),
+    [
+        ("北京", 1),
+        ("升旗仪式", 1),
+        ("検索", 2),
+        ("データの検索方法", 2),
+        ("문장", 3),
+        ("猫", 4),
+        ("iphone", 4),
+    ],
+)
+async def test_text_without_spaces_is_found_by_the_words_in_it(
+    table: Table, language: str, query: str, number: int
+) -> None:
+    texts = [
+        "我们在北京天安门看升旗。",
+        "日本語のデータを検索する。",
+        "한국어 문장을 씁니다.",
+        "她的猫坐在iPhone手机上。",
+    ]
+    await table.create(texts, language)
+    assert await table.found(query) == [number]
 
 
 async def test_german_words_are_found_in_any_form(table: Table) -> None:

@@ -140,7 +140,7 @@ async def test_passages_come_best_first_with_chunk_neighbours_and_explanation(st
     assert (best.explanation.keyword.rank, best.explanation.semantic.rank) == (1, 2)
     assert best.explanation.fused_rank == 1
     assert best.score == best.explanation.fused_score == best.explanation.final_score
-    assert best.score == pytest.approx(1 + 0.5 * 0.5)
+    assert best.score == pytest.approx(1 + 0.5)
     assert not response.passages[1].explanation.HasField("keyword")
     assert not response.cut
 

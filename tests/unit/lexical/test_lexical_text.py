@@ -77,15 +77,36 @@ def test_title_path_and_context_are_indexed_with_the_text() -> None:
         uri="https://docs.example/guide/leaseTable%20one?page=2",
     )
     lines = text.splitlines()
-    assert lines[:4] == [
+    assert lines[:5] == [
+        "Leases",
         "Leases",
         "docs.example/guide/leaseTable one",
         "From the chapter on leases.",
         "It returns early.",
     ]
-    assert lines[4].split() == ["lease", "table"]
+    assert lines[5].split() == ["lease", "table"]
 
 
-def test_what_the_context_already_says_is_not_counted_twice() -> None:
+def test_a_title_counts_twice_and_a_path_once_with_what_the_context_has_of_them() -> None:
     text = lexical_text("Body.", context="Leases (guide/leases.md)", title="Leases", uri="guide/leases.md")
-    assert text == "Leases (guide/leases.md)\nBody."
+    assert text == "Leases\nLeases (guide/leases.md)\nBody."
+
+
+def test_text_without_spaces_is_indexed_by_its_characters_and_their_pairs() -> None:
+    assert indexed("天安门") == ["天安门", "天", "安", "门", "天安", "安门"]
+    assert indexed("データを検索") == [
+        "データを検索",
+        *"データを検索",
+        "デー", "ータ", "タを", "を検", "検索",
+    ]  # fmt: skip
+    assert indexed("문장을") == ["문장을", "문", "장", "을", "문장", "장을"]
+
+
+def test_it_is_searched_for_by_pairs_and_by_a_character_that_stands_alone() -> None:
+    assert searched_text("天安门 猫") == "天安门 猫 天安 安门"
+    assert searched_text("ﾃﾞｰﾀ") == "データ デー ータ"
+
+
+def test_letters_and_figures_beside_it_are_words_of_their_own() -> None:
+    assert indexed("iPhone手机16G_版")[1:8] == ["iphone", "i", "phone", "16g", "16", "g", "手"]
+    assert {"iphone", "手机"} <= set(searched_text("买iPhone手机").split())

@@ -226,13 +226,41 @@ def test_rrf_weighs_both_arms_alike_unless_asked_otherwise() -> None:
 def test_weighted_fusion_takes_bm25_as_share_of_the_best_in_its_list_and_cosine_as_it_is() -> None:
     found = [
         candidate(1, keyword=1, semantic=2),  # scores 10 and 0.5
-        candidate(2, keyword=2),  # 5
-        candidate(3, keyword=4),  # 2.5
-        candidate(4, semantic=1),  # 1
-        candidate(5, keyword=3, collection="other"),  # alone in its list
+        candidate(2, keyword=2, semantic=4),  # 5 and 0.25
+        candidate(3, semantic=1),  # 1
+        candidate(4, keyword=3, collection="other"),  # alone in its list
     ]
     scores = {p.chunk_id: p.fused_score for p in fuse([found], Options())}
-    assert scores == pytest.approx({1: 1.25, 2: 0.5, 3: 0.25, 4: 0.5, 5: 1.0})
+    assert scores == pytest.approx({1: 1.5, 2: 0.75, 3: 1.0, 4: 1.0})
+
+
+def test_what_vector_search_did_not_find_counts_as_its_last() -> None:
+    found = [
+        candidate(1, keyword=1),  # score 10
+        candidate(2, keyword=4, semantic=2),  # 2.5 and 0.5
+        candidate(3, semantic=1),  # 1
+        candidate(4, keyword=2, collection="other"),  # of another collection, in which nothing was similar
+    ]
+    scores = {p.chunk_id: p.fused_score for p in fuse([found], Options())}
+    assert scores == pytest.approx({1: 1.5, 2: 0.75, 3: 1.0, 4: 1.0})
+
+
+def test_how_high_the_similarities_of_a_model_lie_does_not_change_the_order() -> None:
+    def order(offset: float) -> list[int]:
+        similarities = {2: 0.1, 3: 0.25, 4: 0.3}
+        found = [
+            Candidate(
+                n,
+                "guides",
+                f"chunk {n}",
+                ArmScore(n, 10.0 - n) if n < 4 else None,
+                ArmScore(n, similarities[n] + offset) if n in similarities else None,
+            )
+            for n in range(1, 5)
+        ]
+        return [passage.chunk_id for passage in fuse([found], Options())]
+
+    assert order(0.0) == order(0.6) == [1, 3, 2, 4]
 
 
 def test_an_arm_that_tells_nothing_apart_leaves_the_order_to_the_other() -> None:

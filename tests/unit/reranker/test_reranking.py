@@ -205,7 +205,7 @@ async def test_min_score_looks_at_the_score_of_the_strategy() -> None:
 async def test_by_default_fused_vector_and_position_count() -> None:
     found = [candidate(1, 1, 0.5, chunk_index=3), candidate(2, 2, 0.25)]
     ranking = await RankingService({}).rank("lease", [found], Options(strategy=Strategy.WEIGHTED))
-    # Fused: 1 + 0.25 and 0.5 + 0.125.
+    # Fused: 1 + 0.5 and 0.5 + 0.25.
     by_id = {passage.chunk_id: passage for passage in ranking.passages}
     assert by_id[1].components == (
         Component("fused", 1.0, 0.4), Component("vector", 0.5, 0.4), Component("position", 0.25, 0.2),
@@ -250,6 +250,28 @@ async def test_of_the_query_rare_words_count_most() -> None:
     assert scores[3] == pytest.approx(1.0)
     assert scores[1] == pytest.approx(scores[2])
     assert 0 < scores[4] < 0.2 < scores[1] < 1
+
+
+async def test_neighbouring_words_of_the_query_count_the_more_the_nearer_they_are() -> None:
+    found = [
+        candidate(1, 1, text="The lease of a replica ends when the timer does."),
+        candidate(2, 2, text="The replica lease."),
+        candidate(3, 3, text="A lease, and what a long text says of it, is not what it says of a replica."),
+        candidate(4, 4, text="The timer of the lease."),
+        candidate(5, 5, text="The end of it."),
+        candidate(6, 6, text="It is the end."),
+        candidate(7, 7, text="The end."),
+        candidate(8, 8, text="The beginning."),
+    ]
+    scores = await values(found, only(proximity=1.0), query="the replica lease")
+    assert scores[2] == pytest.approx(1.0)
+    assert scores[2] > scores[1] > scores[3] > scores[4] == scores[5] == 0.0
+
+
+@pytest.mark.parametrize("query", ["", "lease", "lease lease", "the of", "quorum unknown"])
+async def test_without_two_telling_words_nothing_is_near(query: str) -> None:
+    found = [candidate(1, 1, text="The lease of the replica."), candidate(2, 2, text="The end of it.")]
+    assert set((await values(found, only(proximity=1.0), query=query)).values()) == {0.0}
 
 
 # Diversity

@@ -87,7 +87,8 @@ class _FusionMethodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FusionMe
     """Reciprocal rank fusion: the sum over the lists of weight / (rrf_k + rank)."""
     FUSION_METHOD_WEIGHTED: _FusionMethod.ValueType  # 2
     """The weighted sum over the lists of the arms' scores: BM25 as a share of the best in its list, cosine similarity
-    as it is. A list that tells its passages little apart so decides little.
+    as it is; a passage that only BM25 found counts with the lowest similarity in the list. A list that tells its
+    passages little apart so decides little.
     """
 
 class FusionMethod(_FusionMethod, metaclass=_FusionMethodEnumTypeWrapper):
@@ -99,7 +100,8 @@ FUSION_METHOD_RRF: FusionMethod.ValueType  # 1
 """Reciprocal rank fusion: the sum over the lists of weight / (rrf_k + rank)."""
 FUSION_METHOD_WEIGHTED: FusionMethod.ValueType  # 2
 """The weighted sum over the lists of the arms' scores: BM25 as a share of the best in its list, cosine similarity
-as it is. A list that tells its passages little apart so decides little.
+as it is; a passage that only BM25 found counts with the lowest similarity in the list. A list that tells its
+passages little apart so decides little.
 """
 Global___FusionMethod: _TypeAlias = FusionMethod  # noqa: Y015
 
@@ -268,6 +270,7 @@ class RerankWeights(_message.Message):
     RECENCY_FIELD_NUMBER: _builtins.int
     TYPE_FIELD_NUMBER: _builtins.int
     KEYWORD_FIELD_NUMBER: _builtins.int
+    PROXIMITY_FIELD_NUMBER: _builtins.int
     semantic: _builtins.float
     """The fused score, as a share of the best; component "fused". Default: 0.4."""
     vector: _builtins.float
@@ -282,6 +285,10 @@ class RerankWeights(_message.Message):
     """The source type's priority; see RerankOptions.type_priorities. Default: 0."""
     keyword: _builtins.float
     """The share of the query's terms that the passage holds, rare ones counting for more. Default: 0."""
+    proximity: _builtins.float
+    """How near to each other the passage has the neighbouring words of the query, rare ones counting for more; 0.3 is a
+    good weight beside the other defaults. Default: 0.
+    """
     def __init__(
         self,
         *,
@@ -291,15 +298,18 @@ class RerankWeights(_message.Message):
         recency: _builtins.float | None = ...,
         type: _builtins.float | None = ...,
         keyword: _builtins.float | None = ...,
+        proximity: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_keyword", b"_keyword", "_position", b"_position", "_recency", b"_recency", "_semantic", b"_semantic", "_type", b"_type", "_vector", b"_vector", "keyword", b"keyword", "position", b"position", "recency", b"recency", "semantic", b"semantic", "type", b"type", "vector", b"vector"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_keyword", b"_keyword", "_position", b"_position", "_proximity", b"_proximity", "_recency", b"_recency", "_semantic", b"_semantic", "_type", b"_type", "_vector", b"_vector", "keyword", b"keyword", "position", b"position", "proximity", b"proximity", "recency", b"recency", "semantic", b"semantic", "type", b"type", "vector", b"vector"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_keyword", b"_keyword", "_position", b"_position", "_recency", b"_recency", "_semantic", b"_semantic", "_type", b"_type", "_vector", b"_vector", "keyword", b"keyword", "position", b"position", "recency", b"recency", "semantic", b"semantic", "type", b"type", "vector", b"vector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_keyword", b"_keyword", "_position", b"_position", "_proximity", b"_proximity", "_recency", b"_recency", "_semantic", b"_semantic", "_type", b"_type", "_vector", b"_vector", "keyword", b"keyword", "position", b"position", "proximity", b"proximity", "recency", b"recency", "semantic", b"semantic", "type", b"type", "vector", b"vector"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__keyword: _TypeAlias = _typing.Literal["keyword"]  # noqa: Y015
     _WhichOneofArgType__keyword: _TypeAlias = _typing.Literal["_keyword", b"_keyword"]  # noqa: Y015
     _WhichOneofReturnType__position: _TypeAlias = _typing.Literal["position"]  # noqa: Y015
     _WhichOneofArgType__position: _TypeAlias = _typing.Literal["_position", b"_position"]  # noqa: Y015
+    _WhichOneofReturnType__proximity: _TypeAlias = _typing.Literal["proximity"]  # noqa: Y015
+    _WhichOneofArgType__proximity: _TypeAlias = _typing.Literal["_proximity", b"_proximity"]  # noqa: Y015
     _WhichOneofReturnType__recency: _TypeAlias = _typing.Literal["recency"]  # noqa: Y015
     _WhichOneofArgType__recency: _TypeAlias = _typing.Literal["_recency", b"_recency"]  # noqa: Y015
     _WhichOneofReturnType__semantic: _TypeAlias = _typing.Literal["semantic"]  # noqa: Y015
@@ -312,6 +322,8 @@ class RerankWeights(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__keyword) -> _WhichOneofReturnType__keyword | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__position) -> _WhichOneofReturnType__position | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__proximity) -> _WhichOneofReturnType__proximity | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__recency) -> _WhichOneofReturnType__recency | None: ...
     @_typing.overload
@@ -373,7 +385,7 @@ class RerankOptions(_message.Message):
     keyword_weight: _builtins.float
     """Weight of the keyword arm, 0 or more. Default: 1."""
     semantic_weight: _builtins.float
-    """Weight of the semantic arm, 0 or more. Default: 0.5 in weighted fusion, 1 in reciprocal rank fusion."""
+    """Weight of the semantic arm, 0 or more. Default: 1."""
     strategy: Global___RerankStrategy.ValueType
     """The final ordering. Default: none."""
     fold_similarity: _builtins.float

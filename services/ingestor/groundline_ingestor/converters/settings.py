@@ -54,6 +54,7 @@ _RANGES: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
         "recency": (0, math.inf),
         "type": (0, math.inf),
         "keyword": (0, math.inf),
+        "proximity": (0, math.inf),
     },
     options_pb2.RerankOptions.DESCRIPTOR.full_name: {
         "top_k": (1, 100),
