@@ -319,3 +319,22 @@ def test_what_is_cut_names_the_rule_and_keeps_its_explanation() -> None:
         (4, CutRule.MIN_SCORE, 4),
     ]
     assert rank([found], Options(top_k=2)).cut == ()
+
+
+@pytest.mark.parametrize("threshold", [0.1, 0.5, 0.9])
+def test_no_near_duplicate_is_missed_though_few_texts_are_compared(threshold: float) -> None:
+    """Against every pair compared, on texts that share more and more of their words."""
+    base = prose(1)
+    texts = [" ".join([*base[:cut], *prose(cut + 2)[: len(base) - cut]]) for cut in range(0, len(base), 2)]
+    found = [candidate(n, keyword=n + 1, text=text) for n, text in enumerate(texts)]
+    kept: list[set[tuple[str, ...]]] = []
+    expected: list[int] = []
+    for number, text in enumerate(texts):
+        words = text.split()
+        shingles = set(zip(words, words[1:], words[2:], strict=False))
+        if all(len(shingles & other) / len(shingles | other) < threshold for other in kept):
+            kept.append(shingles)
+            expected.append(number)
+    ranking = rank([found], Options(top_k=100, fold_similarity=threshold))
+    assert [passage.chunk_id for passage in ranking.passages] == expected
+    assert 1 < len(expected) < len(texts)
