@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from groundline_reranker.domain import Candidate, Component, Passage
+from groundline_reranker.domain import Candidate, Component, Options, Passage, Strategy
 
-__all__ = ["FOLD_WINDOW", "diversified", "near_duplicates"]
+__all__ = ["diversified", "near_duplicates"]
 
 SHINGLE_WORDS = 3
 ROUNDING = 1e-9
@@ -19,26 +19,31 @@ ROUNDING = 1e-9
 
 _WORD = re.compile(r"\w+")
 
-FOLD_WINDOW = 400
-"""How many of the best fused candidates folding looks at; those after them are far beyond any top_k."""
+FOLD_WINDOW = 4
+LEAST_FOLDED, MOST_FOLDED = 50, 400
+"""Folding looks at this many times top_k of the best fused candidates, at 50 at least: what comes after them
+is not returned. A strategy that orders anew may bring up any of them; for it, it looks at the best 400."""
 
 DIVERSITY_WINDOW = 4
 """Diversity chooses among this many times top_k of the best; each choice is compared with all of them."""
 
 
 def near_duplicates(
-    passages: Sequence[Passage], candidates: Mapping[int, Candidate], threshold: float
+    passages: Sequence[Passage], candidates: Mapping[int, Candidate], options: Options
 ) -> Mapping[int, tuple[int, float]]:
     """Chunk id → the better passage that it is a near-duplicate of, and how similar they are.
 
     Similar are: equal texts (1), else vectors by their cosine where both have one, else texts by the
     Jaccard index of their sets of three-word shingles. A threshold of 0 switches folding off.
     """
-    if not threshold:
+    if not options.fold_similarity:
         return {}
-    kept = _Kept(threshold)
+    window = MOST_FOLDED
+    if options.strategy is Strategy.NONE:
+        window = max(FOLD_WINDOW * options.top_k, LEAST_FOLDED)
+    kept = _Kept(options.fold_similarity)
     folded: dict[int, tuple[int, float]] = {}
-    for passage in passages[:FOLD_WINDOW]:
+    for passage in passages[:window]:
         candidate = candidates[passage.chunk_id]
         found = kept.near_duplicate_or_keep(candidate)
         if found is not None:
