@@ -1,9 +1,11 @@
 """Protobuf ⇄ domain. Everything a client may get wrong is found here."""
 
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from google.protobuf.struct_pb2 import Struct
@@ -26,6 +28,9 @@ __all__ = ["to_options", "to_query", "to_response"]
 
 type Fields = dict[str, Any]
 """Of a message."""
+
+KEPT_METADATA = 1000
+"""Documents have many chunks, and popular ones are found again: their metadata is parsed once."""
 
 MAX_QUERY_CHARACTERS = 8000
 MAX_COLLECTIONS = 20
@@ -166,9 +171,18 @@ def _chunk(chunk: Chunk) -> Fields:
         "mime_type": chunk.mime_type,
         "start_offset": chunk.start_offset,
         "end_offset": chunk.end_offset,
-        "metadata": chunk.metadata or None,
+        "metadata": _struct(chunk.metadata),
         "update_time": _timestamp(chunk.update_time),
     }
+
+
+@lru_cache(maxsize=KEPT_METADATA)
+def _struct(metadata: str) -> Struct | None:
+    if metadata == "{}":
+        return None
+    struct = Struct()
+    struct.update(json.loads(metadata))
+    return struct
 
 
 def _timestamp(time: datetime) -> Timestamp:

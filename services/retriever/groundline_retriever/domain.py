@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from groundline_filters import Filter
 
@@ -168,7 +168,8 @@ class Chunk(NamedTuple):
     mime_type: str
     start_offset: int
     end_offset: int
-    metadata: Mapping[str, Any]
+    metadata: str
+    """A JSON object, as it is stored: most of it only passes through."""
     update_time: datetime
     embedding: Sequence[float] = ()
 

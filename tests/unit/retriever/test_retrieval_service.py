@@ -110,7 +110,20 @@ class FakeStore:
         return [
             Hit(
                 Chunk(
-                    chunk_id, "d", collection.collection_id, 0, "text", "", "", "", "file", "", 0, 4, {}, now
+                    chunk_id,
+                    "d",
+                    collection.collection_id,
+                    0,
+                    "text",
+                    "",
+                    "",
+                    "",
+                    "file",
+                    "",
+                    0,
+                    4,
+                    "{}",
+                    now,
                 ),
                 score,
             )
@@ -363,7 +376,20 @@ async def test_a_cache_of_size_zero_keeps_nothing() -> None:
 
 def piece(index: int, start: int, text: str) -> Chunk:
     return Chunk(
-        index, "d", "c", index, text, "", "", "", "file", "", start, start + len(text), {}, datetime.now(UTC)
+        index,
+        "d",
+        "c",
+        index,
+        text,
+        "",
+        "",
+        "",
+        "file",
+        "",
+        start,
+        start + len(text),
+        "{}",
+        datetime.now(UTC),
     )
 
 

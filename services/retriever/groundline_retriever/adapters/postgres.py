@@ -1,6 +1,5 @@
 """ChunkStore on PostgreSQL: one partition table per collection, a BM25 and an HNSW index on each."""
 
-import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
@@ -407,7 +406,7 @@ def _chunk(
         mime_type,
         start_offset,
         end_offset,
-        {} if metadata == "{}" else json.loads(metadata),
+        metadata,
         update_time,
         () if embedding is None else embedding.to_list(),
     )
