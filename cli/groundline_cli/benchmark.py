@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -19,11 +20,7 @@ import psutil
 from google.protobuf.json_format import ParseDict
 from groundline.v1 import retriever_service_pb2, retriever_service_pb2_grpc
 from groundline_embedding import EmbeddingSettings, create_embedder
-from groundline_ingestor.adapters.postgres_vector_indexes import (
-    LEAST_ROWS,
-    build_vector_index,
-    builds_held_off,
-)
+from groundline_ingestor.adapters.postgres_vector_indexes import builds_held_off
 from groundline_lexical import Connection, detect_lexical_index, lexical_text
 from groundline_retriever.adapters.postgres import SERVER_SETTINGS, prepare_connection
 from pgvector import HalfVector
@@ -31,7 +28,7 @@ from pgvector import HalfVector
 from groundline_cli.client import GatewayClient, JsonObject
 from groundline_cli.stack.stack import ReadyInfo
 
-__all__ = ["CLIENTS", "Case", "Figures", "Result", "Ways", "load", "measure", "open_ways"]
+__all__ = ["CLIENTS", "Case", "Figures", "Result", "Ways", "load", "measure", "open_ways", "size_mib"]
 
 CLIENTS = 8
 LIMIT = 50
@@ -52,6 +49,25 @@ _SEMANTIC = """
     SELECT chunk_id, 1 - (embedding::halfvec(384) <=> $1) FROM {table} {where}
     ORDER BY embedding::halfvec(384) <=> $1 LIMIT {limit}
 """
+
+# pg_search refuses the condition beside its own, so all that match are ranked and looked at.
+_FILTERED_KEYWORD = """
+    SELECT chunk_id, score FROM ({ranked}) AS ranked
+    WHERE selected ORDER BY score DESC, chunk_id LIMIT {limit}
+"""
+_FILTER = "(metadata -> 'bucket') = '7'"
+
+_INDEXES = """
+    SELECT am.amname, pg_get_indexdef(i.indexrelid), i.indexrelid::regclass::text
+    FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am am ON am.oid = c.relam
+    WHERE i.indrelid = $1::text::regclass AND am.amname IN ('bm25', 'hnsw') AND i.indisvalid
+"""
+_HNSW = """
+    CREATE INDEX {table}_embedding ON {table} USING hnsw ((embedding::halfvec(384)) halfvec_cosine_ops)
+"""
+_WORK_MEMORY_MIB = 512
+_WORK_MEMORY_CHUNKS_PER_MIB = 500
+"""A graph of vectors that outgrows maintenance_work_mem is built several times slower; one takes 1.3 KiB."""
 
 _BATCH = 1000
 _SEED = 20_260
@@ -100,7 +116,9 @@ class Result:
     figures: Mapping[tuple[str, str], Figures]
     """By way and name of the case."""
     retriever_rss_mib: float
-    """The most that was seen."""
+    """The most that the process has taken since it started."""
+    loaded_mib: float
+    """Size of the partition with its indexes."""
 
 
 type Search = Callable[[Case, str], Awaitable[int]]
@@ -141,35 +159,70 @@ def queries(count: int) -> list[str]:
 
 
 async def load(client: GatewayClient, database_url: str, collection: str, count: int) -> float:
-    """Create a collection, write chunks into its partition, build the indexes it then has by the ingestor's
-    rules; returns the seconds."""
+    """Create a collection, write chunks into its partition, build both indexes; returns the seconds.
+
+    What an earlier run has loaded is taken as it is: 0 seconds. Raises RuntimeError where the collection is
+    there with another number of chunks.
+    """
     started = time.perf_counter()
-    await client.create_collection({"collectionId": collection, "name": f"Benchmark of {count} chunks"})
     connection = await asyncpg.connect(database_url, timeout=10)
     try:
         await prepare_connection(connection)
-        await connection.execute("SET maintenance_work_mem = '512MB'")
-        partition_id = await _partition(connection, collection)
-        table = f"chunks_p{partition_id}"
-        indexes = await connection.fetch(
-            "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = $1 AND indexdef ~ ' bm25 '", table
-        )
-        for index in indexes:
-            await connection.execute(f"DROP INDEX {index['indexname']}")
-        # Else the ingestor would build the index of vectors while they are loaded.
-        async with builds_held_off(connection, [partition_id]):
-            generator = np.random.default_rng(_SEED)
-            numbered = enumerate(texts(generator, count))
-            while batch := list(itertools.islice(numbered, _BATCH)):
-                await _write(connection, collection, partition_id, batch, generator)
-            for index in indexes:
-                await connection.execute(index["indexdef"])
-            if count >= LEAST_ROWS:
-                await build_vector_index(connection, partition_id, DIMENSIONS)
-        await connection.execute(f"VACUUM ANALYZE {table}")
+        if await connection.fetchval("SELECT true FROM collections WHERE collection_id = $1", collection):
+            found = await _loaded(connection, collection)
+            if found != count:
+                raise RuntimeError(
+                    f"{collection} has {found} indexed chunks, not {count}: remove the data directory"
+                )
+            return 0.0
+        await client.create_collection({"collectionId": collection, "name": f"Benchmark of {count} chunks"})
+        memory = max(_WORK_MEMORY_MIB, count // _WORK_MEMORY_CHUNKS_PER_MIB)
+        await connection.execute(f"SET maintenance_work_mem = '{memory}MB'")
+        await _fill(connection, collection, count)
     finally:
         await connection.close()
     return time.perf_counter() - started
+
+
+async def _fill(connection: "asyncpg.Connection[Any]", collection: str, count: int) -> None:
+    partition_id = await _partition(connection, collection)
+    table = f"chunks_p{partition_id}"
+    definitions = {method: ddl for method, ddl, _ in await connection.fetch(_INDEXES, table)}
+    # A partition may be without its HNSW index until it has some thousand chunks.
+    definitions.setdefault("hnsw", _HNSW.format(table=table))
+    for _, _, name in await connection.fetch(_INDEXES, table):
+        await connection.execute(f"DROP INDEX {name}")
+    # Else the ingestor would build the index of vectors while they are loaded.
+    async with builds_held_off(connection, [partition_id]):
+        generator = np.random.default_rng(_SEED)
+        numbered = enumerate(texts(generator, count))
+        while batch := list(itertools.islice(numbered, _BATCH)):
+            await _write(connection, collection, partition_id, batch, generator)
+        for definition in definitions.values():
+            await connection.execute(definition)
+    await connection.execute(f"VACUUM ANALYZE {table}")
+    await connection.execute("ANALYZE documents")
+
+
+async def _loaded(connection: "asyncpg.Connection[Any]", collection: str) -> int:
+    """How many chunks there are; 0 where an index is missing: the load was broken off."""
+    table = f"chunks_p{await _partition(connection, collection)}"
+    methods = {method for method, _, _ in await connection.fetch(_INDEXES, table)}
+    if methods != {"bm25", "hnsw"}:
+        return 0
+    found: int = await connection.fetchval(f"SELECT count(*) FROM {table}")  # noqa: S608 (our own name)
+    return found
+
+
+async def size_mib(database_url: str, collection: str) -> float:
+    """Of the collection's partition, indexes included."""
+    connection = await asyncpg.connect(database_url, timeout=10)
+    try:
+        table = f"chunks_p{await _partition(connection, collection)}"
+        size: int = await connection.fetchval("SELECT pg_total_relation_size($1::text::regclass)", table)
+    finally:
+        await connection.close()
+    return size / 2**20
 
 
 async def _partition(connection: Connection, collection: str) -> int:
@@ -283,11 +336,11 @@ class _Floor:
     """The arms' two statements by asyncpg alone, at the same time, and their reciprocal ranks added up."""
 
     def __init__(
-        self, pool: "asyncpg.Pool[Any]", table: str, keyword: str, prepare: Callable[[str], str],
-        vectors: Mapping[str, HalfVector],
+        self, pool: "asyncpg.Pool[Any]", table: str, keyword: str, filtered_keyword: str,
+        prepare: Callable[[str], str], vectors: Mapping[str, HalfVector],
     ) -> None:  # fmt: skip
-        self._pool, self._table, self._keyword, self._prepare = pool, table, keyword, prepare
-        self._vectors = vectors
+        self._pool, self._table, self._prepare, self._vectors = pool, table, prepare, vectors
+        self._keyword = {False: keyword, True: filtered_keyword}
 
     @classmethod
     async def open(
@@ -296,7 +349,15 @@ class _Floor:
         async with pool.acquire() as connection:
             lexical = await detect_lexical_index(connection)
             table = f"chunks_p{await _partition(connection, collection)}"
-        return cls(pool, table, lexical.search_sql(table, limit=LIMIT), lexical.prepare_query, vectors)
+        everything = lexical.search_sql(table, limit=None, columns=f"{_FILTER} AS selected")
+        return cls(
+            pool,
+            table,
+            lexical.search_sql(table, limit=LIMIT),
+            _FILTERED_KEYWORD.format(ranked=everything, limit=LIMIT),
+            lexical.prepare_query,
+            vectors,
+        )
 
     async def search(self, case: Case, query: str) -> int:
         return len(await self._ranked(case, query))
@@ -319,20 +380,25 @@ class _Floor:
         return sorted(scores, key=lambda chunk_id: -scores[chunk_id])
 
     async def _keyword_arm(self, case: Case, query: str) -> Sequence[Any]:
-        return await self._pool.fetch(self._keyword, self._prepare(query))
+        return await self._pool.fetch(self._keyword[case.filtered], self._prepare(query))
 
     async def _semantic_arm(self, case: Case, query: str) -> Sequence[Any]:
-        where = "WHERE (metadata -> 'bucket') = '7'" if case.filtered else ""
+        where = f"WHERE {_FILTER}" if case.filtered else ""
         statement = _SEMANTIC.format(table=self._table, where=where, limit=LIMIT)
         return await self._pool.fetch(statement, self._vectors[query])
 
 
 async def measure(
-    ways: Ways, chunks: int, load_seconds: float, *, seconds: float, report: Callable[[str], None]
+    ways: Ways,
+    chunks: int,
+    load_seconds: float,
+    loaded_mib: float,
+    *,
+    seconds: float,
+    report: Callable[[str], None],
 ) -> Result:
     """Every way and case: serially, the ways in turn so that noise meets all, then by several clients."""
     figures: dict[tuple[str, str], Figures] = defaultdict(Figures)
-    rss = 0.0
     for case in CASES:
         report(f"{chunks} chunks: {case.name}")
         for search in ways.searches.values():
@@ -345,8 +411,16 @@ async def measure(
                 figures[name, case.name].serial_ms.append((time.perf_counter() - begun) * 1000)
         for name, search in ways.searches.items():
             figures[name, case.name].per_second = await _throughput(search, case, ways.queries, seconds)
-            rss = max(rss, ways.retriever.memory_info().rss / 2**20)
-    return Result(chunks, load_seconds, figures, rss)
+    return Result(chunks, load_seconds, figures, _peak_rss_mib(ways.retriever), loaded_mib)
+
+
+def _peak_rss_mib(process: psutil.Process) -> float:
+    """Linux keeps the most that a process has taken; elsewhere it is what it takes now."""
+    try:
+        status = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
+    except FileNotFoundError:
+        return float(process.memory_info().rss) / 2**20
+    return int(status.split("VmHWM:")[1].split()[0]) / 2**10
 
 
 async def _throughput(search: Search, case: Case, asked: Sequence[str], seconds: float) -> float:

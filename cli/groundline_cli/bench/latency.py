@@ -15,7 +15,7 @@ _PARTS = (
     "retrieving.embedding",
     "retrieving.keyword",
     "retrieving.semantic",
-    "retrieving.fetching",
+    "retrieving.neighbours",
     "retrieving",
     "reranking",
     "generating.first_token",
@@ -70,7 +70,7 @@ def work_seconds(timings: Mapping[str, float]) -> float:
     """Embedding and SQL as they follow on each other: the keyword search runs beside both of the others."""
     embedded = timings.get("retrieving.embedding", 0.0) + timings.get("retrieving.semantic", 0.0)
     searched = max(timings.get("retrieving.keyword", 0.0), embedded)
-    return searched + timings.get("retrieving.fetching", 0.0)
+    return searched + timings.get("retrieving.neighbours", 0.0)
 
 
 def _milliseconds(seconds: Sequence[float]) -> tuple[float, float]:

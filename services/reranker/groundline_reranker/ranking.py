@@ -34,7 +34,7 @@ def fuse_and_fold(candidate_sets: Sequence[Sequence[Candidate]], options: Option
     """All candidates in one list, with near-duplicates folded into the better ones."""
     passages = fuse(candidate_sets, options)
     candidates = {candidate.chunk_id: candidate for found in candidate_sets for candidate in found}
-    folded = near_duplicates(passages, candidates, options.fold_similarity)
+    folded = near_duplicates(passages, candidates, options)
     alternatives: dict[int, list[Alternative]] = {}
     for chunk_id, (into, similarity) in folded.items():
         alternatives.setdefault(into, []).append(Alternative(chunk_id, similarity))

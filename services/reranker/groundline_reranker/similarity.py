@@ -1,39 +1,49 @@
 """How alike passages are, and what follows from it: folding near-duplicates, and diversity."""
 
+import math
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from groundline_reranker.domain import Candidate, Component, Passage
+from groundline_reranker.domain import Candidate, Component, Options, Passage, Strategy
 
-__all__ = ["FOLD_WINDOW", "diversified", "near_duplicates"]
+__all__ = ["diversified", "near_duplicates"]
 
 SHINGLE_WORDS = 3
+ROUNDING = 1e-9
+"""What a product of floats may be too large by."""
 
-FOLD_WINDOW = 400
-"""How many of the best fused candidates folding looks at; those after them are far beyond any top_k."""
+_WORD = re.compile(r"\w+")
+
+FOLD_WINDOW = 4
+LEAST_FOLDED, MOST_FOLDED = 50, 400
+"""Folding looks at this many times top_k of the best fused candidates, at 50 at least: what comes after them
+is not returned. A strategy that orders anew may bring up any of them; for it, it looks at the best 400."""
 
 DIVERSITY_WINDOW = 4
 """Diversity chooses among this many times top_k of the best; each choice is compared with all of them."""
 
 
 def near_duplicates(
-    passages: Sequence[Passage], candidates: Mapping[int, Candidate], threshold: float
+    passages: Sequence[Passage], candidates: Mapping[int, Candidate], options: Options
 ) -> Mapping[int, tuple[int, float]]:
     """Chunk id → the better passage that it is a near-duplicate of, and how similar they are.
 
     Similar are: equal texts (1), else vectors by their cosine where both have one, else texts by the
     Jaccard index of their sets of three-word shingles. A threshold of 0 switches folding off.
     """
-    if not threshold:
+    if not options.fold_similarity:
         return {}
-    kept = _Kept(threshold)
+    window = MOST_FOLDED
+    if options.strategy is Strategy.NONE:
+        window = max(FOLD_WINDOW * options.top_k, LEAST_FOLDED)
+    kept = _Kept(options.fold_similarity)
     folded: dict[int, tuple[int, float]] = {}
-    for passage in passages[:FOLD_WINDOW]:
+    for passage in passages[:window]:
         candidate = candidates[passage.chunk_id]
         found = kept.near_duplicate_or_keep(candidate)
         if found is not None:
@@ -93,18 +103,22 @@ class _Features:
             return 1.0
         if self.vector is not None and other.vector is not None and self.vector.shape == other.vector.shape:
             return min(max(float(self.vector @ other.vector), 0.0), 1.0)
-        shared = len(self.shingles & other.shingles)
-        return shared / (len(self.shingles) + len(other.shingles) - shared)
+        return _jaccard(self.shingles, other.shingles)
 
 
 class _Kept:
-    """Passages that near-duplicates fold into, in order; only texts that share a shingle are compared."""
+    """Passages that near-duplicates fold into, in order.
+
+    Few texts are compared (prefix filtering; Chaudhuri, Ganti and Kaushik, ICDE 2006): with all shingles in
+    one order, two sets whose Jaccard index reaches the threshold have one in common among the first of each,
+    and the first that have to be looked at are a share of 1 - threshold.
+    """
 
     def __init__(self, threshold: float) -> None:
         self._threshold = threshold
         self._ids: list[int] = []
         self._texts: dict[str, int] = {}
-        self._shingle_counts: list[int] = []
+        self._shingles: list[set[int]] = []
         self._holders: dict[int, list[int]] = defaultdict(list)
         self._vectors: dict[int, NDArray[np.float32]] = {}
 
@@ -114,18 +128,22 @@ class _Kept:
         equal = self._texts.get(features.text)
         if equal is not None:
             return self._ids[equal], 1.0
+        first = self._first(features.shingles)
         if self._threshold < 1:
-            place, similarity = self._nearest(features)
+            place, similarity = self._nearest(features, first)
             if place is not None and similarity >= self._threshold:
                 return self._ids[place], min(similarity, 1.0)
-        self._keep(candidate.chunk_id, features)
+        self._keep(candidate.chunk_id, features, first)
         return None
 
-    def _nearest(self, features: _Features) -> tuple[int | None, float]:
+    def _first(self, shingles: set[int]) -> list[int]:
+        shared = math.ceil(self._threshold * len(shingles) - ROUNDING)
+        return sorted(shingles)[: len(shingles) - shared + 1]
+
+    def _nearest(self, features: _Features, first: Sequence[int]) -> tuple[int | None, float]:
         similarities: dict[int, float] = {}
-        shared = Counter(place for shingle in features.shingles for place in self._holders.get(shingle, ()))
-        for place, count in shared.items():
-            similarities[place] = count / (len(features.shingles) + self._shingle_counts[place] - count)
+        for place in {place for shingle in first for place in self._holders.get(shingle, ())}:
+            similarities[place] = _jaccard(features.shingles, self._shingles[place])
         if features.vector is not None:
             for place, other in self._vectors.items():
                 if other.shape == features.vector.shape:
@@ -135,24 +153,32 @@ class _Kept:
         place = min(similarities, key=lambda place: (-similarities[place], place))
         return place, similarities[place]
 
-    def _keep(self, chunk_id: int, features: _Features) -> None:
+    def _keep(self, chunk_id: int, features: _Features, first: Sequence[int]) -> None:
         place = len(self._ids)
         self._ids.append(chunk_id)
         self._texts[features.text] = place
-        self._shingle_counts.append(len(features.shingles))
-        for shingle in features.shingles:
+        self._shingles.append(features.shingles)
+        for shingle in first:
             self._holders[shingle].append(place)
         if features.vector is not None:
             self._vectors[place] = features.vector
 
 
 def _unit(embedding: Sequence[float]) -> NDArray[np.float32] | None:
+    if not embedding:
+        return None
     vector = np.asarray(embedding, np.float32)
     length = float(np.linalg.norm(vector))
     return vector / length if length else None
 
 
+def _jaccard(one: set[int], other: set[int]) -> float:
+    shared = len(one & other)
+    return shared / (len(one) + len(other) - shared)
+
+
 def _shingles(text: str) -> set[int]:
-    words = re.findall(r"\w+", text)
-    count = max(1, len(words) - SHINGLE_WORDS + 1)
-    return {hash(tuple(words[start : start + SHINGLE_WORDS])) for start in range(count)}
+    words = _WORD.findall(text)
+    if len(words) < SHINGLE_WORDS:
+        return {hash(tuple(words))}
+    return set(map(hash, zip(*(words[start:] for start in range(SHINGLE_WORDS)), strict=False)))

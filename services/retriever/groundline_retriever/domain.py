@@ -3,9 +3,9 @@
 import enum
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any
+from typing import NamedTuple
 
 from groundline_filters import Filter
 
@@ -16,12 +16,12 @@ __all__ = [
     "Chunk",
     "Collection",
     "Degradation",
-    "Found",
     "Hit",
     "IterativeScan",
     "Mode",
     "Parameters",
     "Query",
+    "Ranked",
     "Retrieval",
     "RetrievalOptions",
     "Selection",
@@ -143,25 +143,18 @@ class Collection:
     defaults: RetrievalOptions = field(default_factory=RetrievalOptions)
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A chunk that an arm found: BM25 score or cosine similarity, higher is better."""
-
-    chunk_id: int
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class ArmScore:
+class ArmScore(NamedTuple):
     """Rank (from 1) and score within the arm's list of the chunk's collection."""
 
     rank: int
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A stored chunk with what its document says of it."""
+class Chunk(NamedTuple):
+    """A stored chunk with what its document says of it.
+
+    A tuple, since a request makes hundreds: a frozen dataclass takes several times as long to make.
+    """
 
     chunk_id: int
     document_id: str
@@ -175,25 +168,32 @@ class Chunk:
     mime_type: str
     start_offset: int
     end_offset: int
-    metadata: Mapping[str, Any]
+    metadata: str
+    """A JSON object, as it is stored: most of it only passes through."""
     update_time: datetime
     embedding: Sequence[float] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Hit(NamedTuple):
+    """A chunk that an arm found: BM25 score or cosine similarity, higher is better."""
+
+    chunk: Chunk
+    score: float
+
+
+class Ranked(NamedTuple):
+    """A chunk in its place in an arm's list."""
+
+    chunk: Chunk
+    score: ArmScore
+
+
+class Candidate(NamedTuple):
     """What the arms said of a chunk."""
 
-    chunk_id: int
+    chunk: Chunk
     keyword: ArmScore | None = None
     semantic: ArmScore | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    chunk: Chunk
-    keyword: ArmScore | None
-    semantic: ArmScore | None
     neighbours: Sequence[Chunk] = ()
 
 
@@ -215,19 +215,22 @@ class Retrieval:
     timings_ms: Mapping[str, float] = field(default_factory=dict)
 
 
-def ranked(hits: Iterable[Hit], minimum: float) -> dict[int, ArmScore]:
-    """Scores by chunk id in order of rank, without those below `minimum`; ties go to the smaller id."""
-    best_first = sorted(hits, key=lambda hit: (-hit.score, hit.chunk_id))
+def ranked(hits: Iterable[Hit], minimum: float) -> list[Ranked]:
+    """In order of rank, without those below `minimum`; ties go to the smaller id."""
+    best_first = sorted(hits, key=lambda hit: (-hit.score, hit.chunk.chunk_id))
     kept = (hit for hit in best_first if hit.score >= minimum)
-    return {hit.chunk_id: ArmScore(rank, hit.score) for rank, hit in enumerate(kept, 1)}
+    return [Ranked(hit.chunk, ArmScore(rank, hit.score)) for rank, hit in enumerate(kept, 1)]
 
 
-def union(keyword: Mapping[int, ArmScore], semantic: Mapping[int, ArmScore]) -> list[Found]:
+def union(keyword: Iterable[Ranked], semantic: Iterable[Ranked]) -> list[Candidate]:
     """Each chunk once, those of the keyword arm first."""
-    return [
-        Found(chunk_id, keyword.get(chunk_id), semantic.get(chunk_id))
-        for chunk_id in dict.fromkeys((*keyword, *semantic))
-    ]
+    found = {chunk.chunk_id: Candidate(chunk, keyword=score) for chunk, score in keyword}
+    for chunk, score in semantic:
+        known = found.get(chunk.chunk_id)
+        found[chunk.chunk_id] = (
+            Candidate(chunk, semantic=score) if known is None else known._replace(semantic=score)
+        )
+    return list(found.values())
 
 
 def around(hit: Chunk, nearby: Sequence[Chunk]) -> list[Chunk]:
@@ -257,4 +260,4 @@ def _cut(chunk: Chunk, start: int, end: int) -> Chunk:
     if (start, end) == (chunk.start_offset, chunk.end_offset):
         return chunk
     text = chunk.text[start - chunk.start_offset : end - chunk.start_offset]
-    return replace(chunk, text=text, start_offset=start, end_offset=end)
+    return chunk._replace(text=text, start_offset=start, end_offset=end)

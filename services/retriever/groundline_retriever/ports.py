@@ -37,7 +37,13 @@ class ChunkStore(Protocol):
         """Those of the collections named that exist and may be read, or all such where none is named."""
 
     async def keyword(
-        self, collection: Collection, query: str, *, limit: int, selection: Selection
+        self,
+        collection: Collection,
+        query: str,
+        *,
+        limit: int,
+        selection: Selection,
+        include_vectors: bool,
     ) -> Sequence[Hit]:
         """The best by BM25, at most `limit`; a query without a known word finds nothing.
 
@@ -55,21 +61,12 @@ class ChunkStore(Protocol):
         ef_search: int,
         iterative_scan: IterativeScan,
         selection: Selection,
+        include_vectors: bool,
     ) -> Sequence[Hit]:
         """The nearest by cosine similarity: `limit` of them if the selection has as many.
 
         With IterativeScan.OFF it may be fewer.
         """
-
-    async def chunks(
-        self,
-        collection: Collection,
-        chunk_ids: Sequence[int],
-        *,
-        include_vectors: bool,
-        principals: Sequence[str],
-    ) -> Mapping[int, Chunk]:
-        """The chunks by id; one that is gone by now is missing."""
 
     async def neighbours(
         self, collection: Collection, hits: Sequence[Chunk], *, distance: int, principals: Sequence[str]

@@ -18,14 +18,12 @@ from groundline_runtime.errors import (
 
 from groundline_retriever.domain import (
     Arm,
-    ArmScore,
     Candidate,
-    Chunk,
     Collection,
     Degradation,
-    Found,
     Parameters,
     Query,
+    Ranked,
     Retrieval,
     Selection,
     around,
@@ -36,7 +34,7 @@ from groundline_retriever.ports import ChunkStore, EncodedVector, QueryEmbedder
 
 __all__ = ["RetrievalService"]
 
-type Scores = Mapping[int, ArmScore]
+type Found = Sequence[Ranked]
 
 _log = structlog.get_logger(__name__)
 
@@ -88,22 +86,20 @@ class RetrievalService:
         ]
         for search in searches:
             self._require_model(search)
-        scores, degraded = await self._search(
-            query.text, searches, Selection(principals, query.filter), watch
-        )
-        with watch.stage("fetching"):
-            fetched = await asyncio.gather(
-                *(
-                    self._fetch(
-                        search,
-                        union(scores.get((Arm.KEYWORD, search), {}), scores.get((Arm.SEMANTIC, search), {})),
-                        principals,
-                    )
-                    for search in searches
+        found, degraded = await self._search(query.text, searches, Selection(principals, query.filter), watch)
+        candidates = await asyncio.gather(
+            *(
+                self._with_neighbours(
+                    search,
+                    union(found.get((Arm.KEYWORD, search), ()), found.get((Arm.SEMANTIC, search), ())),
+                    principals,
+                    watch,
                 )
+                for search in searches
             )
+        )
         return Retrieval(
-            candidates=[candidate for candidates in fetched for candidate in candidates],
+            candidates=[candidate for of_one in candidates for candidate in of_one],
             degraded=degraded,
             timings_ms=watch.milliseconds,
         )
@@ -143,11 +139,11 @@ class RetrievalService:
 
     async def _search(
         self, text: str, searches: Sequence[_Search], selection: Selection, watch: _Stopwatch
-    ) -> tuple[Mapping[tuple[Arm, _Search], Scores], Sequence[Degradation]]:
-        """Scores of each arm in each collection, as far as they succeeded in time."""
+    ) -> tuple[Mapping[tuple[Arm, _Search], Found], Sequence[Degradation]]:
+        """What each arm finds in each collection, as far as it succeeds in time."""
         # Keyword searches come first, so that they are under way before the query is embedded.
         embedding: asyncio.Task[EncodedVector] | None = None
-        tasks: dict[tuple[Arm, _Search], asyncio.Task[Scores]] = {}
+        tasks: dict[tuple[Arm, _Search], asyncio.Task[Found]] = {}
         for search in searches:
             if Arm.KEYWORD in search.parameters.arms:
                 work = self._keyword(text, search, selection, watch)
@@ -165,12 +161,17 @@ class RetrievalService:
         finally:
             self._abandon(task for task in (*tasks.values(), embedding) if task and not task.done())
 
-    async def _keyword(self, text: str, search: _Search, selection: Selection, watch: _Stopwatch) -> Scores:
+    async def _keyword(self, text: str, search: _Search, selection: Selection, watch: _Stopwatch) -> Found:
+        parameters = search.parameters
         with watch.stage("keyword"):
             hits = await self._store.keyword(
-                search.collection, text, limit=search.parameters.keyword_limit, selection=selection
+                search.collection,
+                text,
+                limit=parameters.keyword_limit,
+                selection=selection,
+                include_vectors=parameters.include_vectors,
             )
-        return ranked(hits, search.parameters.min_bm25)
+        return ranked(hits, parameters.min_bm25)
 
     async def _embed(self, text: str, watch: _Stopwatch) -> EncodedVector:
         with watch.stage("embedding"):
@@ -182,7 +183,7 @@ class RetrievalService:
         search: _Search,
         selection: Selection,
         watch: _Stopwatch,
-    ) -> Scores:
+    ) -> Found:
         # Shielded: the other collections need the vector too.
         vector = await asyncio.shield(embedding)
         parameters = search.parameters
@@ -194,34 +195,31 @@ class RetrievalService:
                 ef_search=parameters.ef_search,
                 iterative_scan=parameters.iterative_scan,
                 selection=selection,
+                include_vectors=parameters.include_vectors,
             )
         return ranked(hits, parameters.min_similarity)
 
-    async def _fetch(
-        self, search: _Search, found: Sequence[Found], principals: Sequence[str]
-    ) -> list[Candidate]:
-        if not found:
-            return []
-        chunks = await self._store.chunks(
-            search.collection,
-            [each.chunk_id for each in found],
-            include_vectors=search.parameters.include_vectors,
-            principals=principals,
-        )
-        nearby = await self._nearby(search, tuple(chunks.values()), principals)
-        return [
-            Candidate(hit, each.keyword, each.semantic, around(hit, nearby.get(each.chunk_id, ())))
-            for each in found
-            if (hit := chunks.get(each.chunk_id))
-        ]
-
-    async def _nearby(
-        self, search: _Search, hits: Sequence[Chunk], principals: Sequence[str]
-    ) -> Mapping[int, Sequence[Chunk]]:
+    async def _with_neighbours(
+        self,
+        search: _Search,
+        candidates: Sequence[Candidate],
+        principals: Sequence[str],
+        watch: _Stopwatch,
+    ) -> Sequence[Candidate]:
         distance = search.parameters.neighbour_chunks
-        if not distance:
-            return {}
-        return await self._store.neighbours(search.collection, hits, distance=distance, principals=principals)
+        if not distance or not candidates:
+            return candidates
+        with watch.stage("neighbours"):
+            nearby = await self._store.neighbours(
+                search.collection,
+                [candidate.chunk for candidate in candidates],
+                distance=distance,
+                principals=principals,
+            )
+        return [
+            each._replace(neighbours=around(each.chunk, nearby.get(each.chunk.chunk_id, ())))
+            for each in candidates
+        ]
 
     def _arm_seconds(self) -> float | None:
         left = remaining_seconds()
@@ -241,23 +239,23 @@ class RetrievalService:
 
 
 def _outcomes(
-    tasks: Mapping[tuple[Arm, _Search], asyncio.Task[Scores]],
-) -> tuple[Mapping[tuple[Arm, _Search], Scores], Sequence[Degradation]]:
-    scores: dict[tuple[Arm, _Search], Scores] = {}
+    tasks: Mapping[tuple[Arm, _Search], asyncio.Task[Found]],
+) -> tuple[Mapping[tuple[Arm, _Search], Found], Sequence[Degradation]]:
+    found: dict[tuple[Arm, _Search], Found] = {}
     failures: dict[tuple[Arm, _Search], Exception] = {}
     for (arm, search), task in tasks.items():
         error = _failure(arm, task)
         if error is None:
-            scores[arm, search] = task.result()
+            found[arm, search] = task.result()
         else:
             failures[arm, search] = error
-    if not scores:
+    if not found:
         # An arm that says what is wrong tells more than one that was merely late.
         raise min(failures.values(), key=lambda error: isinstance(error, DeadlineExceededError))
-    return scores, _degradations(failures)
+    return found, _degradations(failures)
 
 
-def _failure(arm: Arm, task: asyncio.Task[Scores]) -> Exception | None:
+def _failure(arm: Arm, task: asyncio.Task[Found]) -> Exception | None:
     if not task.done():
         return DeadlineExceededError("DEADLINE_EXCEEDED", f"{arm.value} search did not answer in time")
     error = task.exception()

@@ -11,6 +11,7 @@ from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
 from groundline.v1 import options_pb2, retriever_service_pb2
 from groundline_retriever.adapters import postgres
+from groundline_retriever.domain import Collection
 from groundline_runtime.context import PRINCIPALS_KEY
 from groundline_runtime.errors import (
     FailedPreconditionError,
@@ -264,7 +265,7 @@ async def test_hybrid_is_the_union_with_each_arms_rank_and_score(retrieve: Clien
     assert not by_text[BREAD].HasField("keyword")
     assert by_text[BREAD].semantic.rank == 3
     assert not by_text[LEASES].embedding
-    assert stages(found) == {"embedding", "keyword", "semantic", "fetching"}
+    assert stages(found) == {"embedding", "keyword", "semantic"}
     assert not found.degraded
 
 
@@ -281,7 +282,7 @@ async def test_the_semantic_score_is_the_cosine_similarity(corpus: Any, retrieve
 async def test_keyword_mode_does_not_embed(retrieve: Client) -> None:
     found = await retrieve(collections=["guides"], options=Options(mode=options_pb2.RETRIEVAL_MODE_KEYWORD))
     assert texts(found) == {LEASES, LEADER}
-    assert stages(found) == {"keyword", "fetching"}
+    assert stages(found) == {"keyword"}
 
 
 async def test_limits_and_thresholds_hold_per_arm(retrieve: Client) -> None:
@@ -476,9 +477,11 @@ async def _plans(connection: Any, corpus: Any, table: str) -> dict[str, str]:
     semantic = postgres._SEMANTIC.format(
         table=table, distance=distance, selected=visible, order=distance, limit=50
     )
-    keyword = corpus.lexical.search_sql(table, limit=50, columns=f"{visible} AS visible")
+    keyword = corpus.lexical.search_sql(table, limit=50, columns=f"{visible} AS selected")
+    collection = Collection("many", await corpus.partition("many"), "", dimensions, "")
     found = {}
-    for name, statement, argument in (("semantic", semantic, literal), ("keyword", keyword, "loaf 42")):
+    for name, hits, argument in (("semantic", semantic, literal), ("keyword", keyword, "loaf 42")):
+        statement = postgres._with_chunks(hits, collection, include_vectors=False)
         rows = await connection.fetch(f"EXPLAIN (ANALYZE, COSTS OFF) {statement}", argument, ["user:eve"])
         found[name] = "\n".join(row[0] for row in rows)
     return found

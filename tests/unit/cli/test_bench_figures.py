@@ -23,8 +23,8 @@ def test_percentiles_are_values_that_were_measured(
     assert percentile(values, share) == expected
 
 
-def test_work_is_the_longer_of_both_arms_and_the_fetching() -> None:
-    timings = {"retrieving.embedding": 0.002, "retrieving.semantic": 0.003, "retrieving.fetching": 0.001}
+def test_work_is_the_longer_of_both_arms_and_the_neighbours() -> None:
+    timings = {"retrieving.embedding": 0.002, "retrieving.semantic": 0.003, "retrieving.neighbours": 0.001}
     assert work_seconds({**timings, "retrieving.keyword": 0.004}) == pytest.approx(0.006)
     assert work_seconds({**timings, "retrieving.keyword": 0.009}) == pytest.approx(0.010)
 

@@ -3,6 +3,7 @@
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from groundline_reranker.domain import (
@@ -17,7 +18,7 @@ from groundline_reranker.domain import (
 )
 from groundline_reranker.fusion import fuse
 from groundline_reranker.ranking import finish, fuse_and_fold
-from groundline_reranker.similarity import FOLD_WINDOW
+from groundline_reranker.similarity import LEAST_FOLDED, MOST_FOLDED
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -328,11 +329,20 @@ def test_a_folded_passage_makes_room_for_the_next() -> None:
     assert [passage.chunk_id for passage in rank([found], Options(top_k=2)).passages] == [1, 3]
 
 
-def test_folding_looks_at_the_best_only() -> None:
-    found = [candidate(n, keyword=n, text=f"text {n}") for n in range(1, FOLD_WINDOW + 1)]
-    found.append(candidate(9999, keyword=FOLD_WINDOW + 1, text="text 1"))
-    ranking = rank([found], Options(include_cut=True))
-    assert all(cut.rule is CutRule.TOP_K for cut in ranking.cut)
+@pytest.mark.parametrize(
+    ("options", "looked_at"),
+    [
+        (Options(), LEAST_FOLDED),
+        (Options(top_k=20), 80),
+        (Options(strategy=Strategy.WEIGHTED), MOST_FOLDED),
+    ],
+)
+def test_folding_looks_at_the_best_only(options: Options, looked_at: int) -> None:
+    options = replace(options, include_cut=True)
+    found = [candidate(n, keyword=n, text=f"text {n}") for n in range(1, looked_at + 2)]
+    found[-1] = replace(found[-1], text="text 1")
+    assert all(cut.rule is CutRule.TOP_K for cut in rank([found], options).cut)
+    assert rank([found[:-2] + found[-1:]], options).passages[0].alternatives
 
 
 # Cutting
@@ -347,3 +357,22 @@ def test_what_is_cut_names_the_rule_and_keeps_its_explanation() -> None:
         (4, CutRule.MIN_SCORE, 4),
     ]
     assert rank([found], Options(top_k=2)).cut == ()
+
+
+@pytest.mark.parametrize("threshold", [0.1, 0.5, 0.9])
+def test_no_near_duplicate_is_missed_though_few_texts_are_compared(threshold: float) -> None:
+    """Against every pair compared, on texts that share more and more of their words."""
+    base = prose(1)
+    texts = [" ".join([*base[:cut], *prose(cut + 2)[: len(base) - cut]]) for cut in range(0, len(base), 2)]
+    found = [candidate(n, keyword=n + 1, text=text) for n, text in enumerate(texts)]
+    kept: list[set[tuple[str, str, str]]] = []
+    expected: list[int] = []
+    for number, text in enumerate(texts):
+        words = text.split()
+        shingles = set(zip(words, words[1:], words[2:], strict=False))
+        if all(len(shingles & other) / len(shingles | other) < threshold for other in kept):
+            kept.append(shingles)
+            expected.append(number)
+    ranking = rank([found], Options(top_k=100, fold_similarity=threshold))
+    assert [passage.chunk_id for passage in ranking.passages] == expected
+    assert 1 < len(expected) < len(texts)

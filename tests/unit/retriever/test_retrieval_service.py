@@ -47,15 +47,14 @@ async def for_ever() -> None:
 
 @dataclass
 class FakeStore:
-    """Collections by id with their readers; both arms find the same chunks."""
+    """Collections by id with their readers; both arms find the same chunks, given by id and score."""
 
     readers: Mapping[str, Sequence[str]]
-    hits: Sequence[Hit] = (Hit(1, 0.5), Hit(2, 0.4))
+    hits: Sequence[tuple[int, float]] = ((1, 0.5), (2, 0.4))
     model: str = EMBEDDER.model
     defaults: RetrievalOptions = field(default_factory=RetrievalOptions)
     before: Mapping[Arm, Callable[[], object]] = field(default_factory=dict)
     failing: set[tuple[Arm, str]] = field(default_factory=set)
-    gone: set[int] = field(default_factory=set)
     searched: list[tuple[Arm, str]] = field(default_factory=list)
 
     async def collections(
@@ -69,7 +68,13 @@ class FakeStore:
         ]
 
     async def keyword(
-        self, collection: Collection, query: str, *, limit: int, selection: Selection
+        self,
+        collection: Collection,
+        query: str,
+        *,
+        limit: int,
+        selection: Selection,
+        include_vectors: bool,
     ) -> Sequence[Hit]:
         return await self._search(Arm.KEYWORD, collection, limit)
 
@@ -85,25 +90,9 @@ class FakeStore:
         ef_search: int,
         iterative_scan: IterativeScan,
         selection: Selection,
+        include_vectors: bool,
     ) -> Sequence[Hit]:
         return await self._search(Arm.SEMANTIC, collection, limit)
-
-    async def chunks(
-        self,
-        collection: Collection,
-        chunk_ids: Sequence[int],
-        *,
-        include_vectors: bool,
-        principals: Sequence[str],
-    ) -> Mapping[int, Chunk]:
-        now = datetime.now(UTC)
-        return {
-            chunk_id: Chunk(
-                chunk_id, "d", collection.collection_id, 0, "text", "", "", "", "file", "", 0, 4, {}, now
-            )
-            for chunk_id in chunk_ids
-            if chunk_id not in self.gone
-        }
 
     async def neighbours(
         self, collection: Collection, hits: Sequence[Chunk], *, distance: int, principals: Sequence[str]
@@ -117,7 +106,29 @@ class FakeStore:
         await wait
         if (arm, collection.collection_id) in self.failing:
             raise LOST
-        return self.hits[:limit]
+        now = datetime.now(UTC)
+        return [
+            Hit(
+                Chunk(
+                    chunk_id,
+                    "d",
+                    collection.collection_id,
+                    0,
+                    "text",
+                    "",
+                    "",
+                    "",
+                    "file",
+                    "",
+                    0,
+                    4,
+                    "{}",
+                    now,
+                ),
+                score,
+            )
+            for chunk_id, score in self.hits[:limit]
+        ]
 
 
 class SlowEmbedder(FakeEmbedder):
@@ -275,13 +286,8 @@ async def test_a_mode_runs_its_arms(wanted: Mode | None, arms: set[Arm]) -> None
     assert {arm for arm, _ in store.searched} == arms
 
 
-async def test_a_chunk_deleted_meanwhile_is_left_out() -> None:
-    found = await service(FakeStore({"guides": []}, gone={1})).retrieve(Query("lease"))
-    assert [candidate.chunk.chunk_id for candidate in found.candidates] == [2]
-
-
 async def test_ranks_count_after_thresholds_and_ties_go_to_the_smaller_id() -> None:
-    store = FakeStore({"guides": []}, hits=[Hit(9, 0.5), Hit(7, 0.5), Hit(8, 0.9), Hit(6, 0.1)])
+    store = FakeStore({"guides": []}, hits=[(9, 0.5), (7, 0.5), (8, 0.9), (6, 0.1)])
     options = RetrievalOptions(mode=Mode.KEYWORD, min_bm25=0.2)
     found = await service(store).retrieve(Query("lease", options=options))
     assert [
@@ -370,7 +376,20 @@ async def test_a_cache_of_size_zero_keeps_nothing() -> None:
 
 def piece(index: int, start: int, text: str) -> Chunk:
     return Chunk(
-        index, "d", "c", index, text, "", "", "", "file", "", start, start + len(text), {}, datetime.now(UTC)
+        index,
+        "d",
+        "c",
+        index,
+        text,
+        "",
+        "",
+        "",
+        "file",
+        "",
+        start,
+        start + len(text),
+        "{}",
+        datetime.now(UTC),
     )
 
 

@@ -80,7 +80,7 @@ class RetrieveResponse(_message.Message):
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.StageTiming]:
-        """How long the parts took: "embedding", "keyword", "semantic", "fetching"."""
+        """How long the parts took: "embedding", "keyword", "semantic", "neighbours"."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """ChunkStore on PostgreSQL: one partition table per collection, a BM25 and an HNSW index on each."""
 
-import json
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -59,28 +59,36 @@ MOST_OVERFETCH = 250
 """How many times its limit a keyword search takes from the index at most before it takes all that match."""
 
 _SELECTED = """
-    SELECT chunk_id, score FROM ({ranked}) AS ranked
+    SELECT chunk_id, score, selected FROM ({ranked}) AS ranked
     WHERE selected ORDER BY score DESC, chunk_id LIMIT {limit:d}
 """
 
 _SEMANTIC = """
-    SELECT chunk_id, 1 - ({distance}) AS score
+    SELECT chunk_id, 1 - ({distance}) AS score, true AS selected
     FROM {table}
     WHERE {selected}
     ORDER BY {order}
     LIMIT {limit:d}
 """
 
-_CHUNKS = """
-    SELECT c.chunk_id, c.document_id::text, c.chunk_index, c.original_text, c.context_annotation,
-        d.title, d.uri, c.source_type, d.mime_type, c.start_offset, c.end_offset,
-        c.metadata::text, c.update_time{embedding}
-    FROM {table} c JOIN documents d USING (document_id)
-    WHERE c.partition_id = {partition_id} AND {visible} AND {wanted}
+# Both arms bring the texts of what they find: that takes them less than another round trip would.
+_CHUNK = """
+    c.chunk_id, c.document_id::text, c.chunk_index, c.original_text, c.context_annotation,
+    d.title, d.uri, c.source_type, d.mime_type, c.start_offset, c.end_offset, c.metadata::text, c.update_time,
+    {embedding} AS embedding
 """
-_BY_ID = "c.chunk_id = ANY ($2::bigint[])"
-_BY_POSITION = """
-    (c.document_id, c.chunk_index) IN (SELECT * FROM unnest($2::uuid[], $3::int[]))
+_HITS = """
+    SELECT hits.score, {chunk}
+    FROM ({hits}) AS hits
+    LEFT JOIN {table} c
+        ON hits.selected AND c.partition_id = {partition_id:d} AND c.chunk_id = hits.chunk_id
+    LEFT JOIN documents d ON d.document_id = c.document_id
+"""
+_NEIGHBOURS = """
+    SELECT {chunk}
+    FROM {table} c JOIN documents d USING (document_id)
+    WHERE c.partition_id = {partition_id:d} AND {visible}
+        AND (c.document_id, c.chunk_index) IN (SELECT * FROM unnest($2::uuid[], $3::int[]))
 """
 
 _PROBED = """
@@ -139,7 +147,13 @@ class PostgresChunkStore:
         ]
 
     async def keyword(
-        self, collection: Collection, query: str, *, limit: int, selection: Selection
+        self,
+        collection: Collection,
+        query: str,
+        *,
+        limit: int,
+        selection: Selection,
+        include_vectors: bool,
     ) -> Sequence[Hit]:
         self._require_backend(collection)
         table = _table(collection)
@@ -150,15 +164,18 @@ class PostgresChunkStore:
         columns = f"{selected} AS selected"
         async with self._connection() as connection:
             ranked = self._lexical.search_sql(table, limit=limit, columns=columns)
-            rows = await self._lexical_rows(connection, ranked, limit, prepared, *arguments)
-            found = [row for row in rows if row["selected"]]
+            statement = _with_chunks(ranked, collection, include_vectors)
+            rows = await self._lexical_rows(connection, statement, limit, prepared, *arguments)
+            found = _hits(rows, collection)
             for taken in _more(limit, len(found)) if len(found) < len(rows) == limit else ():
                 ranked = self._lexical.search_sql(table, limit=taken, columns=columns)
-                statement = _SELECTED.format(ranked=ranked, limit=limit)
-                found = await self._lexical_rows(connection, statement, taken, prepared, *arguments)
+                selected_only = _SELECTED.format(ranked=ranked, limit=limit)
+                statement = _with_chunks(selected_only, collection, include_vectors)
+                rows = await self._lexical_rows(connection, statement, taken, prepared, *arguments)
+                found = _hits(rows, collection)
                 if len(found) == limit:
                     break
-        return [Hit(row["chunk_id"], row["score"]) for row in found]
+        return found
 
     async def _lexical_rows(
         self,
@@ -187,12 +204,18 @@ class PostgresChunkStore:
         ef_search: int,
         iterative_scan: IterativeScan,
         selection: Selection,
+        include_vectors: bool,
     ) -> Sequence[Hit]:
         selected, arguments = _selected(selection)
         distance = f"{_column(collection)} <=> $1::halfvec({collection.dimensions})"
-        statement = _SEMANTIC.format(
-            distance=distance, table=_table(collection), selected=selected, order=distance, limit=limit
-        )
+
+        def ordered_by(order: str) -> str:
+            nearest = _SEMANTIC.format(
+                distance=distance, table=_table(collection), selected=selected, order=order, limit=limit
+            )
+            return _with_chunks(nearest, collection, include_vectors)
+
+        statement = ordered_by(distance)
         async with self._connection() as connection:
             if (ef_search, iterative_scan) == (EF_SEARCH, ITERATIVE_SCAN):
                 rows = await connection.fetch(statement, vector, *arguments)
@@ -206,28 +229,8 @@ class PostgresChunkStore:
                     rows = await connection.fetch(statement, vector, *arguments)
             if len(rows) < limit and iterative_scan is not IterativeScan.OFF:
                 # The scan of the index ends at hnsw.max_scan_tuples. Few are selected, or few there are.
-                exact = _SEMANTIC.format(
-                    distance=distance,
-                    table=_table(collection),
-                    selected=selected,
-                    order=f"({distance}) + 0",
-                    limit=limit,
-                )
-                rows = await connection.fetch(exact, vector, *arguments)
-        return [Hit(row["chunk_id"], row["score"]) for row in rows]
-
-    async def chunks(
-        self,
-        collection: Collection,
-        chunk_ids: Sequence[int],
-        *,
-        include_vectors: bool,
-        principals: Sequence[str],
-    ) -> Mapping[int, Chunk]:
-        rows = await self._fetch(
-            collection, _BY_ID, chunk_ids, include_vectors=include_vectors, principals=principals
-        )
-        return {row["chunk_id"]: _chunk(row, collection.collection_id, include_vectors) for row in rows}
+                rows = await connection.fetch(ordered_by(f"({distance}) + 0"), vector, *arguments)
+        return _hits(rows, collection)
 
     async def neighbours(
         self, collection: Collection, hits: Sequence[Chunk], *, distance: int, principals: Sequence[str]
@@ -241,39 +244,21 @@ class PostgresChunkStore:
             for hit in hits
         }
         positions = list({position for around in wanted.values() for position in around})
-        rows = await self._fetch(
-            collection,
-            _BY_POSITION,
-            [document_id for document_id, _ in positions],
-            [index for _, index in positions],
-            include_vectors=False,
-            principals=principals,
+        statement = _NEIGHBOURS.format(
+            table=_table(collection),
+            partition_id=collection.partition_id,
+            visible=_VISIBLE.format("c.", 1),
+            chunk=_CHUNK.format(embedding="NULL"),
         )
-        chunks = [_chunk(row, collection.collection_id, with_vector=False) for row in rows]
+        documents, indexes = zip(*positions, strict=True)
+        async with self._connection() as connection:
+            rows = await connection.fetch(statement, principals, documents, indexes)
+        chunks = [_chunk(collection, *row) for row in rows]
         known = {(chunk.document_id, chunk.chunk_index): chunk for chunk in chunks}
         return {
             chunk_id: [known[position] for position in around if position in known]
             for chunk_id, around in wanted.items()
         }
-
-    async def _fetch(
-        self,
-        collection: Collection,
-        wanted: str,
-        *arguments: object,
-        include_vectors: bool,
-        principals: Sequence[str],
-    ) -> Sequence["asyncpg.Record"]:
-        statement = _CHUNKS.format(
-            table=_table(collection),
-            partition_id=collection.partition_id,
-            visible=_VISIBLE.format("c.", 1),
-            wanted=wanted,
-            embedding=", c.embedding" if include_vectors else "",
-        )
-        async with self._connection() as connection:
-            rows: Sequence[asyncpg.Record] = await connection.fetch(statement, principals, *arguments)
-        return rows
 
     async def require_schema(self) -> None:
         """Raise unless the database can be reached and its schema is new enough."""
@@ -371,21 +356,57 @@ def _defaults(stored: str | None) -> RetrievalOptions:
     return to_options(message)
 
 
-def _chunk(row: "asyncpg.Record", collection_id: str, with_vector: bool) -> Chunk:
+def _with_chunks(hits: str, collection: Collection, include_vectors: bool) -> str:
+    """Add to hits (chunk_id, score, selected) the chunks of those that are selected."""
+    return _HITS.format(
+        hits=hits,
+        table=_table(collection),
+        partition_id=collection.partition_id,
+        chunk=_CHUNK.format(embedding="c.embedding" if include_vectors else "NULL"),
+    )
+
+
+def _hits(rows: Sequence["asyncpg.Record"], collection: Collection) -> list[Hit]:
+    """Those of the rows that are selected."""
+    return [
+        Hit(_chunk(collection, *chunk), score)
+        for score, *chunk in rows
+        if chunk[0] is not None  # its id
+    ]
+
+
+def _chunk(
+    collection: Collection,
+    chunk_id: int,
+    document_id: str,
+    chunk_index: int,
+    text: str,
+    context: str,
+    title: str,
+    uri: str,
+    source_type: str,
+    mime_type: str,
+    start_offset: int,
+    end_offset: int,
+    metadata: str,
+    update_time: datetime,
+    embedding: HalfVector | None,
+) -> Chunk:
+    """From the columns of _CHUNK, in their order: reading them by name takes longer."""
     return Chunk(
-        chunk_id=row["chunk_id"],
-        document_id=row["document_id"],
-        collection_id=collection_id,
-        chunk_index=row["chunk_index"],
-        text=row["original_text"],
-        context=row["context_annotation"],
-        title=row["title"],
-        uri=row["uri"],
-        source_type=row["source_type"],
-        mime_type=row["mime_type"],
-        start_offset=row["start_offset"],
-        end_offset=row["end_offset"],
-        metadata={} if row["metadata"] == "{}" else json.loads(row["metadata"]),
-        update_time=row["update_time"],
-        embedding=row["embedding"].to_list() if with_vector else (),
+        chunk_id,
+        document_id,
+        collection.collection_id,
+        chunk_index,
+        text,
+        context,
+        title,
+        uri,
+        source_type,
+        mime_type,
+        start_offset,
+        end_offset,
+        metadata,
+        update_time,
+        () if embedding is None else embedding.to_list(),
     )
