@@ -4,7 +4,7 @@ import enum
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 __all__ = [
     "Alternative",
@@ -203,17 +203,17 @@ class ArmScore:
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Protocol):
     """A chunk that at least one arm found."""
 
-    chunk: Chunk
-    keyword: ArmScore | None = None
-    semantic: ArmScore | None = None
-    embedding: Sequence[float] = ()
-    neighbours: Sequence[Chunk] = ()
-    origin: object = field(default=None, compare=False, repr=False)
-    """The form it arrived in, for an adapter that can pass it on: most candidates only pass through."""
+    @property
+    def chunk(self) -> Chunk: ...
+    @property
+    def keyword(self) -> ArmScore | None: ...
+    @property
+    def semantic(self) -> ArmScore | None: ...
+    @property
+    def neighbours(self) -> Sequence[Chunk]: ...
 
 
 @dataclass(frozen=True, slots=True)
