@@ -1,13 +1,15 @@
 """`groundline bench chat`: answers without a model and with one of known speed, a suite for each."""
 
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from groundline_cli.bench.latency import Latency, measure_latency
+from groundline_cli.bench.cancellation import Cancellation, measure_cancellation
+from groundline_cli.bench.latency import OVERHEAD, Latency, measure_latency
 from groundline_cli.bench.memory import MemoryGrowth, measure_memory
 from groundline_cli.bench.provider import MODEL, Provider, serving_provider
 from groundline_cli.bench.quality import (
@@ -28,6 +30,7 @@ __all__ = ["ChatBench", "ChatFigures", "EvaluationInput"]
 _LATENCY_COLLECTION = "bench"
 _CONCURRENCY = 4
 _MEMORY_CONCURRENCY = 8
+_REPORT_EVERY_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,17 @@ class ChatFigures:
 
     latency: dict[str, Latency] = field(default_factory=dict)
     streams: list[StreamStep] = field(default_factory=list)
+    cancellation: Cancellation | None = None
     memory: dict[str, MemoryGrowth] = field(default_factory=dict)
     quality: dict[str, AnswerQuality] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         """For programs."""
-        return {**asdict(self), "sustainedStreams": sustained(self.streams)}
+        return {
+            **asdict(self),
+            "sustainedStreams": sustained(self.streams),
+            "definitions": {"overhead": OVERHEAD},
+        }
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,7 @@ class ChatBench:
     sets: Sequence[EvaluationInput]
     questions: int = 300
     latency_chats: int = 100
+    cancelled_chats: int = 20
     warm_up: int = 20
     most_streams: int = 256
     memory_chats: int = 2_000
@@ -90,6 +99,7 @@ class ChatBench:
                         one.language,
                         name=name.lower().replace("_", "-"),
                         concurrency=_CONCURRENCY,
+                        on_answer=self._counting(2 * len(asked[name]), "questions"),
                     )
                 await load_collection(client, dataset, _LATENCY_COLLECTION, first.language)
                 await self._measure("extractive", suite, client, queries, None, figures)
@@ -130,10 +140,19 @@ class ChatBench:
         if self.latency_chats:
             self.report(f"{name}: {self.latency_chats} chats one after the other")
             chats = _times(requests, self.warm_up + self.latency_chats)
-            figures.latency[name] = await measure_latency(client, chats, provider, warm_up=self.warm_up)
+            figures.latency[name] = await measure_latency(
+                client, chats, provider, warm_up=self.warm_up, on_chat=self._counting(len(chats), "chats")
+            )
         if provider is not None and self.most_streams:
             self.report(f"{name}: 1 to {self.most_streams} streams side by side")
-            figures.streams = await measure_streams(client, requests, provider, most=self.most_streams)
+            figures.streams = await measure_streams(
+                suite.connection, requests, provider, suite.pids, most=self.most_streams
+            )
+        if provider is not None and self.cancelled_chats:
+            self.report(f"{name}: {self.cancelled_chats} chats that are left in the middle")
+            figures.cancellation = await measure_cancellation(
+                client, _times(requests, self.cancelled_chats), provider
+            )
         if self.memory_chats:
             self.report(f"{name}: {self.memory_chats} chats for the memory they leave behind")
             if provider is not None:
@@ -145,7 +164,21 @@ class ChatBench:
                 chats=self.memory_chats,
                 warm_up=self.memory_chats // 4,
                 concurrency=_MEMORY_CONCURRENCY,
+                on_chat=self._counting(self.memory_chats + self.memory_chats // 4, "chats"),
             )
+
+    def _counting(self, total: int, what: str) -> Callable[[], None]:
+        """To be called for each one that is done; reports now and then."""
+        done, reported = 0, time.monotonic()
+
+        def count() -> None:
+            nonlocal done, reported
+            done += 1
+            if time.monotonic() - reported >= _REPORT_EVERY_SECONDS:
+                reported = time.monotonic()
+                self.report(f"  {done} of {total} {what}")
+
+        return count
 
 
 def _request(question: KnownAnswer) -> JsonObject:

@@ -1,7 +1,7 @@
 """Time to the first delta through the gateway, its parts, and what the suite adds to the work itself."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from groundline_cli.bench.chats import TimedChat, timed_chat
@@ -9,7 +9,13 @@ from groundline_cli.bench.provider import Provider
 from groundline_cli.bench.statistics import percentile
 from groundline_cli.client import GatewayClient, JsonObject
 
-__all__ = ["Latency", "measure_latency", "work_seconds"]
+__all__ = ["OVERHEAD", "Latency", "measure_latency", "work_seconds"]
+
+OVERHEAD = (
+    "time to the first delta through the gateway, less the longer of keyword search and embedding + semantic "
+    "search, less fetching, less the model's first token; chat by chat"
+)
+"""What the figure means, for those who read it."""
 
 _PARTS = (
     "retrieving.embedding",
@@ -31,12 +37,17 @@ class Latency:
     provider_first_token: tuple[float, float]
     """Of the extractive provider: as the coordinator sees it, with the call's own cost."""
     overhead: tuple[float, float]
-    """First delta less embedding, SQL and provider, chat by chat."""
+    """See OVERHEAD."""
     parts: Mapping[str, tuple[float, float]]
 
 
 async def measure_latency(
-    client: GatewayClient, requests: Sequence[JsonObject], provider: Provider | None, *, warm_up: int
+    client: GatewayClient,
+    requests: Sequence[JsonObject],
+    provider: Provider | None,
+    *,
+    warm_up: int,
+    on_chat: Callable[[], None] = lambda: None,
 ) -> Latency:
     """Chats one after the other; the first `warm_up` do not count."""
     chats: list[TimedChat] = []
@@ -45,6 +56,7 @@ async def measure_latency(
         if provider is not None:
             provider.forget()
         chat = await timed_chat(client, request)
+        on_chat()
         if number < warm_up:
             continue
         chats.append(chat)

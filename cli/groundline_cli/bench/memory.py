@@ -1,7 +1,7 @@
 """Whether the services' memory grows with the chats they have served."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 
@@ -29,22 +29,26 @@ async def measure_memory(
     chats: int,
     warm_up: int,
     concurrency: int,
+    on_chat: Callable[[], None] = lambda: None,
 ) -> MemoryGrowth:
     """Run `chats` chats, `concurrency` at a time, after `warm_up` that fill caches and pools."""
     source = cycle(requests)
-    await _run(client, islice(source, warm_up), concurrency)
+    await _run(client, islice(source, warm_up), concurrency, on_chat)
     before = _resident(pids)
-    await _run(client, islice(source, chats // 2), concurrency)
+    await _run(client, islice(source, chats // 2), concurrency, on_chat)
     middle = _resident(pids)
-    await _run(client, islice(source, chats - chats // 2), concurrency)
+    await _run(client, islice(source, chats - chats // 2), concurrency, on_chat)
     after = _resident(pids)
     return MemoryGrowth(chats, {name: (before[name], middle[name], after[name]) for name in pids})
 
 
-async def _run(client: GatewayClient, requests: Iterator[JsonObject], concurrency: int) -> None:
+async def _run(
+    client: GatewayClient, requests: Iterator[JsonObject], concurrency: int, on_chat: Callable[[], None]
+) -> None:
     async def worker() -> None:
         for request in requests:
             await timed_chat(client, request)
+            on_chat()
 
     async with asyncio.TaskGroup() as group:
         for _ in range(concurrency):

@@ -1,19 +1,30 @@
 """How many answers can stream side by side before their tokens come unevenly."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import cycle, islice
+from urllib.parse import urlsplit
 
-from groundline_cli.bench.chats import timed_chat
+import psutil
+
 from groundline_cli.bench.provider import Provider
 from groundline_cli.bench.statistics import percentile
-from groundline_cli.client import GatewayClient, JsonObject
+from groundline_cli.client import JsonObject
+from groundline_cli.connection import Connection
+from groundline_cli.errors import ProtocolError, UnreachableError
 
 __all__ = ["StreamStep", "measure_streams", "sustained"]
 
 _MOST_STRETCH = 2.0
 """The gap between tokens may be this many times the provider's own."""
+
+_ROUNDS = 2
+_DELTA, _ENDS, _SUCCESS = b'"delta":', (b'"completed":', b'"error":'), b'"completed":'
+_LONGEST_MARK = max(map(len, (_DELTA, *_ENDS)))
 
 
 @dataclass(frozen=True)
@@ -24,6 +35,8 @@ class StreamStep:
     gap_p95: float
     provider_gap_p95: float
     provider_planned_gap: float
+    cores: Mapping[str, float] = field(default_factory=dict)
+    """How much of a core each process took; `bench` is client and provider together."""
 
     @property
     def held(self) -> bool:
@@ -32,16 +45,33 @@ class StreamStep:
 
 
 async def measure_streams(
-    client: GatewayClient, requests: Sequence[JsonObject], provider: Provider, *, most: int
+    connection: Connection,
+    requests: Sequence[JsonObject],
+    provider: Provider,
+    pids: Mapping[str, int],
+    *,
+    most: int,
 ) -> list[StreamStep]:
-    """1, 2, 4 and so on streams at the same time, until they no longer hold or `most` is reached."""
+    """1, 2, 4 and so on streams at the same time, until they no longer hold or `most` is reached.
+
+    Each stream is two answers, one after the other; the streams begin spread over the length of an answer, as
+    users come, so that questions are searched for while others' answers stream. Raises GatewayError.
+    """
     steps: list[StreamStep] = []
     streams = 1
     source = cycle(requests)
+    length = provider.tokens / provider.tokens_per_second
     while streams <= most:
         provider.forget()
-        chats = await asyncio.gather(*(timed_chat(client, request) for request in islice(source, streams)))
-        gaps = [gap for chat in chats for gap in chat.gaps]
+        with _cores(pids) as cores:
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(
+                        _stream(connection, list(islice(source, _ROUNDS)), number * length / streams)
+                    )
+                    for number in range(streams)
+                ]
+        gaps = [gap for task in tasks for gap in task.result()]
         if not gaps or not provider.gaps:
             break
         step = StreamStep(
@@ -49,6 +79,7 @@ async def measure_streams(
             gap_p95=percentile(gaps, 0.95) * 1000,
             provider_gap_p95=percentile(provider.gaps, 0.95) * 1000,
             provider_planned_gap=1000 / provider.tokens_per_second,
+            cores=cores,
         )
         steps.append(step)
         if not step.held:
@@ -60,3 +91,82 @@ async def measure_streams(
 def sustained(steps: Sequence[StreamStep]) -> int:
     """The largest number of streams that held."""
     return max((step.streams for step in steps if step.held), default=0)
+
+
+async def _stream(connection: Connection, requests: Sequence[JsonObject], wait: float) -> list[float]:
+    """The gaps of answers one after the other, in seconds; the time between two answers is none."""
+    await asyncio.sleep(wait)
+    gaps: list[float] = []
+    for request in requests:
+        gaps.extend(await _gaps(connection, request))
+    return gaps
+
+
+async def _gaps(connection: Connection, request: JsonObject) -> list[float]:
+    address = urlsplit(connection.gateway)
+    body = json.dumps(request).encode()
+    head = (
+        f"POST /api/chat HTTP/1.1\r\nhost: {address.netloc}\r\nauthorization: Bearer {connection.api_key}\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    )
+    reader = _Reader()
+    loop = asyncio.get_running_loop()
+    try:
+        transport, _ = await loop.create_connection(
+            lambda: reader, address.hostname or "", address.port or 80
+        )
+    except OSError as error:
+        raise UnreachableError(f"no connection to {connection.gateway}") from error
+    try:
+        transport.write(head.encode() + body)
+        await reader.ended
+    finally:
+        transport.abort()
+    if not reader.succeeded:
+        raise ProtocolError("a streamed answer did not end as it should")
+    return [after - before for before, after in zip(reader.times, reader.times[1:], strict=False)]
+
+
+class _Reader(asyncio.Protocol):
+    """Notes when each delta came. It looks for the events' names alone: reading JSON would cost more than
+    the gateway's own work, and on the same cores."""
+
+    def __init__(self) -> None:
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.succeeded = False
+        self.times: list[float] = []
+        self._tail = b""
+
+    def data_received(self, data: bytes) -> None:
+        now = time.perf_counter()
+        text = self._tail + data
+        self.times.extend([now] * text.count(_DELTA))
+        if any(mark in text for mark in _ENDS):
+            self.succeeded = _SUCCESS in text
+            self._end()
+        found = max((text.rfind(mark) for mark in (_DELTA, *_ENDS)), default=-1)
+        # A name may be cut in two, but must not count twice.
+        self._tail = text[max(found + 1, len(text) - _LONGEST_MARK + 1) :]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+
+@contextmanager
+def _cores(pids: Mapping[str, int]) -> Iterator[dict[str, float]]:
+    """Filled at the end of the block."""
+    processes = {"bench": psutil.Process(), **{name: psutil.Process(pid) for name, pid in pids.items()}}
+    before, begun = {name: _cpu_seconds(each) for name, each in processes.items()}, time.perf_counter()
+    cores: dict[str, float] = {}
+    yield cores
+    elapsed = time.perf_counter() - begun
+    cores.update({name: (_cpu_seconds(each) - before[name]) / elapsed for name, each in processes.items()})
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return times.user + times.system

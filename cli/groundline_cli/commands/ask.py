@@ -15,6 +15,7 @@ __all__ = ["ask", "print_degraded"]
 
 _REFUSED_EXIT_CODE = 3
 _TITLE_LENGTH = 120
+_SAID_BY_FINISH_REASON = ("ANSWER_CUT_OFF", "ANSWER_WITHHELD")
 
 
 @click.command(short_help="Answer a question from the documents.")
@@ -113,7 +114,8 @@ def _print_notes(completed: JsonObject, thread_id: str) -> None:
         if reason != "FINISH_REASON_STOP":
             _note(f"the answer is not complete ({str(reason).removeprefix('FINISH_REASON_').lower()})")
         for issue in completed.get("validation", {}).get("issues", []):
-            _note(issue.get("message") or issue.get("reason", ""))
+            if issue.get("reason") not in _SAID_BY_FINISH_REASON:
+                _note(issue.get("message") or issue.get("reason", ""))
     print_degraded(completed)
     if thread_id:
         click.echo(click.style(f"thread: {printable(thread_id)}", dim=True), err=True)

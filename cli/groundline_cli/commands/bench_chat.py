@@ -1,6 +1,8 @@
 """groundline bench chat"""
 
 import asyncio
+import signal
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +16,7 @@ from groundline_cli.evaluation import DatasetError
 from groundline_cli.terminal import print_columns, print_json
 
 if TYPE_CHECKING:
-    from groundline_cli.bench.chat import ChatFigures
+    from groundline_cli.bench.chat import ChatBench, ChatFigures
 
 __all__ = ["chat"]
 
@@ -29,6 +31,13 @@ __all__ = ["chat"]
 )
 @click.option(
     "--streams", type=click.IntRange(0), default=256, show_default=True, help="Most streams at a time."
+)
+@click.option(
+    "--cancelled-chats",
+    type=click.IntRange(0),
+    default=20,
+    show_default=True,
+    help="Chats left in the middle.",
 )
 @click.option(
     "--memory-chats",
@@ -47,6 +56,7 @@ def chat(
     questions: int,
     latency_chats: int,
     streams: int,
+    cancelled_chats: int,
     memory_chats: int,
     tokens: int,
     tokens_per_second: float,
@@ -57,9 +67,17 @@ def chat(
     Each SET is a folder as for `eval` whose queries name their `answer`; LANGUAGE (default english) is the
     lexical language of its text. The first set's questions are also those of the time measurements, first
     without a model (extractive) and then with a local server that speaks like OpenAI's, at a fixed speed.
+    Client and model share the machine's cores with the suite.
 
-    Overhead is the time to the first delta less embedding, SQL and the model's own first token.
+    \b
+    Overhead      time to the first delta through the gateway, less the work itself: the longer of the keyword
+                  search and embedding + semantic search, fetching, and the model's own first token.
+    Held          95 % of the gaps between deltas are at most twice as long as 95 % of the model's own.
+    Cancellation  from the client's closing its connection to the model's seeing its own closed.
+
+    A signal (Ctrl-C, SIGTERM) stops the suites and removes their data.
     """
+    began = time.monotonic()
     try:
         from groundline_cli.bench.chat import ChatBench, EvaluationInput
     except ModuleNotFoundError as error:
@@ -74,19 +92,30 @@ def chat(
         latency_chats=latency_chats,
         warm_up=min(20, latency_chats),
         most_streams=streams,
+        cancelled_chats=cancelled_chats,
         memory_chats=memory_chats,
         tokens=tokens,
         tokens_per_second=tokens_per_second,
-        report=lambda line: click.echo(line, err=True),
+        report=lambda line: click.echo(f"{time.monotonic() - began:6.1f} s  {line}", err=True),
     )
     try:
-        figures = asyncio.run(bench.run())
+        figures = asyncio.run(_until_terminated(bench))
+    except asyncio.CancelledError:
+        raise SystemExit(128 + signal.SIGTERM) from None
     except (DatasetError, GatewayError, SuiteFailedError) as error:
         raise CommandFailedError(str(error)) from error
     if as_json:
         print_json(figures.as_json())
     else:
         _print(figures)
+
+
+async def _until_terminated(bench: "ChatBench") -> "ChatFigures":
+    """Left to its default, SIGTERM would end this process and leave the suite it has started behind."""
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await bench.run()
 
 
 def _set(text: str) -> tuple[Path, str]:
@@ -133,10 +162,29 @@ def _print(figures: "ChatFigures") -> None:
             )
         ],
     )
+    if figures.latency:
+        from groundline_cli.bench.latency import OVERHEAD
+
+        click.echo(f"overhead: {OVERHEAD}\n")
     _table(
-        ("STREAMS", "GAP P95 MS", "PROVIDER P95 MS", "HELD"),
-        [(one.streams, one.gap_p95, one.provider_gap_p95, str(one.held)) for one in figures.streams],
+        ("STREAMS", "GAP P95 MS", "PROVIDER P95 MS", "HELD", "CORES", "OF THEM"),
+        [
+            (
+                one.streams,
+                one.gap_p95,
+                one.provider_gap_p95,
+                str(one.held),
+                sum(one.cores.values()),
+                ", ".join(f"{name} {cores:.2f}" for name, cores in one.cores.items() if cores >= 0.005),
+            )
+            for one in figures.streams
+        ],
     )
+    if (left := figures.cancellation) is not None:
+        _table(
+            ("CANCELLATION", "CHATS", "P50 MS", "P95 MS", "STORED AS CANCELLED"),
+            [("seen by the provider", left.chats, *left.seen, left.stored)],
+        )
     _table(
         ("RESIDENT MEMORY", "CHATS", "BEFORE MIB", "HALF-WAY MIB", "AFTER MIB"),
         [

@@ -1,10 +1,11 @@
 """What the coordinator works with: requests, passages, the events of an answer, threads."""
 
 import enum
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 __all__ = [
     "Alternative",
@@ -60,6 +61,8 @@ __all__ = [
 SNIPPET_CHARACTERS = 400
 TITLE_CHARACTERS = 120
 DEFAULT_TOP_K = 8
+
+_DENSE = re.compile(r"[^\u0000-\u04ff]+")
 
 type Options = Mapping[str, Any]
 """Parameters of a step as the JSON object of their message: what is absent takes the step's own default."""
@@ -203,17 +206,17 @@ class ArmScore:
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Protocol):
     """A chunk that at least one arm found."""
 
-    chunk: Chunk
-    keyword: ArmScore | None = None
-    semantic: ArmScore | None = None
-    embedding: Sequence[float] = ()
-    neighbours: Sequence[Chunk] = ()
-    origin: object = field(default=None, compare=False, repr=False)
-    """The form it arrived in, for an adapter that can pass it on: most candidates only pass through."""
+    @property
+    def chunk(self) -> Chunk: ...
+    @property
+    def keyword(self) -> ArmScore | None: ...
+    @property
+    def semantic(self) -> ArmScore | None: ...
+    @property
+    def neighbours(self) -> Sequence[Chunk]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -634,5 +637,5 @@ def estimated_tokens(text: str) -> int:
 
     Rounded up. Tokenizers of models differ from each other by more than this estimate is off.
     """
-    dense = sum(character > "\u04ff" for character in text)
+    dense = sum(map(len, _DENSE.findall(text)))
     return dense + -(-(len(text) - dense) // 4)

@@ -1,6 +1,6 @@
 """The contract's shared messages (chunks, passages, sources, citations, usage) and their domain forms."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC
 from typing import Any, cast
 
@@ -30,7 +30,7 @@ from groundline_coordinator.domain import (
 )
 
 __all__ = [
-    "candidate_from_proto",
+    "ReceivedCandidate",
     "candidate_to_proto",
     "citation_from_proto",
     "citation_to_proto",
@@ -112,25 +112,38 @@ def chunk_to_proto(chunk: Chunk) -> passage_pb2.Chunk:
     return message
 
 
-def candidate_from_proto(message: passage_pb2.Candidate) -> Candidate:
-    return Candidate(
-        chunk=chunk_from_proto(message.chunk),
-        keyword=_arm_from_proto(message.keyword) if message.HasField("keyword") else None,
-        semantic=_arm_from_proto(message.semantic) if message.HasField("semantic") else None,
-        embedding=message.embedding,
-        neighbours=[chunk_from_proto(chunk) for chunk in message.neighbours],
-        origin=message,
-    )
+class ReceivedCandidate:
+    """A Candidate as the retriever sent it. It is read when asked: of a hundred most only pass through."""
+
+    __slots__ = ("message",)
+
+    def __init__(self, message: passage_pb2.Candidate) -> None:
+        self.message = message
+
+    @property
+    def chunk(self) -> Chunk:
+        return chunk_from_proto(self.message.chunk)
+
+    @property
+    def keyword(self) -> ArmScore | None:
+        return _arm_from_proto(self.message.keyword) if self.message.HasField("keyword") else None
+
+    @property
+    def semantic(self) -> ArmScore | None:
+        return _arm_from_proto(self.message.semantic) if self.message.HasField("semantic") else None
+
+    @property
+    def neighbours(self) -> Sequence[Chunk]:
+        return [chunk_from_proto(chunk) for chunk in self.message.neighbours]
 
 
 def candidate_to_proto(candidate: Candidate) -> passage_pb2.Candidate:
-    if isinstance(candidate.origin, passage_pb2.Candidate):
-        return candidate.origin
+    if isinstance(candidate, ReceivedCandidate):
+        return candidate.message
     return passage_pb2.Candidate(
         chunk=chunk_to_proto(candidate.chunk),
         keyword=_arm_to_proto(candidate.keyword),
         semantic=_arm_to_proto(candidate.semantic),
-        embedding=candidate.embedding,
         neighbours=[chunk_to_proto(chunk) for chunk in candidate.neighbours],
     )
 

@@ -10,6 +10,7 @@ from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgum
 
 from groundline_coordinator.domain import (
     Answered,
+    ArmScore,
     CandidateSet,
     Chunk,
     Claim,
@@ -40,6 +41,7 @@ __all__ = [
     "FakeReranker",
     "FakeRetriever",
     "FakeThreads",
+    "FoundCandidate",
     "make_chunk",
 ]
 
@@ -63,6 +65,16 @@ def make_chunk(chunk_id: str, text: str = "Some text.", **fields: object) -> Chu
         update_time=None,
     )
     return replace(chunk, **fields)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCandidate:
+    """A Candidate."""
+
+    chunk: Chunk
+    keyword: ArmScore | None = None
+    semantic: ArmScore | None = None
+    neighbours: Sequence[Chunk] = ()
 
 
 class _Step:

@@ -21,7 +21,7 @@ from groundline_generator.settings import GeneratorSettings
 
 __all__ = ["main", "wire"]
 
-_EXTRACTIVE_MIN_RELEVANCE = 0.4
+_EXTRACTIVE_MIN_RELEVANCE = 0.38
 _MODEL_MIN_RELEVANCE = 0.2
 """A model finds answers that share few words with their question, so only the hopeless is kept from it."""
 

@@ -33,6 +33,15 @@ _SUPPORT_SHARE = 0.6
 """A sentence counts as supported when its passages hold at least this share of its terms."""
 
 
+_LOW_RELEVANCE = 0.4
+"""Below it an answer holds less than this share of the question's terms; of such answers most were wrong."""
+
+_ENDINGS = {
+    FinishReason.MAX_TOKENS: Issue("ANSWER_CUT_OFF", "the answer ended at its limit of tokens"),
+    FinishReason.SAFETY: Issue("ANSWER_WITHHELD", "the provider withheld the rest of the answer"),
+}
+
+
 def _is_interval(numbers: Sequence[int]) -> bool:
     """Whether brackets hold an interval such as [0, 1]: no passage has the number 0."""
     return 0 in numbers and len(numbers) > 1
@@ -182,6 +191,8 @@ def validate(
         reason = "NO_SUPPORTING_PASSAGE" if passages else "NO_PASSAGES"
         issues.append(Issue(reason, "no passage supports an answer" if passages else "no passage was given"))
         return Validation(False, 0.0, 0.0, 0.0, 0.0, tuple(issues))
+    if (ending := _ENDINGS.get(finish_reason)) is not None:
+        issues.append(ending)
     claims = _claims(answer)
     if not claims:
         issues.append(Issue("EMPTY_ANSWER", "the answer has no content"))
@@ -202,6 +213,8 @@ def validate(
     relevance = _query_relevance(
         query, answer, [passages[n] for c in claims for n in c.numbers if n in passages]
     )
+    if relevance < _LOW_RELEVANCE:
+        issues.append(Issue("LOW_RELEVANCE", "the answer says little of what was asked for"))
     cited_share, supported_share = cited / len(claims), supported / len(claims)
     return Validation(
         grounded=supported == len(claims),

@@ -23,6 +23,7 @@ __all__ = ["Extract", "Extraction", "extract"]
 _IN_SENTENCE = 1.0
 _BESIDE = 0.6
 _IN_HEADING = 0.7
+_REFERRED_TO = 0.8
 _IN_PASSAGE = 0.4
 
 # Okapi BM25's usual saturation; sentences differ in length for reasons that say little, hence the low b.
@@ -33,11 +34,17 @@ _KIND_OF_ANSWER_BONUS = 1.2
 _RANK_PRIOR = 0.25
 _SIMILARITY_PRIOR = 0.5
 
-_SIMILARITY_SHARE = 1 / 3
+_SIMILARITY_SHARE = 1 / 2
 """Share of the similarity in the relevance, where it is known; the terms' coverage is the rest."""
 
+_GERMAN_NOUN_WEIGHT = 1.5
+"""German writes nouns with a capital, and they say what a question is about; verbs and adjectives are worded
+anew more often."""
+
 _FURTHER_SHARE = 0.7
-"""A further sentence is quoted when it scores at least this share of the best."""
+_FURTHER_SHARE_BESIDE = 0.6
+"""A further sentence is quoted when it scores at least this share of the best, the second where it is of the
+same passage: what the best leaves out stands there rather than elsewhere."""
 
 _DUPLICATE_OVERLAP = 0.7
 """Jaccard overlap of terms from which a sentence repeats one that is quoted already."""
@@ -72,6 +79,12 @@ _DATE = re.compile(
     r"\b\d{3,4}\b|\b\d{1,2}[./]\d{1,2}\b|\b\d{1,2}(?:st|nd|rd|th)\b"
     r"|\b(?:January|February|March|April|May|June|July|August|September|October|November|December"
     r"|Januar|Februar|März|Mai|Juni|Juli|Oktober|Dezember|century|Jahrhundert)\b"
+)
+# A sentence that begins so is about what the one before it names.
+_REFERS_BACK = re.compile(
+    r"(?:he|she|it|they|his|her|its|their|this|these|that|those|there|then"
+    r"|er|sie|es|sein|seine[nrms]?|ihre?[nrms]?|dies|diese[nrms]?|dort|dabei|damit|dadurch|danach|daraufhin)\b",
+    re.IGNORECASE,
 )
 _NAME = re.compile(r"(?<![.!?:] )(?<!^)\b[A-ZÄÖÜ][\w'’-]+")
 
@@ -201,7 +214,16 @@ def _weighted(query: str, language: str | None, candidates: Sequence[_Candidate]
     for term in terms:
         frequency = sum(term in candidate.terms for candidate in candidates)
         weights[term] = math.log(1 + (count - frequency + 0.5) / (frequency + 0.5))
+    if language == "german":
+        for noun in _nouns(query) & terms:
+            weights[noun] *= _GERMAN_NOUN_WEIGHT
     return _Query(weights, sum(weights.values()), _asked_for(query), terms)
+
+
+def _nouns(query: str) -> frozenset[str]:
+    """The terms of a German question that begin with a capital; its first word would anyway."""
+    capitalized = " ".join(word for word in query.split()[1:] if word[:1].isupper())
+    return frozenset(content_terms(capitalized, "german"))
 
 
 def _asked_for(query: str) -> re.Pattern[str] | None:
@@ -222,12 +244,17 @@ def _score(asked: _Query, passage: Passage, rank: int, members: Sequence[_Candid
             if neighbour is not member
             for term in neighbour.terms
         )
+        before = members[position - 1].terms if position and _REFERS_BACK.match(member.text) else Counter()
         length = 1 - _B + _B * member.terms.total() / average
         score = covered = 0.0
         for term, weight in asked.weights.items():
             if occurrences := member.terms[term]:
                 score += weight * occurrences * (_K1 + 1) / (occurrences + _K1 * length)
                 covered += weight * _IN_SENTENCE
+                continue
+            if before[term]:
+                score += weight * _REFERRED_TO
+                covered += weight * _REFERRED_TO
                 continue
             credit = (
                 _IN_HEADING
@@ -256,8 +283,11 @@ def _new_match(pattern: re.Pattern[str], member: _Candidate, known: frozenset[st
 def _choose(asked: _Query, ranked: Sequence[_Candidate], max_sentences: int) -> list[_Candidate]:
     chosen: list[_Candidate] = []
     for candidate in ranked:
-        if len(chosen) == max_sentences or candidate.score < _FURTHER_SHARE * ranked[0].score:
+        if len(chosen) == max_sentences:
             break
+        beside = candidate.passage == ranked[0].passage
+        if candidate.score < (_FURTHER_SHARE_BESIDE if beside else _FURTHER_SHARE) * ranked[0].score:
+            continue
         if not asked.terms & candidate.terms.keys():
             continue
         if all(_overlap(candidate.terms, other.terms) < _DUPLICATE_OVERLAP for other in chosen):

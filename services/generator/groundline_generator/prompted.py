@@ -1,6 +1,5 @@
 """The AnswerModel of the hosted providers: a prompt made of the passages, and a model that reads it."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -74,9 +73,7 @@ class PromptedModel:
     async def stream(self, question: Question) -> AsyncGenerator[Delta | ModelFinished]:
         """See AnswerModel. Where no passage reaches the threshold the model is not called."""
         threshold = question.options.min_relevance
-        if not await asyncio.to_thread(
-            reaches, question, self.min_relevance if threshold is None else threshold
-        ):
+        if not await reaches(question, self.min_relevance if threshold is None else threshold):
             yield Delta(refusal(question.query))
             yield ModelFinished(FinishReason.NO_ANSWER)
             return

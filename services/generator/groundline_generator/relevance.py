@@ -1,6 +1,6 @@
 """Whether any passage is worth a model's money."""
 
-from collections.abc import Callable
+import asyncio
 
 from groundline_generator.domain import Question
 from groundline_generator.extraction import extract
@@ -8,7 +8,7 @@ from groundline_generator.extraction import extract
 __all__ = ["reaches"]
 
 
-def reaches(question: Question, threshold: float, checkpoint: Callable[[], None] = lambda: None) -> bool:
+async def reaches(question: Question, threshold: float) -> bool:
     """Whether some passage has at least this relevance to the question, 0 to 1.
 
     A passage's relevance is the larger of its cosine similarity, where that is known, and the weighted share
@@ -18,7 +18,8 @@ def reaches(question: Question, threshold: float, checkpoint: Callable[[], None]
         return True
     if not question.passages:
         return False
-    best = extract(
-        question.query, question.passages, min_relevance=threshold, max_sentences=1, checkpoint=checkpoint
+    # Milliseconds: in a thread, so that other streams go on meanwhile.
+    best = await asyncio.to_thread(
+        extract, question.query, question.passages, min_relevance=threshold, max_sentences=1
     )
     return best.relevance >= threshold

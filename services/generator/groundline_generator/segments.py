@@ -4,6 +4,7 @@ import enum
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 __all__ = ["Kind", "Segment", "segments"]
 
@@ -36,6 +37,7 @@ _UNDERLINE = re.compile(r"\s{0,3}(=+|-{2,})\s*$")
 _ROW = re.compile(r"\s*\|.*\|\s*$")
 _ROW_RULE = re.compile(r"\s*\|[\s:|-]+\|\s*$")
 _ITEM = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+")
+_INDENTS = ("    ", "\t")
 _QUOTE = re.compile(r"\s{0,3}>\s?")
 
 _CODE_LINE = re.compile(
@@ -124,11 +126,13 @@ class _Cutter:
                     start, stop = _trimmed(line.text, 0, len(line.text))
                     yield from self._heading(line, 1 if rule.group(1)[0] == "=" else 2, start, stop)
                     index += 1
-                elif _looks_like_code(block):
-                    yield from self._code(block)
                 else:
-                    for start, stop in _paragraphs(block):
-                        yield from self._sentences(start, stop)
+                    for part in _parts(block):
+                        if _looks_like_code(part):
+                            yield from self._code(part)
+                            continue
+                        for start, stop in _paragraphs(part):
+                            yield from self._sentences(start, stop)
 
     def _trail(self) -> str:
         return " ".join([*(title for _, title in self._headings), self._table_header]).strip()
@@ -211,6 +215,15 @@ def _end_of_block(lines: list[_Line], start: int) -> int:
         ):
             return index
     return len(lines)
+
+
+def _parts(block: list[_Line]) -> Iterator[list[_Line]]:
+    """A block cut where code that is indented follows or precedes text that is not."""
+    runs = [list(lines) for _, lines in groupby(block, key=lambda line: line.text.startswith(_INDENTS))]
+    if len(runs) == 1 or not any(_looks_like_code(run) for run in runs if run[0].text.startswith(_INDENTS)):
+        yield block
+        return
+    yield from runs
 
 
 def _looks_like_code(block: list[_Line]) -> bool:

@@ -9,7 +9,7 @@ from groundline_runtime.errors import GroundlineError, InternalError
 from opentelemetry import trace
 
 from groundline_generator.citations import MarkerFilter, cite, validate
-from groundline_generator.coalescing import coalesced
+from groundline_generator.coalescing import Pace, coalesced
 from groundline_generator.domain import (
     Citation,
     Completed,
@@ -29,6 +29,11 @@ __all__ = ["AnswerService"]
 _MAX_WAITING_CHARACTERS = 16_384
 """Text of an answer that may wait for a slow peer."""
 
+_DELTAS_PER_SECOND = 2_000
+_LONGEST_GAP_SECONDS = 0.02
+"""Twenty streams of a hundred tokens a second are sent as they come; more are joined, down to fifty deltas a
+second each."""
+
 _tracer = trace.get_tracer("groundline_generator")
 
 
@@ -38,6 +43,7 @@ class AnswerService:
     def __init__(self, model: AnswerModel, judge: FaithfulnessJudge | None = None) -> None:
         self._model = model
         self._judge = judge
+        self._pace = Pace(_DELTAS_PER_SECOND, _LONGEST_GAP_SECONDS)
 
     async def answer(self, question: Question) -> AsyncGenerator[Delta | Completed]:
         """Any number of deltas, then one Completed. Markers of unknown passages are taken out on the way.
@@ -47,7 +53,9 @@ class AnswerService:
         """
         name = self._model.check(question)
         async with aclosing(
-            coalesced(self._answer(question, name), max_waiting_characters=_MAX_WAITING_CHARACTERS)
+            coalesced(
+                self._answer(question, name), self._pace, max_waiting_characters=_MAX_WAITING_CHARACTERS
+            )
         ) as events:
             async for event in events:
                 yield event

@@ -81,7 +81,7 @@ class GeneratorSettings(ServiceSettings):
 
     min_relevance: Annotated[float, Field(ge=0, le=1)] | None = None
     """Relevance (0 to 1) of the best passage below which an answer is refused; a request may set its own.
-    Unset: 0.4 for `extractive`, 0.2 for language models."""
+    Unset: 0.38 for `extractive`, 0.2 for language models."""
 
     max_sentences: Annotated[int, Field(ge=1, le=20)] = 3
     """Most sentences that the extractive provider quotes."""

@@ -61,7 +61,7 @@ async def test_the_provider_streams_as_openai_does_and_survives_who_hangs_up() -
             assert lines[-1] == "[DONE]"
             chunks = [json.loads(line) for line in lines[:-1]]
             tokens = [c["choices"][0]["delta"].get("content") for c in chunks if c["choices"]]
-            assert tokens == [" word1", " word2", " word3", " word4", " [1].", None]
+            assert tokens == [*[" word"] * 4, " [1].", None]
             assert chunks[-1]["usage"]["completion_tokens"] == 5
         whole = (await http.post(url, json={})).json()
         assert whole["choices"][0]["finish_reason"] == "stop"
@@ -84,10 +84,9 @@ async def test_first_deltas_are_timed_without_those_that_warm_up(gateway: FakeGa
 
 async def test_streams_double_until_the_most(gateway: FakeGateway) -> None:
     gateway.chat_events = EVENTS
-    provider = Provider()
+    provider = Provider(tokens=2)
     provider.forget = lambda: provider.gaps.append(1e6)  # type: ignore[method-assign]
-    async with GatewayClient(gateway.connection) as client:
-        steps = await measure_streams(client, [REQUEST], provider, most=4)
+    steps = await measure_streams(gateway.connection, [REQUEST], provider, {}, most=4)
     assert [step.streams for step in steps] == [1, 2, 4]
 
 

@@ -14,7 +14,7 @@ import grpc
 import pytest
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
-from groundline.v1 import chat_pb2, coordinator_service_pb2, passage_pb2
+from groundline.v1 import chat_pb2, coordinator_service_pb2, passage_pb2, thread_pb2
 from grpc_status import rpc_status
 
 CHROMIUM = next((path for name in ("chromium", "google-chrome") if (path := shutil.which(name))), None)
@@ -267,6 +267,95 @@ async def test_a_failure_can_be_tried_again(upstream: Any, tab: Tab) -> None:
     await tab.js("document.querySelector('article .note.bad button').click()")
     await tab.until("document.querySelectorAll('article .note').length === 3")
     assert await tab.js("document.querySelectorAll('article').length") == 1
+    first, second = [call.request for call in upstream.calls]
+    assert first.request_id == second.request_id != ""
+    # What failed is in no thread.
+    assert second.thread_id == ""
+    await tab.ask("y")
+    await tab.until("document.querySelectorAll('article .note').length === 6")
+    third = upstream.calls[2].request
+    assert third.request_id not in ("", first.request_id)
+    assert third.thread_id == "thread-1"
+
+
+async def test_the_sentences_an_answer_rests_on_are_marked(upstream: Any, tab: Tab) -> None:
+    async def supported(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        snippet = f"Keys are long. {MARKUP} Keys are secret. And so on…"
+        sources = chat_pb2.ChatSources(sources=[chat_pb2.Source(number=1, title="Keys", snippet=snippet)])
+        yield response(sources=sources)
+        yield response(delta=chat_pb2.ChatDelta(text="They are secret [1]."))
+        texts = ("Keys are secret.", MARKUP, "Beyond the snippet.", "Keys are secret.")
+        completed = chat_pb2.ChatCompleted(
+            finish_reason=chat_pb2.FINISH_REASON_STOP,
+            citations=[chat_pb2.Citation(source_number=1, supporting_text=text) for text in texts],
+            validation=chat_pb2.Validation(grounded=True, confidence=0.9),
+            model="m",
+        )
+        yield response(completed=completed)
+
+    upstream.on("Chat", supported)
+    await tab.ask("x")
+    await tab.until("document.querySelector('article .note')")
+    assert await tab.text(".snippet mark") == f"{MARKUP}|Keys are secret.|Beyond the snippet."
+    assert (await tab.text(".snippet")).startswith(f"Keys are long. {MARKUP} Keys are secret. And so on…")
+    assert await tab.js("document.title") == "Groundline"
+    assert tab.complaints == []
+
+
+async def test_conversations_are_listed_reopened_and_deleted(upstream: Any, tab: Tab) -> None:
+    threads = [thread_pb2.Thread(thread_id=f"t{n}", title=f"{MARKUP} {n}") for n in (1, 2)]
+
+    async def listed(_request: Any, _context: Any) -> Any:
+        return coordinator_service_pb2.ListThreadsResponse(threads=threads)
+
+    async def kept(request: Any, _context: Any) -> Any:
+        source = chat_pb2.Source(number=1, title="Keys", snippet="Keys are secret.")
+        messages = [
+            thread_pb2.Message(role="user", content="How do keys work?"),
+            thread_pb2.Message(
+                role="assistant",
+                content="Secretly [1]",
+                sources=[source],
+                citations=[chat_pb2.Citation(source_number=1, supporting_text="Keys are secret.")],
+                finish_reason=chat_pb2.FINISH_REASON_CANCELLED,
+            ),
+        ]
+        # One message a page.
+        number = int(request.page_token or 0)
+        token = "1" if number == 0 else ""
+        return coordinator_service_pb2.GetThreadResponse(messages=[messages[number]], next_page_token=token)
+
+    async def deleted(_request: Any, _context: Any) -> Any:
+        return coordinator_service_pb2.DeleteThreadResponse()
+
+    upstream.on("ListThreads", listed)
+    upstream.on("GetThread", kept)
+    upstream.on("DeleteThread", deleted)
+    await tab.js("document.querySelector('#history-toggle').click()")
+    await tab.until("document.querySelectorAll('#threads li').length === 2")
+    assert await tab.text("#threads .open") == f"{MARKUP} 1|{MARKUP} 2"
+
+    await tab.js("document.querySelector('#threads .open').click()")
+    await tab.until("document.querySelector('article .sources mark')")
+    assert await tab.text(".question") == "How do keys work?"
+    assert await tab.text(".cite") == "1"
+    assert "stopped before its end" in await tab.text("article .note")
+    assert await tab.js("document.querySelector('#history').hidden")
+    upstream.on("Chat", full_answer)
+    await tab.ask("And then?")
+    await tab.until("document.querySelectorAll('article').length === 2")
+    await tab.until("document.querySelectorAll('article .note').length === 4")
+    assert upstream.calls[-1].request.thread_id == "t1"
+
+    await tab.js("window.confirm = () => true; document.querySelector('#history-toggle').click()")
+    await tab.until(
+        "!document.querySelector('#history').hidden && document.querySelectorAll('#threads li').length"
+    )
+    await tab.js("document.querySelector('#threads .delete').click()")
+    await tab.until("document.querySelectorAll('#threads li').length === 1")
+    assert upstream.calls[-1].request.thread_id == "t1"
+    assert await tab.js("document.title") == "Groundline"
+    assert tab.complaints == []
 
 
 async def test_a_stream_cut_short_is_a_failure(upstream: Any, tab: Tab) -> None:

@@ -8,7 +8,7 @@ from groundline_coordinator.domain import (
     RewritingMode,
 )
 from groundline_coordinator.rewriting import is_complex, is_follow_up, is_weak, wants_rewriting
-from groundline_coordinator.testing import make_chunk
+from groundline_coordinator.testing import FoundCandidate, make_chunk
 
 HISTORY = (
     HistoryMessage("user", "How long is parental leave in Kiel?"),
@@ -74,7 +74,7 @@ def test_always_means_always() -> None:
 
 def found(similarity: float | None) -> Candidate:
     semantic = None if similarity is None else ArmScore(1, similarity)
-    return Candidate(make_chunk("1"), keyword=ArmScore(1, 3.0), semantic=semantic)
+    return FoundCandidate(make_chunk("1"), keyword=ArmScore(1, 3.0), semantic=semantic)
 
 
 def test_results_are_weak_when_none_is_similar() -> None:

@@ -7,7 +7,6 @@ from functools import cached_property
 import pytest
 from groundline_coordinator.domain import (
     ArmScore,
-    Candidate,
     Collection,
     Completed,
     Degradation,
@@ -35,6 +34,7 @@ from groundline_coordinator.testing import (
     FakeReranker,
     FakeRetriever,
     FakeThreads,
+    FoundCandidate,
     make_chunk,
 )
 from groundline_runtime.context import Caller, acting_as
@@ -51,9 +51,9 @@ from groundline_runtime.errors import (
 DOWN = UnavailableError("UNAVAILABLE", "down")
 FOUND = Retrieval(
     candidates=(
-        Candidate(make_chunk("1", "Alpha."), keyword=ArmScore(1, 9.0)),
-        Candidate(make_chunk("2", "Beta."), semantic=ArmScore(2, 0.5)),
-        Candidate(make_chunk("3", "Gamma."), keyword=ArmScore(2, 8.0), semantic=ArmScore(1, 0.9)),
+        FoundCandidate(make_chunk("1", "Alpha."), keyword=ArmScore(1, 9.0)),
+        FoundCandidate(make_chunk("2", "Beta."), semantic=ArmScore(2, 0.5)),
+        FoundCandidate(make_chunk("3", "Gamma."), keyword=ArmScore(2, 8.0), semantic=ArmScore(1, 0.9)),
     ),
     timings=(Timing("embedding", 3.0),),
 )
@@ -190,8 +190,8 @@ async def test_without_reranker_and_semantic_arm_the_keyword_order_stands() -> N
         retriever=FakeRetriever(
             Retrieval(
                 (
-                    Candidate(make_chunk("10"), keyword=ArmScore(2, 3.0)),
-                    Candidate(make_chunk("9"), keyword=ArmScore(1, 4.0)),
+                    FoundCandidate(make_chunk("10"), keyword=ArmScore(2, 3.0)),
+                    FoundCandidate(make_chunk("9"), keyword=ArmScore(1, 4.0)),
                 ),
                 degraded=(Degradation("semantic_arm", "DEADLINE_EXCEEDED", "late"),),
             )
@@ -456,7 +456,7 @@ async def test_without_rewriting_the_question_is_searched_as_it_is(failure: Exce
     assert (degradation.component, degradation.reason) == ("rewriting", "REWRITING_UNAVAILABLE")
 
 
-WEAK = Retrieval((Candidate(make_chunk("7"), semantic=ArmScore(1, 0.1)),))
+WEAK = Retrieval((FoundCandidate(make_chunk("7"), semantic=ArmScore(1, 0.1)),))
 
 
 async def test_a_weak_search_is_repeated_once_with_the_question_rewritten() -> None:

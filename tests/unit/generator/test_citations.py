@@ -108,3 +108,21 @@ def test_a_quotation_is_grounded() -> None:
     assert validation.cited_share == validation.supported_share == validation.query_relevance == 1
     assert validation.confidence == 1
     assert validation.issues == ()
+
+
+def test_an_answer_about_something_else_is_an_issue() -> None:
+    answer = "Berlin is the capital of Germany. [2]"
+    validation = validate("How high is the tower of Pisa?", answer, PASSAGES, FinishReason.STOP)
+    assert [issue.reason for issue in validation.issues] == ["LOW_RELEVANCE"]
+    assert validation.grounded
+    assert validation.confidence == 0
+
+
+@pytest.mark.parametrize(
+    ("ending", "reason"),
+    [(FinishReason.MAX_TOKENS, "ANSWER_CUT_OFF"), (FinishReason.SAFETY, "ANSWER_WITHHELD")],
+)
+def test_an_answer_that_did_not_come_to_its_end_is_an_issue(ending: FinishReason, reason: str) -> None:
+    for answer in ("Paris is the capital of France. [1]", ""):
+        validation = validate("What is the capital of France?", answer, PASSAGES, ending)
+        assert validation.issues[0].reason == reason

@@ -108,3 +108,23 @@ def test_a_quotation_keeps_intervals_and_loses_what_would_read_as_citations() ->
     passage = Passage(1, "The score of a passage lies in [0, 1] as shown earlier [3, 4].")
     extraction = extract("Where does the score lie?", [passage], min_relevance=0.1, max_sentences=1)
     assert extraction.extracts[0].text == "The score of a passage lies in [0, 1] as shown earlier."
+
+
+def test_a_sentence_that_refers_back_is_read_with_the_one_before() -> None:
+    passage = Passage(
+        1,
+        "The stock exchange of Warsaw is old. It was closed for years. It was reopened in 1991.",
+    )
+    quoted = answers("When was the stock exchange reopened?", [passage]).extracts
+    assert "It was reopened in 1991." in [each.text for each in quoted]
+    passage = Passage(1, "Die Börse von Warschau ist alt. Sie wurde 1991 wieder eröffnet. Der Park ist groß.")
+    quoted = answers("Wann wurde die Warschauer Börse eröffnet?", [passage]).extracts
+    assert "Sie wurde 1991 wieder eröffnet." in [each.text for each in quoted]
+
+
+def test_what_a_german_question_is_about_weighs_more_than_how_it_is_worded() -> None:
+    about = Passage(1, "Der Leuchtturm von Kiel steht seit hundert Jahren.")
+    worded = Passage(1, "Ein Betrag wurde sofort endgültig bewilligt.")
+    query = "Wurde der Leuchtturm endgültig bewilligt?"
+    assert answers(query, [about]).relevance > answers(query.lower(), [about]).relevance
+    assert answers(query, [worded]).relevance < answers(query.lower(), [worded]).relevance

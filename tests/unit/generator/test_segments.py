@@ -105,3 +105,14 @@ def test_an_unclosed_fence_runs_to_the_end() -> None:
 def test_offsets_count_code_points() -> None:
     text = "𝔘nicode 🎉 first. Second one."
     assert texts(text) == ["𝔘nicode 🎉 first.", "Second one."]
+
+
+def test_code_that_is_indented_below_a_sentence_is_not_part_of_it() -> None:
+    text = "Raise the limit first:\n\n    limit = 5\nThen call it:\n    retry(limit)\n    wait()\nDone."
+    assert texts(text, kind=Kind.CODE) == ["    limit = 5", "    retry(limit)\n    wait()"]
+    assert texts(text, kind=Kind.SENTENCE) == ["Raise the limit first:", "Then call it:", "Done."]
+
+
+def test_an_indented_continuation_of_a_sentence_stays_in_it() -> None:
+    text = "- The limit is raised\n    when the service has been idle for an hour."
+    assert len(texts(text, kind=Kind.SENTENCE)) == 1

@@ -10,7 +10,7 @@ from groundline_runtime.status import translated_rpc_errors
 
 from groundline_coordinator.domain import Options, Retrieval
 from groundline_coordinator.messages import (
-    candidate_from_proto,
+    ReceivedCandidate,
     degradation_from_proto,
     timing_from_proto,
 )
@@ -41,7 +41,7 @@ class GrpcRetriever:
         with translated_rpc_errors():
             response = await self._stub.Retrieve(request)
         return Retrieval(
-            candidates=[candidate_from_proto(candidate) for candidate in response.candidates],
+            candidates=[ReceivedCandidate(candidate) for candidate in response.candidates],
             degraded=[degradation_from_proto(degradation) for degradation in response.degraded],
             timings=[timing_from_proto(timing) for timing in response.timings],
         )

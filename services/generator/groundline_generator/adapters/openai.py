@@ -8,7 +8,6 @@ from typing import Any
 import httpx2
 import openai
 from groundline_runtime.errors import GroundlineError
-from openai.types.chat import ChatCompletionChunk
 from pydantic import SecretStr
 
 from groundline_generator.adapters.failures import (
@@ -65,28 +64,36 @@ class OpenAIModel:
             chunks = await self._opened(call)
             try:
                 async for chunk in chunks:
-                    model = chunk.model or model
-                    usage = _usage(chunk) or usage
-                    for choice in chunk.choices or ():
-                        if text := choice.delta.content or choice.delta.refusal:
+                    model = chunk.get("model") or model
+                    usage = _usage(chunk.get("usage")) or usage
+                    for choice in chunk.get("choices") or ():
+                        delta = choice.get("delta") or {}
+                        if text := delta.get("content") or delta.get("refusal"):
                             yield Delta(text)
-                        if choice.delta.refusal:
+                        if delta.get("refusal"):
                             finish = FinishReason.SAFETY
-                        if choice.finish_reason and finish is None:
-                            finish = _FINISH_REASONS.get(choice.finish_reason, FinishReason.STOP)
+                        if (reason := choice.get("finish_reason")) and finish is None:
+                            finish = _FINISH_REASONS.get(reason, FinishReason.STOP)
             finally:
                 await chunks.close()
         if finish is None:
             raise cut_off()
         yield ModelFinished(finish, usage, model=model)
 
-    async def _opened(self, call: ModelCall) -> "openai.AsyncStream[ChatCompletionChunk]":
-        """Start the stream, once more without what the server refuses by a 400 that names the parameter."""
+    async def _opened(self, call: ModelCall) -> "openai.AsyncStream[dict[str, Any]]":
+        """Start the stream, once more without what the server refuses by a 400 that names the parameter.
+
+        Chunks come as the JSON they are: the SDK's models of them would take half of a stream's time.
+        """
         while True:
             refused = self._refused.get(call.model, frozenset())
             try:
-                opened: openai.AsyncStream[ChatCompletionChunk] = await self._client.chat.completions.create(
-                    **_parameters(call, refused)
+                opened: openai.AsyncStream[dict[str, Any]] = await self._client.post(
+                    "/chat/completions",
+                    body=_parameters(call, refused),
+                    cast_to=object,
+                    stream=True,
+                    stream_cls=openai.AsyncStream[Any],
                 )
                 return opened
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
@@ -131,14 +138,14 @@ def _named_parameters(error: openai.APIStatusError, call: ModelCall) -> frozense
     return frozenset(named)
 
 
-def _usage(chunk: ChatCompletionChunk) -> Usage | None:
-    if chunk.usage is None:
+def _usage(usage: dict[str, Any] | None) -> Usage | None:
+    if usage is None:
         return None
-    details = chunk.usage.prompt_tokens_details
+    details = usage.get("prompt_tokens_details") or {}
     return Usage(
-        chunk.usage.prompt_tokens or 0,
-        (details.cached_tokens or 0) if details else 0,
-        chunk.usage.completion_tokens or 0,
+        usage.get("prompt_tokens") or 0,
+        details.get("cached_tokens") or 0,
+        usage.get("completion_tokens") or 0,
     )
 
 

@@ -1,0 +1,82 @@
+"""How soon the model's provider sees that whoever asked has gone away."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from groundline_cli.bench.provider import Provider
+from groundline_cli.bench.statistics import percentile
+from groundline_cli.client import GatewayClient, JsonObject
+from groundline_cli.errors import ApiError
+
+__all__ = ["Cancellation", "measure_cancellation"]
+
+_WITHIN_SECONDS = 10.0
+_LOOK_AGAIN_SECONDS = 0.01
+_NOT_FOUND = 404
+_FIRST_TOKENS = 5
+_CANCELLED = "FINISH_REASON_CANCELLED"
+
+
+@dataclass(frozen=True)
+class Cancellation:
+    """Milliseconds from a client's hanging up in the middle of an answer to its provider's seeing it."""
+
+    chats: int
+    seen: tuple[float, float]
+    """At the median and the 95th percentile."""
+    stored: int
+    """How many of these answers are kept in their threads as cancelled."""
+
+
+async def measure_cancellation(
+    client: GatewayClient, requests: Sequence[JsonObject], provider: Provider
+) -> Cancellation:
+    """One chat for each request, one after the other, left after a few tokens.
+
+    Chats that never ask the provider (refusals) do not count. Raises GatewayError, and TimeoutError where the
+    provider sees nothing, or nothing is stored, within ten seconds.
+    """
+    seen: list[float] = []
+    stored = 0
+    for request in requests:
+        provider.forget()
+        thread_id, left = await _leave(client, request)
+        if not left:
+            continue
+        async with asyncio.timeout(_WITHIN_SECONDS):
+            seen.append(await provider.abandoned.get() - left)
+            stored += await _kept_as(client, thread_id) == _CANCELLED
+    if not seen:
+        return Cancellation(0, (0.0, 0.0), 0)
+    return Cancellation(len(seen), (percentile(seen, 0.5) * 1000, percentile(seen, 0.95) * 1000), stored)
+
+
+async def _kept_as(client: GatewayClient, thread_id: str) -> str:
+    """The finish reason of a thread's last message, once it is stored: nobody waits for that."""
+    while True:
+        try:
+            messages = [message async for message in client.list_messages(thread_id)]
+        except ApiError as error:
+            if error.http_status != _NOT_FOUND:
+                raise
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+        else:
+            return str(messages[-1].get("finishReason", ""))
+
+
+async def _leave(client: GatewayClient, request: JsonObject) -> tuple[str, float]:
+    """The thread, and when the connection was closed (time.perf_counter); 0 where the answer ended first."""
+    thread_id, deltas = "", 0
+    async with aclosing(client.chat(request)) as events:
+        async for event in events:
+            if "started" in event:
+                thread_id = event["started"].get("threadId", "")
+            deltas += "delta" in event
+            if deltas == _FIRST_TOKENS:
+                left = time.perf_counter()
+                await events.aclose()
+                return thread_id, left
+    return thread_id, 0.0
