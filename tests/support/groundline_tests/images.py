@@ -38,14 +38,22 @@ class Images:
     def __init__(self, folder: Path, *, debian: bool) -> None:
         self.folder = folder
         configuration = folder / "storage.conf"
-        configuration.write_text(
-            f'[storage]\ndriver = "vfs"\ngraphroot = "{folder}/store"\nrunroot = "{folder}/run"\n'
-        )
         self._environment = {
             **os.environ,
             "CONTAINERS_STORAGE_CONF": str(configuration),
             "BUILDAH_ISOLATION": "chroot",
         }
+        # vfs works everywhere, but copies every layer; overlay needs a file system that is none itself.
+        for driver in ("overlay", "vfs"):
+            configuration.write_text(
+                f'[storage]\ndriver = "{driver}"\n'
+                f'graphroot = "{folder}/{driver}"\nrunroot = "{folder}/run-{driver}"\n'
+            )
+            probe = subprocess.run(
+                ["buildah", "info"], check=False, capture_output=True, env=self._environment
+            )
+            if probe.returncode == 0:
+                break
         make_base(folder, BASE, buildah=self.buildah, debian=debian)
 
     def buildah(self, *arguments: str) -> str:
@@ -75,6 +83,7 @@ class Images:
         return Path(self.buildah("mount", self.buildah("from", "--pull-never", image)))
 
     def close(self) -> None:
+        self.buildah("rm", "--all")
         # Gigabytes, which pytest would keep.
         shutil.rmtree(self.folder)
 

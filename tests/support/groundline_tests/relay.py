@@ -34,5 +34,3 @@ async def over_tcp(database_url: str) -> AsyncIterator[str]:
         yield f"postgresql://{parts.netloc}127.0.0.1:{port}{parts.path}"
     finally:
         server.close()
-        server.close_clients()
-        await server.wait_closed()
