@@ -22,6 +22,7 @@ from service_requirements import PROGRAMS, closure_of, directory, needs
 
 START_SECONDS = 120
 DEFAULT = "gateway,reranker"
+CALLED = ("RETRIEVER", "RERANKER", "GENERATOR")
 KEY = "a-key-of-the-image-test"
 
 asked = os.environ.get("GROUNDLINE_TEST_IMAGES", DEFAULT)
@@ -90,6 +91,7 @@ async def test_it_is_built_and_runs_as_a_pod_runs_it(
         "GROUNDLINE_GATEWAY_PORT": str(unused_port),
         "GROUNDLINE_GATEWAY_API_KEYS": f'[{{"key": "{KEY}", "client": "test", "principals": ["user:a"]}}]',
         "GROUNDLINE_DRAIN_SECONDS": "0",
+        **{f"GROUNDLINE_COORDINATOR_{name}_TARGET": "127.0.0.1:9" for name in CALLED},
         **database,
     }
     async with (
