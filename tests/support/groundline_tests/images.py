@@ -84,6 +84,10 @@ class Images:
 
     def close(self) -> None:
         self.buildah("rm", "--all")
+        # The overlay driver leaves its own directory mounted.
+        for path in self.folder.glob("overlay/overlay"):
+            if path.is_mount():
+                self._run("umount", str(path))
         # Gigabytes, which pytest would keep.
         shutil.rmtree(self.folder)
 
