@@ -19,6 +19,7 @@ VERSION ?= 0.1.0
 IMAGE_BUILDER ?= $(firstword $(foreach name,docker podman buildah,$(if $(shell command -v $(name)),$(name))))
 IMAGE_PREFIX ?= groundline/
 PYTHON_IMAGE ?=
+ENVOY_IMAGE ?=
 GATEWAY_PORT ?= 8080
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -85,7 +86,7 @@ proto-breaking: setup ## Fail when protos/ break the wire or JSON form of the la
 
 .PHONY: manifests
 manifests: setup ## Render and check the Kubernetes manifests and the compose file
-	$(BIN)/python tools/manifests.py --require-renderer
+	$(BIN)/python tools/manifests.py
 
 .PHONY: images
 images: ## Build the images, or one of them with SERVICE=retriever
@@ -95,6 +96,7 @@ images: ## Build the images, or one of them with SERVICE=retriever
 	  test "$$service" != gateway || file=gateway/Dockerfile
 	  $(IMAGE_BUILDER) build --file "$$file" --build-arg "SERVICE=$$service" --build-arg "VERSION=$(VERSION)" \
 	    --build-arg "REVISION=$$(git rev-parse HEAD)" $(if $(PYTHON_IMAGE),--build-arg "PYTHON_IMAGE=$(PYTHON_IMAGE)") \
+	    $(if $(ENVOY_IMAGE),--build-arg "ENVOY_IMAGE=$(ENVOY_IMAGE)") \
 	    --tag "$(IMAGE_PREFIX)$$service:$(VERSION)" .
 	done
 

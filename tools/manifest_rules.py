@@ -40,6 +40,7 @@ COLLECTOR, COLLECTOR_PORT = "otel-collector", 4317
 DNS = "dns"
 INTERNET = "the internet"
 LOOPBACK = "127.0.0.1"
+CRAWLER = "ingestor-worker"
 
 SERVER = "server"
 """Name of the container that runs our code; beside it a component may put others."""
@@ -129,10 +130,14 @@ def edges(process: Process) -> set[Edge]:
     return found
 
 
-def hosted_edges(process: Process) -> set[Edge]:
-    """Where the process may go besides, when an operator wants it: to a hosted model."""
-    hosted = any(field.endswith("_base_url") for field in process.settings.model_fields)
-    return {(INTERNET, 443)} if hosted else set()
+def optional_edges(name: str, process: Process) -> set[Edge]:
+    """Where the process may go besides, when an operator wants it: to hosted models, to sites it crawls."""
+    found: set[Edge] = set()
+    if any(field.endswith("_base_url") or field == "embedding" for field in process.settings.model_fields):
+        found.add((INTERNET, 443))
+    if name == CRAWLER:
+        found |= {(INTERNET, 80), (INTERNET, 443)}
+    return found
 
 
 def variables(settings: type[Settings]) -> set[str]:
@@ -431,7 +436,7 @@ def network_edges_are_channels(manifests: Manifests) -> Iterator[str]:
             if one["spec"]["podSelector"].get("matchLabels") == policy["spec"]["podSelector"]["matchLabels"]
         ]
         outgoing = {edge for one in policies for edge in _allowed(one, "egress", "to")}
-        expected = edges(process) | {(DNS, 53)} | (outgoing & hosted_edges(process))
+        expected = edges(process) | {(DNS, 53)} | (outgoing & optional_edges(name, process))
         yield from _differences(name, "egress to", outgoing, expected)
         incoming = {(caller, GRPC_PORT) for caller in callers.get(name, ())}
         if name == "gateway":

