@@ -2,8 +2,8 @@
 
 NOT RUN YET: written from the extensions' sources. No server at hand offers them, so the contract tests skip
 this backend, with a warning. Run tests/integration/lexical on a server that has both before relying on it;
-the tests of stemming, stop words and text without spaces are expected to fail there: subwords are no stems, none
-of them is a stop word, and one may be a single character.
+the tests of stemming, stop words and text without spaces are expected to fail there: subwords are no stems,
+none of them is a stop word, and one may be a single character.
 """
 
 import re
