@@ -130,9 +130,10 @@ def edges(process: Process) -> set[Edge]:
 
 
 def hosted_edges(process: Process) -> set[Edge]:
-    """Where the process may go besides, when an operator wants it: to a hosted model."""
-    hosted = any(field.endswith("_base_url") for field in process.settings.model_fields)
-    return {(INTERNET, 443)} if hosted else set()
+    """Where the process may go besides, when an operator wants it: to a hosted model, to web sites."""
+    fields = process.settings.model_fields
+    hosted = {(INTERNET, 443)} if any(field.endswith("_base_url") for field in fields) else set()
+    return hosted | ({(INTERNET, 80), (INTERNET, 443)} if "crawls" in fields else set())
 
 
 def variables(settings: type[Settings]) -> set[str]:
