@@ -5,7 +5,14 @@ import click
 from groundline_cli import ingestion
 from groundline_cli.client import GatewayClient, JsonObject
 from groundline_cli.commands.gateway import json_option, run, with_gateway
-from groundline_cli.commands.ingest import print_failures, print_handed_in, progress_bar, report_json, summary
+from groundline_cli.commands.ingest import (
+    going_on,
+    print_failures,
+    print_handed_in,
+    progress_bar,
+    report_json,
+    summary,
+)
 from groundline_cli.connection import Connection
 from groundline_cli.terminal import print_json
 
@@ -80,7 +87,7 @@ def crawl(
         request["delaySeconds"] = delay
 
     async def work(client: GatewayClient) -> ingestion.IngestReport:
-        with progress_bar("crawling", "pages") as on_progress:
+        with going_on(), progress_bar("crawling", "pages") as on_progress:
             return await ingestion.crawl_site(
                 client, request, collection, create=create, on_progress=on_progress, wait=watch
             )

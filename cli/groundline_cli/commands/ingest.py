@@ -1,5 +1,6 @@
 """groundline ingest and sync"""
 
+import asyncio
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,7 @@ from groundline_cli.terminal import print_json, printable
 
 __all__ = [
     "exclude_option",
+    "going_on",
     "ingest",
     "print_failures",
     "print_handed_in",
@@ -98,7 +100,7 @@ def ingest(
         return
 
     async def work(client: GatewayClient) -> ingestion.IngestReport:
-        with progress_bar() as on_progress:
+        with going_on(), progress_bar() as on_progress:
             return await ingestion.ingest_paths(
                 client,
                 paths,
@@ -146,7 +148,7 @@ def sync(
         click.confirm(f"Delete documents of {collection} that are not in {directory}?", abort=True)
 
     async def work(client: GatewayClient) -> ingestion.SyncReport:
-        with progress_bar() as on_progress:
+        with going_on(), progress_bar() as on_progress:
             return await ingestion.sync_directory(
                 client, directory, collection, exclude=exclude, on_progress=on_progress
             )
@@ -236,6 +238,16 @@ def report_json(report: ingestion.IngestReport) -> dict[str, object]:
 
 def _failed_json(failures: Sequence[Failure]) -> list[dict[str, str]]:
     return [{"name": failure.name, "reason": failure.reason} for failure in failures]
+
+
+@contextmanager
+def going_on() -> Iterator[None]:
+    """Tells whoever interrupts the waiting that the work itself is not interrupted."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        click.echo("what was handed in goes on; see groundline jobs", err=True)
+        raise
 
 
 @contextmanager

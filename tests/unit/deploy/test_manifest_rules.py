@@ -400,6 +400,13 @@ def test_nothing_is_reported_that_is_sound(production: Manifests, with_mtls: Man
     assert all_problems(with_mtls) == []
 
 
+@pytest.mark.parametrize("component", ["hosted-models", "hosted-embeddings", "web-sources"])
+def test_what_opens_a_way_to_the_internet_is_sound(component: str) -> None:
+    k8s = tool.DEPLOY / "k8s"
+    documents = tool.render((k8s / "overlays/production", k8s / "components" / component))
+    assert all_problems(Manifests(component, tuple(documents), complete=True)) == []
+
+
 def test_a_call_that_passes_by_the_proxy_is_reported(with_mtls: Manifests) -> None:
     manifests = copied(with_mtls)
     [entry] = [

@@ -103,7 +103,9 @@ class _PinnedTransport(httpx.AsyncBaseTransport):
             raise httpx.ConnectError("the name has no address")
         if not all(map(self._is_allowed, addresses)):
             raise _RefusedError(
-                "ADDRESS_NOT_ALLOWED", f"{host[:200]} is not a public address of the internet"
+                "ADDRESS_NOT_ALLOWED",
+                f"{host[:200]} is not a public address of the internet; collection and operator would both "
+                "have to allow it",
             )
         pinned = httpx.Request(
             request.method,
