@@ -180,7 +180,10 @@ class _Bench:
         """Chunks a second through queue, extraction, chunking, caches and storing: until all were searchable,
         and until the index of vectors was there as well."""
         collection = await self._collection("given", embedder.model, _PARAGRAPHS)
-        inputs = [DocumentInput(new.extraction.text, uri=new.version.uri) for new in rows]
+        inputs = [
+            DocumentInput("\n\n".join(chunk.section.text for chunk in new.chunks), uri=new.version.uri)
+            for new in rows
+        ]
         settings = IngestorSettings(database_url=self._dsn)
         async with open_sandbox(settings) as sandbox:
             _, worker = assemble(settings, self._stores, embedder, sandbox)
@@ -372,6 +375,8 @@ class _BareModel:
         made = []
         for some in batched(by_length, self._batch_size):
             encoded = self._tokenizer.encode_batch(list(some))
+            if any(one.overflowing for one in encoded):
+                raise RuntimeError("a text is too long to be read whole: the embedder would do more")
             tokens = {
                 "input_ids": np.array([one.ids for one in encoded], np.int64),
                 "attention_mask": np.array([one.attention_mask for one in encoded], np.int64),
