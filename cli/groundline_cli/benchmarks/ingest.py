@@ -180,10 +180,7 @@ class _Bench:
         """Chunks a second through queue, extraction, chunking, caches and storing: until all were searchable,
         and until the index of vectors was there as well."""
         collection = await self._collection("given", embedder.model, _PARAGRAPHS)
-        inputs = [
-            DocumentInput("\n\n".join(chunk.section.text for chunk in new.chunks), uri=new.version.uri)
-            for new in rows
-        ]
+        inputs = [DocumentInput(new.extraction.text, uri=new.version.uri) for new in rows]
         settings = IngestorSettings(database_url=self._dsn)
         async with open_sandbox(settings) as sandbox:
             _, worker = assemble(settings, self._stores, embedder, sandbox)
