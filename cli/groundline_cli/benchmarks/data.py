@@ -97,13 +97,14 @@ def texts(count: int, seed: int) -> list[str]:
 
 
 def texts_of_words(words: Sequence[str], count: int, seed: int) -> list[str]:
-    """Texts of some WORDS given words, of differing length, every fourth word a compound of two: in tokens of
-    a model whose words they are, as long as English ones."""
+    """Texts of some WORDS given words, of differing length, every eighth word a compound of two: in tokens of
+    a model whose words they are, as long as English ones, and short enough for MiniLM to read whole."""
     random = np.random.default_rng(seed)
     made = []
-    for length in random.integers(WORDS - 40, WORDS + 40, size=count):
-        chosen = [words[place] for place in random.integers(len(words), size=length + length // 4)]
-        singles, halves = chosen[: length - length // 4], chosen[length - length // 4 :]
+    for length in random.integers(WORDS - 30, WORDS + 20, size=count):
+        compounds = length // 8
+        chosen = [words[place] for place in random.integers(len(words), size=length + compounds)]
+        singles, halves = chosen[: length - compounds], chosen[length - compounds :]
         parts = singles + [one + other for one, other in zip(halves[::2], halves[1::2], strict=False)]
         made.append(" ".join(parts[place] for place in random.permutation(len(parts))))
     return made

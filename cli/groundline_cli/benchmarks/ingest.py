@@ -375,6 +375,8 @@ class _BareModel:
         made = []
         for some in batched(by_length, self._batch_size):
             encoded = self._tokenizer.encode_batch(list(some))
+            if any(one.overflowing for one in encoded):
+                raise RuntimeError("a text is too long to be read whole: the embedder would do more")
             tokens = {
                 "input_ids": np.array([one.ids for one in encoded], np.int64),
                 "attention_mask": np.array([one.attention_mask for one in encoded], np.int64),
