@@ -200,9 +200,9 @@ class WorkQueue(Protocol):
     """
 
     async def lease(
-        self, lease_id: str, *, limit: int, seconds: float, max_attempts: int
+        self, lease_id: str, *, model: str, limit: int, seconds: float, max_attempts: int
     ) -> Sequence[LeasedItem]:
-        """Claim items that nobody works on, or whose lease has run out.
+        """Claim items to be embedded by a model that nobody works on, or whose lease has run out.
 
         An item that was begun `max_attempts` times and never ended fails.
         """

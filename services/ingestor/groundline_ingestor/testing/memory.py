@@ -483,13 +483,14 @@ class MemoryQueue:
         self._data = data
 
     async def lease(
-        self, lease_id: str, *, limit: int, seconds: float, max_attempts: int
+        self, lease_id: str, *, model: str, limit: int, seconds: float, max_attempts: int
     ) -> Sequence[LeasedItem]:
         leased: list[LeasedItem] = []
         waiting: set[tuple[str, str]] = set()
         for entry in self._data.entries:
             key = (entry.collection_id, entry.item.uri)
-            if entry.item.has_ended:
+            collection = self._data.collections.get(entry.collection_id)
+            if entry.item.has_ended or not collection or collection.partition.embedding_model != model:
                 continue
             if not entry.lease_id and key not in waiting and len(leased) < limit:
                 entry.lease_id = lease_id
