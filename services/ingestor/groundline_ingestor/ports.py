@@ -210,6 +210,9 @@ class WorkQueue(Protocol):
     async def given(self, item: LeasedItem) -> DocumentInput:
         """What was handed in; its file, where it is one, is the caller's to close. Raises ClaimLostError."""
 
+    async def require(self, claim: Claim) -> None:
+        """Raise ClaimLostError where going on is in vain."""
+
     async def extend(self, lease_ids: Sequence[str], seconds: float) -> None:
         """Keep what is still held for `seconds` from now."""
 

@@ -137,6 +137,11 @@ class PostgresQueue:
             return read_input(item.input, b"".join(data))
         return read_input(item.input, file)
 
+    async def require(self, claim: Claim) -> None:
+        async with acquire(self._pool) as connection:
+            if not await connection.fetchval(f"SELECT true FROM ingestion_items WHERE {_HELD}", *_key(claim)):
+                raise ClaimLostError(claim)
+
     async def extend(self, lease_ids: Sequence[str], seconds: float) -> None:
         async with acquire(self._pool) as connection:
             # Those that are locked are being stored, or cancelled.

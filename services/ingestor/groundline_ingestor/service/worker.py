@@ -353,6 +353,7 @@ class Worker:
         with FinishedChunks(self._options.spool_directory) as finished:
             token_count = 0
             while (prepared := await self._in_thread(next, parts, None)) is not None:
+                await self._queue.require(item.claim)  # else a cancelled document would go on for hours
                 before = len(finished.chunks)
                 chunks = await self._contextualized(
                     item, collection, prepared, ChunkCounts(before, before, before)

@@ -240,6 +240,7 @@ class StoreContract:
         first, second = await _lease(stores)
         assert await _lease(stores) == []
         assert (await stores.queue.given(first)).content == "a.md"
+        await stores.queue.require(first.claim)
         new = replace(_new(_version("a.md", "text"), "one", "two"), claim=first.claim)
         [(document_id, outcome)] = await stores.documents.store(collection, [new])
         assert outcome is IngestionOutcome.CREATED

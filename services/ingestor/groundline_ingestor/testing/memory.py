@@ -513,6 +513,9 @@ class MemoryQueue:
     async def given(self, item: LeasedItem) -> DocumentInput:
         return self._data.held(item.claim).given
 
+    async def require(self, claim: Claim) -> None:
+        self._data.held(claim)
+
     async def extend(self, lease_ids: Sequence[str], seconds: float) -> None:
         """Nothing: leases do not run out."""
 
