@@ -71,3 +71,18 @@ async def test_a_wrong_key_is_one_clear_line(stack: Stack) -> None:
     assert done.code == 1
     assert "key" in done.err.lower()
     assert "Traceback" not in done.err
+
+
+async def test_a_file_too_large_for_a_message_is_sent_as_a_stream(stack: Stack, tmp_path: Path) -> None:
+    padding = " " * 99 + "\n"  # so that it is large, and yet quickly embedded
+    text = (
+        f"# Snorflewick\n\nThe snorflewick turns left.\n{padding * 180_000}\nThen the vumplet turns right.\n"
+    )
+    (tmp_path / "large.md").write_text(text)
+    done = await stack.command("ingest", str(tmp_path), "--collection", "large", "--json")
+
+    assert done.code == 0, done.err
+    for word in ("snorflewick", "vumplet"):
+        found = await stack.command("search", word, "--collection", "large", "--json")
+        assert word in json.loads(found.out)["passages"][0]["text"].lower()
+    assert (await stack.command("delete", "large", "--yes")).code == 0

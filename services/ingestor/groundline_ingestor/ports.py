@@ -213,15 +213,18 @@ class WorkQueue(Protocol):
     """
 
     async def lease(
-        self, lease_id: str, *, limit: int, seconds: float, max_attempts: int
+        self, lease_id: str, *, model: str, limit: int, seconds: float, max_attempts: int
     ) -> Sequence[LeasedItem]:
-        """Claim items that nobody works on, or whose lease has run out.
+        """Claim items to be embedded by a model that nobody works on, or whose lease has run out.
 
         An item that was begun `max_attempts` times and never ended fails.
         """
 
     async def given(self, item: LeasedItem) -> DocumentInput:
         """What was handed in; its file, where it is one, is the caller's to close. Raises ClaimLostError."""
+
+    async def require(self, claim: Claim) -> None:
+        """Raise ClaimLostError where going on is in vain."""
 
     async def extend(self, lease_ids: Sequence[str], seconds: float) -> None:
         """Keep what is still held for `seconds` from now."""

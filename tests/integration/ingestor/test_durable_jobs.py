@@ -40,8 +40,8 @@ LONG = "\n\n".join(f"Paragraph {number} says something of its own. " * 8 for num
 class CountingEmbedder(FakeEmbedder):
     """Notes the texts it embeds; waits, or fails, when it is told to."""
 
-    def __init__(self, model: str = "groundline/fake-bag-of-words") -> None:
-        super().__init__(model)
+    def __init__(self, model: str = "groundline/fake-bag-of-words", dimensions: int = 256) -> None:
+        super().__init__(model, dimensions)
         self.texts: list[str] = []
         self.may_go_on = asyncio.Event()
         self.may_go_on.set()
@@ -92,14 +92,18 @@ async def pool(database_url: str) -> AsyncIterator[Pool]:
 
 @asynccontextmanager
 async def ingestor_on(
-    pool: Pool, database_url: str, model: str = "groundline/fake-bag-of-words", **settings: Any
+    pool: Pool,
+    database_url: str,
+    model: str = "groundline/fake-bag-of-words",
+    dimensions: int = 256,
+    **settings: Any,
 ) -> AsyncIterator[Ingestor]:
     chosen = IngestorSettings(
         database_url=SecretStr(database_url), lease_seconds=1, reindex_grace_seconds=0, **settings
     )
     async with acquire(pool) as connection:
         stores = stores_on(pool, await detect_lexical_index(connection))
-    embedder = CountingEmbedder(model)
+    embedder = CountingEmbedder(model, dimensions)
     async with open_sandbox(chosen) as sandbox:
         servicer, worker = assemble(chosen, stores, embedder, sandbox)
         yield Ingestor(stores, embedder, servicer, worker)
@@ -438,3 +442,41 @@ async def test_a_long_document_is_stored_at_once_and_indexed_again_from_its_part
     assert [
         chunk[2] for chunk in await chunks_of(pool, collection.collection_id) if chunk[0] == "long.md"
     ] == [row["original_text"] for row in rows]
+
+
+async def test_a_new_model_is_rolled_out_beside_the_old(
+    pool: Pool, database_url: str, busy: Ingestor, collection: Collection
+) -> None:
+    """Replicas of both models share the queue; the new ones build while the old ones go on."""
+    given = [DocumentInput(LONG.replace("own", f"own {n}"), uri=str(n)) for n in range(3)]
+    await busy.ingest(collection.collection_id, *given)
+    before = await chunks_of(pool, collection.collection_id)
+    change = CollectionChange(embedding_model="the new one")
+    with pytest.raises(FailedPreconditionError) as raised:
+        await busy.reindex.begin(ANYBODY, collection.collection_id, change, "")
+    assert raised.value.reason == "EMBEDDING_MODEL_MISMATCH"
+
+    async with ingestor_on(pool, database_url, "the new one", 24) as new:
+        job = await new.reindex.begin(ANYBODY, collection.collection_id, change, "")
+        new.embedder.may_go_on.clear()
+        async with working(new.worker):
+            await new.embedder.reached.wait()
+            # Only the new replica took the work, and the old one still takes documents for the old index.
+            assert await chunks_of(pool, collection.collection_id) == before
+            [written] = await busy.ingest(
+                collection.collection_id, DocumentInput("written meanwhile", uri="w")
+            )
+            assert written.state is IngestionState.DONE
+            new.embedder.may_go_on.set()
+            job, items = await busy.ended(job)
+        assert job.state is JobState.DONE, items
+    found = await busy.stores.collections.find(collection.collection_id)
+    assert found
+    assert (found.partition.embedding_model, found.partition.dimensions) == ("the new one", 24)
+    after = await chunks_of(pool, collection.collection_id)
+    assert [text for uri, _, text in after if uri == "w"] == ["written meanwhile"]
+    assert len(after) == found.chunk_count == len(before) + 1
+    # The old replica says so, rather than mix vectors of two models.
+    with pytest.raises(FailedPreconditionError) as raised:
+        await busy.hand_in(collection.collection_id, DocumentInput("late", uri="late"))
+    assert raised.value.reason == "EMBEDDING_MODEL_MISMATCH"

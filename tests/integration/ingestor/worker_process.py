@@ -56,7 +56,9 @@ async def main(database_url: str, stage: str) -> None:
             lexical = await detect_lexical_index(connection)
         _, worker = assemble(settings, stores_on(pool, lexical), StuckEmbedder(stage), sandbox)
         if stage == "leased":
-            await PostgresQueue(pool).lease(str(uuid.uuid4()), limit=10, seconds=1, max_attempts=5)
+            await PostgresQueue(pool).lease(
+                str(uuid.uuid4()), model=FakeEmbedder().model, limit=10, seconds=1, max_attempts=5
+            )
             print("leased", flush=True)
             await asyncio.Event().wait()
         await worker.run()

@@ -168,6 +168,12 @@ def test_the_trail_of_headings_reaches_across_stretches(extractor: DocumentExtra
     assert chunks[-1].context == "book.md\nBook > Next"
 
 
+def test_a_blank_stretch_has_no_chunks(extractor: DocumentExtractor) -> None:
+    text = f"One.{' ' * 20_000}Two."
+    _, parts = chunks_of(extractor, in_file(text.encode()), collection())
+    assert [[chunk.section.text for chunk in part] for part in parts] == [["One."], ["Two."]]
+
+
 def test_too_many_chunks_end_the_work_where_they_show(extractor: DocumentExtractor) -> None:
     with pytest.raises(IngestionError) as raised:
         chunks_of(extractor, in_file(PLAIN.encode()), collection(chunkSize=100), max_chunks=50)

@@ -171,3 +171,13 @@ def test_code_is_cut_between_its_definitions(strategy: ChunkingStrategy) -> None
 def test_grammars_of_the_common_languages_are_there(mime_type: str, text: str) -> None:
     both = f"{text}\n\n{text}"
     assert texts(split(both, mime_type, size=max(50, len(text)))) in ([text, text], [both])
+
+
+@pytest.mark.parametrize("mime_type", ["text/plain", "text/markdown"])
+@pytest.mark.parametrize("blank", ["\n", " ", " " * 99 + "\n"])
+def test_long_runs_of_white_space_separate_chunks_and_cost_nothing(mime_type: str, blank: str) -> None:
+    gap = blank * (500_000 // len(blank))
+    text = f"One.{gap}Two.{gap}Three."
+    sections = DocumentSplitter(count_words).split(Extraction(text, mime_type), Chunking(), "english")
+    assert [section.text for section in sections] == ["One.", "Two.", "Three."]
+    assert all(text[section.start : section.end] == section.text for section in sections)

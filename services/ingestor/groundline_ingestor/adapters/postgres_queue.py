@@ -31,6 +31,7 @@ __all__ = ["PostgresQueue"]
 _HELD: Final = f"job_id = $1::uuid AND item_index = $2 AND lease_id = $3::uuid AND {PENDING}"
 
 # Documents wait for an earlier hand-in of their uri, and while a reindex of their collection finishes.
+# While a new model is rolled out there are workers of both; each takes what is embedded by its own.
 _LEASE: Final = f"""
     UPDATE ingestion_items item SET
         state = CASE WHEN item.attempts - item.forgiven_attempts >= $4 THEN 'failed' ELSE 'extracting' END,
@@ -51,6 +52,11 @@ _LEASE: Final = f"""
         JOIN ingestion_jobs j USING (job_id)
         LEFT JOIN chunk_partitions p ON p.partition_id = j.partition_id
         WHERE i.{PENDING} AND i.collection_id IS NOT NULL
+          AND EXISTS (
+              SELECT FROM collections c
+              JOIN chunk_partitions made ON made.partition_id = coalesce(j.partition_id, c.partition_id)
+              WHERE c.collection_id = i.collection_id AND made.embedding_model = $5
+          )
           AND i.available_time <= clock_timestamp()
           AND (i.lease_until IS NULL OR i.lease_until < clock_timestamp())
           AND (j.kind = 'reindex' OR NOT EXISTS (
@@ -81,10 +87,10 @@ class PostgresQueue:
         self._spool_directory = spool_directory
 
     async def lease(
-        self, lease_id: str, *, limit: int, seconds: float, max_attempts: int
+        self, lease_id: str, *, model: str, limit: int, seconds: float, max_attempts: int
     ) -> Sequence[LeasedItem]:
         async with transaction(self._pool) as connection:
-            rows = await connection.fetch(_LEASE, lease_id, limit, seconds, max_attempts)
+            rows = await connection.fetch(_LEASE, lease_id, limit, seconds, max_attempts, model)
             if exhausted := [row for row in rows if row["state"] == "failed"]:
                 await connection.execute(
                     """
@@ -130,6 +136,11 @@ class PostgresQueue:
         if file is None:
             return read_input(item.input, b"".join(data))
         return read_input(item.input, file)
+
+    async def require(self, claim: Claim) -> None:
+        async with acquire(self._pool) as connection:
+            if not await connection.fetchval(f"SELECT true FROM ingestion_items WHERE {_HELD}", *_key(claim)):
+                raise ClaimLostError(claim)
 
     async def extend(self, lease_ids: Sequence[str], seconds: float) -> None:
         async with acquire(self._pool) as connection:

@@ -58,6 +58,8 @@ _LANGUAGE_CODES: Final[Mapping[str, str]] = {
 }
 
 _WORD: Final = re.compile(r"\S+")
+# The library takes half a minute for a run of 20,000 line ends.
+_GAP: Final = re.compile(r"(?<!\s)\s{500,}")
 # One line, or one that is underlined.
 _ONLY_HEADING: Final = re.compile(r"[^\r\n]*+(?:\r\n?|\n)?+[=\-]*+\s*+")
 
@@ -112,8 +114,9 @@ class DocumentSplitter:
         return splitter
 
     def _cut(self, text: str, begin: int, end: int, splitter: _Splitter) -> Iterator[Span]:
-        for start, cut in splitter.chunk_indices(text[begin:end]):
-            yield _trimmed(text, begin + start, begin + start + len(cut))
+        for first, last in _written(text, begin, end):
+            for start, cut in splitter.chunk_indices(text[first:last]):
+                yield _trimmed(text, first + start, first + start + len(cut))
 
     def _sections(self, extraction: Extraction, chunking: Chunking) -> Iterator[Span]:
         """From heading to heading; one without a text of its own stays with the next."""
@@ -191,6 +194,14 @@ class DocumentSplitter:
 
     def _tokens(self, text: str) -> int:
         return self._count_tokens([text])[0]
+
+
+def _written(text: str, start: int, end: int) -> Iterator[Span]:
+    """What stands between long runs of white space."""
+    for gap in _GAP.finditer(text, start, end):
+        yield start, gap.start()
+        start = gap.end()
+    yield start, end
 
 
 def _words(text: str, start: int, end: int) -> Iterator[Span]:

@@ -131,7 +131,7 @@ class IngestionService:
                             "are the most that are taken",
                         )
                     await asyncio.to_thread(file.write, part)
-                given = replace(described, content=FileContent(file, size))
+                given = replace(described, content=FileContent(file, size) if size else b"")
                 identified = await asyncio.to_thread(identify, given, collection)
                 job = await self._jobs.enqueue(collection, [identified], request_id)
             _log.info("job_enqueued", job_id=job.job_id, collection_id=collection_id, documents=1)

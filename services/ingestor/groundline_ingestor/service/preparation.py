@@ -170,9 +170,13 @@ class Preparation:
                     f"more than {self._limits.max_chunks} chunks, which are the most that are taken",
                 )
             on_stage(IngestionState.CONTEXTUALIZING)
-            yield Prepared(
-                version, _chunks(extraction, sections, start, above, version, collection), extraction, start
-            )
+            if sections:  # a stretch may be blank
+                yield Prepared(
+                    version,
+                    _chunks(extraction, sections, start, above, version, collection),
+                    extraction,
+                    start,
+                )
             carried = Stretch(
                 extraction.text[end:],
                 start + end,

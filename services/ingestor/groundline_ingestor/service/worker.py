@@ -5,7 +5,7 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import batched
@@ -70,6 +70,10 @@ STORING_CONNECTIONS: Final = 4
 
 PREPARED_ITEMS: Final = 8
 """Items that a line of work prepares at a time; of each no more than one stretch is in memory."""
+
+LARGE_ITEMS: Final = 4
+"""Documents of more than a part that a process reads at a time, and long texts that it works through: they
+take memory and disk."""
 
 GATHERING_SECONDS: Final = 0.1
 """How long what is ready waits for more to be embedded with."""
@@ -167,6 +171,8 @@ class Worker:
         self._options = options
         self._crawling = crawling
         self._threads: ThreadPoolExecutor | None = None
+        self._reading = asyncio.Semaphore(LARGE_ITEMS)
+        self._finishing_long = asyncio.Semaphore(LARGE_ITEMS)
         self._held: dict[Claim, Progress] = {}
         self._shown: dict[Claim, Progress] = {}
         self._wake = asyncio.Event()
@@ -265,6 +271,7 @@ class Worker:
         try:
             items = await self._queue.lease(
                 str(uuid.uuid4()),
+                model=self._embedder.embedder.model,
                 limit=limit,
                 seconds=self._options.lease_seconds,
                 max_attempts=self._options.max_attempts,
@@ -300,7 +307,9 @@ class Worker:
             if refreshed is not None:
                 self._ended(item, str(refreshed[1]))
                 return None
-            text, version = await self._in_thread(self._preparation.read, given, version)
+            is_large = isinstance(given.content, FileContent)
+            async with self._reading if is_large else nullcontext():
+                text, version = await self._in_thread(self._preparation.read, given, version)
         finally:
             if isinstance(given.content, FileContent):
                 given.content.file.close()
@@ -340,7 +349,8 @@ class Worker:
         with closing(text.stretches):
             parts = self._preparation.chunk(text, version, collection, on_stage)
             if len(text.stretches) > 1:
-                await self._finish_long(item, collection, text, version, parts, version_number)
+                async with self._finishing_long:
+                    await self._finish_long(item, collection, text, version, parts, version_number)
                 return None
             [prepared] = await self._in_thread(list, parts)
         chunks = await self._contextualized(item, collection, prepared, ChunkCounts())
@@ -358,6 +368,7 @@ class Worker:
         with FinishedChunks(self._options.spool_directory) as finished:
             token_count = 0
             while (prepared := await self._in_thread(next, parts, None)) is not None:
+                await self._queue.require(item.claim)  # else a cancelled document would go on for hours
                 before = len(finished.chunks)
                 chunks = await self._contextualized(
                     item, collection, prepared, ChunkCounts(before, before, before)

@@ -296,9 +296,13 @@ class StoreContract:
         collection = await _collection(stores, "jobs")
         job = await stores.jobs.enqueue(collection, [_handed_in("a.md"), _handed_in("b.md")], "")
         assert (job.state, job.item_count) == (JobState.QUEUED, 2)
+        # Not by workers of another model, which is being rolled out or going.
+        options: dict[str, Any] = {"limit": 10, "seconds": 60, "max_attempts": 5}
+        assert not await stores.queue.lease(str(uuid.uuid4()), model="another", **options)
         first, second = await _lease(stores)
         assert await _lease(stores) == []
         assert (await stores.queue.given(first)).content == "a.md"
+        await stores.queue.require(first.claim)
         new = replace(_new(_version("a.md", "text"), "one", "two"), claim=first.claim)
         [(document_id, outcome)] = await stores.documents.store(collection, [new])
         assert outcome is IngestionOutcome.CREATED
@@ -512,7 +516,9 @@ async def _begun_crawl(stores: Stores, collection: Collection) -> tuple[str, Lea
 
 
 async def _lease(stores: Stores) -> Sequence[LeasedItem]:
-    return list(await stores.queue.lease(str(uuid.uuid4()), limit=10, seconds=60, max_attempts=5))
+    return list(
+        await stores.queue.lease(str(uuid.uuid4()), model="model", limit=10, seconds=60, max_attempts=5)
+    )
 
 
 def _handed_in(uri: str) -> HandedIn:

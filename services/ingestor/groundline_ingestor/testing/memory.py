@@ -534,13 +534,16 @@ class MemoryQueue:
         self._data = data
 
     async def lease(
-        self, lease_id: str, *, limit: int, seconds: float, max_attempts: int
+        self, lease_id: str, *, model: str, limit: int, seconds: float, max_attempts: int
     ) -> Sequence[LeasedItem]:
         leased: list[LeasedItem] = []
         waiting: set[tuple[str, str]] = set()
         for entry in self._data.entries:
             key = (entry.collection_id, entry.item.uri)
+            collection = self._data.collections.get(entry.collection_id)
             if entry.item.has_ended or entry.crawl:
+                continue
+            if not collection or collection.partition.embedding_model != model:
                 continue
             if not entry.lease_id and key not in waiting and len(leased) < limit:
                 entry.lease_id = lease_id
@@ -564,6 +567,9 @@ class MemoryQueue:
         given = self._data.held(item.claim).given
         assert given is not None, "only documents are leased"
         return given
+
+    async def require(self, claim: Claim) -> None:
+        self._data.held(claim)
 
     async def extend(self, lease_ids: Sequence[str], seconds: float) -> None:
         """Nothing: leases do not run out."""
