@@ -194,7 +194,7 @@ async def test_what_is_still_loaded_is_indexed_only_when_it_is_large(
 async def test_a_reindexed_partition_has_its_index_before_it_is_searched(stores: Stores, pool: Pool) -> None:
     collection = await filled(stores, LEAST_ROWS)
     await stores.reindex.begin(collection, {}, "model", DIMENSIONS, "english", "")
-    [item] = await stores.queue.lease(str(uuid.uuid4()), limit=10, seconds=60, max_attempts=5)
+    [item] = await stores.queue.lease(str(uuid.uuid4()), model="model", limit=10, seconds=60, max_attempts=5)
     assert item.document_id is not None
     assert item.partition is not None
     text = await stores.reindex.text("docs", item.document_id)
