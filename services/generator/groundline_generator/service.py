@@ -29,9 +29,9 @@ __all__ = ["AnswerService"]
 _MAX_WAITING_CHARACTERS = 16_384
 """Text of an answer that may wait for a slow peer."""
 
-_DELTAS_PER_SECOND = 2_000
+_DELTAS_PER_SECOND = 2_500
 _LONGEST_GAP_SECONDS = 0.02
-"""Twenty streams of a hundred tokens a second are sent as they come; more are joined, down to fifty deltas a
+"""25 streams of a hundred tokens a second are sent as they come; more are joined, down to fifty deltas a
 second each."""
 
 _tracer = trace.get_tracer("groundline_generator")
