@@ -65,11 +65,12 @@ class _Compiler:
                 return self._joined(parts, " OR ", "false")
             case Negation(part):
                 return f"NOT {self.expression(part)}"
+            # Not coalesce: of IS TRUE the planner knows that it selects as few as a comparison does.
             case OneOf(path, (value,)):
-                return f"coalesce({self._value(path)} = {self._json(value)}, false)"
+                return f"(({self._value(path)} = {self._json(value)}) IS TRUE)"
             case OneOf(path, values):
                 encoded = self._parameter([_encoded(value) for value in values], "text[]::jsonb[]")
-                return f"coalesce({self._value(path)} = ANY ({encoded}), false)"
+                return f"(({self._value(path)} = ANY ({encoded})) IS TRUE)"
             case Ordered(path, order, str() as operand):
                 # In JSON's own order strings follow the database's collation.
                 at, text = self._value(path), self._parameter(operand, "text")
