@@ -50,14 +50,13 @@ class CrawledPage:
     content: bytes
     mime_type: str
 
-    def document(self, allowed_principals: Sequence[str] = ()) -> DocumentInput:
-        """The page as a document to ingest."""
+    def document(self) -> DocumentInput:
+        """The page as a document to ingest; whoever may read its collection may read it."""
         return DocumentInput(
             content=self.content,
             uri=self.url,
             mime_type=self.mime_type,
             source_type=SourceType.WEB,
-            allowed_principals=tuple(allowed_principals),
         )
 
 

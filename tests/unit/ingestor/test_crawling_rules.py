@@ -125,7 +125,11 @@ def test_excluded_paths_win_over_included_ones() -> None:
 
 def test_a_page_becomes_a_document_of_the_web() -> None:
     page = CrawledPage("http://example.org/a", b"<p>text", "text/html")
-    document = page.document(("group:staff",))
+    document = page.document()
     assert (document.uri, document.source_type) == ("http://example.org/a", SourceType.WEB)
     assert (document.content, document.mime_type) == (b"<p>text", "text/html")
-    assert document.allowed_principals == ("group:staff",)
+
+
+@pytest.mark.parametrize("link", ["/" + "ä" * 1001, "/a\ud800", "/a\x00b"])
+def test_what_cannot_be_stored_as_a_uri_is_no_page(link: str) -> None:
+    assert link_target(link, "http://example.org/") is None
