@@ -5,6 +5,7 @@ import json
 import resource
 import sys
 import time
+from pathlib import Path
 
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
 from groundline_ingestor.adapters.postgres import acquire, open_database
@@ -40,9 +41,12 @@ async def main(job_id: str) -> None:
 
 
 def _peak_mib() -> float:
-    """Kilobytes on Linux, bytes on macOS."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (1024 * 1024 if sys.platform == "darwin" else 1024)
+    """Of this program alone: Linux's ru_maxrss begins with what the process was forked from."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        [peak] = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
+        return int(peak.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 
 if __name__ == "__main__":
