@@ -99,11 +99,18 @@ def _print_sources(sources: list[JsonObject], completed: JsonObject) -> None:
     if completed.get("finishReason") == "FINISH_REASON_NO_ANSWER" or not sources:
         return
     cited = {citation.get("sourceNumber") for citation in completed.get("citations", [])}
-    click.echo()
+    if cited:
+        click.echo()
     for source in sources:
-        title = summary(source.get("title", ""), length=_TITLE_LENGTH)
-        line = f"[{source.get('number')}] {title} — {printable(source.get('uri', ''))}"
-        click.echo(click.style(line, dim=source.get("number") not in cited))
+        if source.get("number") in cited:
+            click.echo(_source_line(source))
+    if others := [_source_line(source) for source in sources if source.get("number") not in cited]:
+        click.echo(click.style("\n".join(["also found:", *others]), dim=True), err=True)
+
+
+def _source_line(source: JsonObject) -> str:
+    title = summary(source.get("title", ""), length=_TITLE_LENGTH)
+    return f"[{source.get('number')}] {title} — {printable(source.get('uri', ''))}"
 
 
 def _print_notes(completed: JsonObject, thread_id: str) -> None:

@@ -39,6 +39,7 @@ _ROW_RULE = re.compile(r"\s*\|[\s:|-]+\|\s*$")
 _ITEM = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+")
 _INDENTS = ("    ", "\t")
 _QUOTE = re.compile(r"\s{0,3}>\s?")
+_FIELD = re.compile(r"[\w.\[\]-]{1,60}(?: [\w.\[\]-]{1,60}){0,3}: \S")
 
 _CODE_LINE = re.compile(
     r"""
@@ -233,7 +234,11 @@ def _looks_like_code(block: list[_Line]) -> bool:
 
 
 def _paragraphs(block: list[_Line]) -> Iterator[tuple[int, int]]:
-    """Spans of the block's paragraphs and list items, without their markers."""
+    """Spans of the block's paragraphs and list items, without their markers; of a record its fields, a line
+    each."""
+    if len(block) > 1 and all(_FIELD.match(line.text) for line in block):
+        yield from ((line.start, line.end) for line in block)
+        return
     start = end = -1
     for line in block:
         marker = _ITEM.match(line.text) or (_QUOTE.match(line.text) if start < 0 else None)

@@ -487,7 +487,7 @@ def test_what_an_answer_went_without_is_noted(groundline: Run, gateway: FakeGate
     assert "note: without keyword_arm: BM25 was late" in result.stderr
 
 
-def test_an_answer_is_followed_by_its_sources(groundline: Run, gateway: FakeGateway) -> None:
+def test_an_answer_is_followed_by_the_sources_it_cites(groundline: Run, gateway: FakeGateway) -> None:
     gateway.chat_events = CHAT
     result = groundline("ask", "How many days?", "--collection", "a", "--collection", "b", "--thread", "t")
     assert result.exit_code == 0
@@ -495,8 +495,8 @@ def test_an_answer_is_followed_by_its_sources(groundline: Run, gateway: FakeGate
         "You have 27 \ufffd]0;owned\ufffddays [1].\n"
         "\n"
         "[1] Leave\ufffd[2J — handbook/leave.md\n"
-        "[2] Travel — handbook/travel.md\n"
     )
+    assert "also found:\n[2] Travel — handbook/travel.md\n" in result.stderr
     assert "thread: thread-1" in result.stderr
     ((_, _, body),) = gateway.requests
     assert body == {"query": "How many days?", "collectionIds": ["a", "b"], "threadId": "t"}

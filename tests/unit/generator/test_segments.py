@@ -116,3 +116,14 @@ def test_code_that_is_indented_below_a_sentence_is_not_part_of_it() -> None:
 def test_an_indented_continuation_of_a_sentence_stays_in_it() -> None:
     text = "- The limit is raised\n    when the service has been idle for an hour."
     assert len(texts(text, kind=Kind.SENTENCE)) == 1
+
+
+def test_each_field_of_a_record_stands_alone() -> None:
+    fields = ["name: Relief valve", "opening pressure: 41 bar. Checked yearly.", "parts[0].sku: RV-41"]
+    assert texts("\n".join(fields)) == [
+        "name: Relief valve",
+        "opening pressure: 41 bar.",
+        "Checked yearly.",
+        "parts[0].sku: RV-41",
+    ]
+    assert texts("Note: it opens at\nhigh pressure.") == ["Note: it opens at\nhigh pressure."]
