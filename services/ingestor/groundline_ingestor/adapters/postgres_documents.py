@@ -115,9 +115,13 @@ class PostgresDocuments:
                     "DELETE FROM document_texts WHERE document_id = ANY($1::uuid[])", replaced
                 )
             await copy_chunks(connection, collection.partition.partition_id, rows)
-            await connection.executemany(
-                "INSERT INTO document_texts (document_id, part, text, headings) VALUES ($1, $2, $3, $4)",
-                (part for new, row in rows for part in _text_parts(row["document_id"], new.stretches)),
+            # COPY sends one stretch after the other, executemany() would hold all of them.
+            await connection.copy_records_to_table(
+                "document_texts",
+                records=(
+                    part for new, row in rows for part in _text_parts(row["document_id"], new.stretches)
+                ),
+                columns=("document_id", "part", "text", "headings"),
             )
             for new, row in rows:
                 if new.claim:
