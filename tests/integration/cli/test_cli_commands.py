@@ -492,9 +492,7 @@ def test_an_answer_is_followed_by_the_sources_it_cites(groundline: Run, gateway:
     result = groundline("ask", "How many days?", "--collection", "a", "--collection", "b", "--thread", "t")
     assert result.exit_code == 0
     assert result.stdout == (
-        "You have 27 \ufffd]0;owned\ufffddays [1].\n"
-        "\n"
-        "[1] Leave\ufffd[2J — handbook/leave.md\n"
+        "You have 27 \ufffd]0;owned\ufffddays [1].\n\n[1] Leave\ufffd[2J — handbook/leave.md\n"
     )
     assert "also found:\n[2] Travel — handbook/travel.md\n" in result.stderr
     assert "thread: thread-1" in result.stderr

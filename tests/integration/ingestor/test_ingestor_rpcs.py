@@ -138,19 +138,13 @@ async def test_every_wrong_field_is_in_one_error(stub: Any) -> None:
     }
 
 
-async def test_a_language_that_is_not_known_is_refused_with_those_that_are(stub: Any) -> None:
+async def test_a_language_that_is_not_known_is_simple_and_shown_as_such(stub: Any) -> None:
     settings = collection_pb2.CollectionSettings()
     settings.lexical.language = "klingon"
-    for call in (
-        stub.CreateCollection(pb.CreateCollectionRequest(collection_id="qonos", settings=settings)),
-        stub.ReindexCollection(pb.ReindexCollectionRequest(collection_id="qonos", settings=settings)),
-    ):
-        error = await refusal(call)
-        [violation] = error.violations
-        assert (error.code.name, violation.field) == ("INVALID_ARGUMENT", "settings.lexical.language")
-        assert "english" in violation.description
-        assert "german" in violation.description
-        assert "simple" in violation.description
+    request = pb.CreateCollectionRequest(collection_id="qonos", settings=settings)
+    created = (await stub.CreateCollection(request)).collection
+    await stub.DeleteCollection(pb.DeleteCollectionRequest(collection_id="qonos"))
+    assert created.settings.lexical.language == "simple"
 
 
 @pytest.mark.parametrize(

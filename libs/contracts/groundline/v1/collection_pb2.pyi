@@ -213,7 +213,8 @@ class LexicalSettings(_message.Message):
     LANGUAGE_FIELD_NUMBER: _builtins.int
     language: _builtins.str
     """Language of stemming and stop words, by its English name in lower case, such as "english" or "german"; "simple"
-    for none. Another than those there are is refused, and the error names them. Default: english.
+    for none. A language that the index has no stemming for is taken as "simple", and the collection says so. Default:
+    english.
     """
     def __init__(
         self,

@@ -15,10 +15,10 @@ from groundline_ingestor.converters.common import (
 )
 from groundline_ingestor.converters.documents import state_value
 from groundline_ingestor.converters.settings import (
-    DEFAULT_LANGUAGE,
     change_of,
     check_settings,
     effective_settings,
+    language_of,
     settings_json,
 )
 from groundline_ingestor.domain import (
@@ -62,7 +62,7 @@ def new_collection(request: ingestor_service_pb2.CreateCollectionRequest) -> New
         name=request.name,
         settings=settings_json(request.settings),
         embedding_model=request.settings.embedding.model,
-        language=request.settings.lexical.language or DEFAULT_LANGUAGE,
+        language=language_of(request.settings),
         readers=tuple(dict.fromkeys(request.settings.access.readers)),
         writers=tuple(dict.fromkeys(request.settings.access.writers)),
         request_id=request.request_id,

@@ -1,6 +1,7 @@
 """CollectionSettings between the contract and the domain: ranges, patches, effective values."""
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -8,7 +9,7 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from groundline.v1 import collection_pb2, options_pb2
-from groundline_lexical import languages
+from groundline_lexical import SIMPLE, languages
 from groundline_runtime.errors import Violations
 
 from groundline_ingestor.converters.common import check_principals, check_text
@@ -25,6 +26,7 @@ __all__ = [
     "change_of",
     "check_settings",
     "effective_settings",
+    "language_of",
     "settings_json",
 ]
 
@@ -79,6 +81,7 @@ _RANGES: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
     },
 }
 _LONG_TEXTS: Final = {"prompt", "system_prompt"}
+_LANGUAGE: Final = re.compile(r"[a-z]{2,30}")
 _SOURCE_TYPES: Final = {"file", "object", "web"}
 # Parts of the settings that are stored in columns of their own.
 _COLUMNS: Final = {"embedding", "lexical", "access"}
@@ -87,8 +90,10 @@ _COLUMNS: Final = {"embedding", "lexical", "access"}
 def check_settings(settings: collection_pb2.CollectionSettings, violations: Violations) -> None:
     """Add every value that is out of its range, by its path; between fields the domain checks."""
     _check_message(settings, "settings", violations)
-    if settings.lexical.language and settings.lexical.language not in languages():
-        violations.add("settings.lexical.language", f"must be one of {', '.join(sorted(languages()))}")
+    if settings.lexical.language and not _LANGUAGE.fullmatch(settings.lexical.language):
+        violations.add(
+            "settings.lexical.language", "must be a language's English name in lower case, or simple"
+        )
     models = settings.generation_limits.models
     if len(models) > MAX_MODELS:
         violations.add("settings.generation_limits.models", f"must be at most {MAX_MODELS}")
@@ -103,6 +108,13 @@ def settings_json(settings: collection_pb2.CollectionSettings) -> dict[str, Any]
     """What is stored: proto3 JSON of what was set, without what has columns of its own."""
     stored = json_format.MessageToDict(settings)
     return {name: value for name, value in stored.items() if name not in _COLUMNS and value != {}}
+
+
+def language_of(settings: collection_pb2.CollectionSettings) -> str:
+    """The lexical language that is meant: simple for one that the indexes have no stemming for, so that the
+    collection shows what it gets."""
+    language = settings.lexical.language or DEFAULT_LANGUAGE
+    return language if language in languages() else SIMPLE
 
 
 def effective_settings(collection: Collection) -> collection_pb2.CollectionSettings:
@@ -152,7 +164,7 @@ def change_of(
                 # was read can be sent back.
                 changed["embedding_model"] = settings.embedding.model or None
             case ("settings", "lexical", *_):
-                changed["language"] = settings.lexical.language or DEFAULT_LANGUAGE
+                changed["language"] = language_of(settings)
             case ("settings", *below):
                 changes.append(_setting_change(settings, below))
     return CollectionChange(**changed, settings=tuple(changes))
