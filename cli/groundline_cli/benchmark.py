@@ -17,11 +17,10 @@ import asyncpg
 import grpc
 import numpy as np
 import psutil
-from google.protobuf.json_format import ParseDict
-from groundline.v1 import retriever_service_pb2, retriever_service_pb2_grpc
+from groundline.v1 import options_pb2, retriever_service_pb2, retriever_service_pb2_grpc
 from groundline_embedding import EmbeddingSettings, create_embedder
 from groundline_ingestor.adapters.postgres_vector_indexes import builds_held_off
-from groundline_lexical import Connection, detect_lexical_index, lexical_text
+from groundline_lexical import Connection, LexicalIndex, detect_lexical_index, lexical_text
 from groundline_retriever.adapters.postgres import SERVER_SETTINGS, prepare_connection
 from pgvector import HalfVector
 
@@ -44,7 +43,10 @@ DIMENSIONS = 384
 BUCKETS = 100
 """Of the metadata's `bucket`: a filter on it keeps one in so many."""
 
-_TEXTS = "SELECT chunk_id, original_text FROM {table} WHERE chunk_id = ANY ($1::bigint[])"
+_TEXTS = """
+    SELECT chunk_id, original_text FROM {table}
+    WHERE partition_id = {partition_id:d} AND chunk_id = ANY ($1::bigint[])
+"""
 _SEMANTIC = """
     SELECT chunk_id, 1 - (embedding::halfvec(384) <=> $1) FROM {table} {where}
     ORDER BY embedding::halfvec(384) <=> $1 LIMIT {limit}
@@ -55,7 +57,13 @@ _FILTERED_KEYWORD = """
     SELECT chunk_id, score FROM ({ranked}) AS ranked
     WHERE selected ORDER BY score DESC, chunk_id LIMIT {limit}
 """
-_FILTER = "(metadata -> 'bucket') = '7'"
+_FILTER = {"bucket": 7}
+_FILTER_SQL = "(metadata -> 'bucket') = '7'"
+_MODES = {
+    "keyword": options_pb2.RETRIEVAL_MODE_KEYWORD,
+    "semantic": options_pb2.RETRIEVAL_MODE_SEMANTIC,
+    "hybrid": options_pb2.RETRIEVAL_MODE_HYBRID,
+}
 
 _INDEXES = """
     SELECT am.amname, pg_get_indexdef(i.indexrelid), i.indexrelid::regclass::text
@@ -291,7 +299,13 @@ async def open_ways(
         stub: Any = retriever_service_pb2_grpc.RetrieverServiceStub(channel)
 
         async def over_grpc(case: Case, query: str) -> int:
-            request = ParseDict(_request(case, query, collection), retriever_service_pb2.RetrieveRequest())
+            request = retriever_service_pb2.RetrieveRequest(
+                query=query,
+                collection_ids=[collection],
+                options=options_pb2.RetrievalOptions(mode=_MODES[case.mode]),
+            )
+            if case.filtered:
+                request.filter.update(_FILTER)
             response = await stub.Retrieve(request, timeout=60)
             _require_whole(response.degraded)
             return len(response.candidates)
@@ -323,7 +337,7 @@ def _request(case: Case, query: str, collection: str) -> JsonObject:
         "options": {"mode": f"RETRIEVAL_MODE_{case.mode.upper()}"},
     }
     if case.filtered:
-        request["filter"] = {"bucket": 7}
+        request["filter"] = _FILTER
     return request
 
 
@@ -336,11 +350,20 @@ class _Floor:
     """The arms' two statements by asyncpg alone, at the same time, and their reciprocal ranks added up."""
 
     def __init__(
-        self, pool: "asyncpg.Pool[Any]", table: str, keyword: str, filtered_keyword: str,
-        prepare: Callable[[str], str], vectors: Mapping[str, HalfVector],
-    ) -> None:  # fmt: skip
-        self._pool, self._table, self._prepare, self._vectors = pool, table, prepare, vectors
-        self._keyword = {False: keyword, True: filtered_keyword}
+        self,
+        pool: "asyncpg.Pool[Any]",
+        partition_id: int,
+        lexical: LexicalIndex,
+        vectors: Mapping[str, HalfVector],
+    ) -> None:
+        self._pool, self._lexical, self._vectors = pool, lexical, vectors
+        self._table = table = f"chunks_p{partition_id}"
+        everything = lexical.search_sql(table, limit=None, columns=f"{_FILTER_SQL} AS selected")
+        self._keyword = {
+            False: lexical.search_sql(table, limit=LIMIT),
+            True: _FILTERED_KEYWORD.format(ranked=everything, limit=LIMIT),
+        }
+        self._texts = _TEXTS.format(table=table, partition_id=partition_id)
 
     @classmethod
     async def open(
@@ -348,16 +371,7 @@ class _Floor:
     ) -> "_Floor":
         async with pool.acquire() as connection:
             lexical = await detect_lexical_index(connection)
-            table = f"chunks_p{await _partition(connection, collection)}"
-        everything = lexical.search_sql(table, limit=None, columns=f"{_FILTER} AS selected")
-        return cls(
-            pool,
-            table,
-            lexical.search_sql(table, limit=LIMIT),
-            _FILTERED_KEYWORD.format(ranked=everything, limit=LIMIT),
-            lexical.prepare_query,
-            vectors,
-        )
+            return cls(pool, await _partition(connection, collection), lexical, vectors)
 
     async def search(self, case: Case, query: str) -> int:
         return len(await self._ranked(case, query))
@@ -365,7 +379,7 @@ class _Floor:
     async def search_and_fetch(self, case: Case, query: str) -> int:
         """As a caller needs it, with the texts of both arms' hits."""
         found = await self._ranked(case, query)
-        return len(await self._pool.fetch(_TEXTS.format(table=self._table), found))
+        return len(await self._pool.fetch(self._texts, found))
 
     async def _ranked(self, case: Case, query: str) -> list[int]:
         arms = []
@@ -380,10 +394,10 @@ class _Floor:
         return sorted(scores, key=lambda chunk_id: -scores[chunk_id])
 
     async def _keyword_arm(self, case: Case, query: str) -> Sequence[Any]:
-        return await self._pool.fetch(self._keyword[case.filtered], self._prepare(query))
+        return await self._pool.fetch(self._keyword[case.filtered], self._lexical.prepare_query(query))
 
     async def _semantic_arm(self, case: Case, query: str) -> Sequence[Any]:
-        where = f"WHERE {_FILTER}" if case.filtered else ""
+        where = f"WHERE {_FILTER_SQL}" if case.filtered else ""
         statement = _SEMANTIC.format(table=self._table, where=where, limit=LIMIT)
         return await self._pool.fetch(statement, self._vectors[query])
 
