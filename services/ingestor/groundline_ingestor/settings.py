@@ -90,7 +90,7 @@ class IngestorSettings(MigrationSettings):
     """Deadline of a request whose caller set none; so long a job can be watched."""
 
     workers: Annotated[int, Field(ge=0, le=32)] = 2
-    """Lines of work for jobs, each with 8 documents at a time. 0: this process only answers requests, and
+    """Lines of work for jobs, each with 16 documents at a time. 0: this process only answers requests, and
     other replicas do the jobs."""
 
     crawls: Annotated[int, Field(ge=0, le=100)] = 2

@@ -68,7 +68,7 @@ TRANSACTION_CHUNKS: Final = 128
 STORING_CONNECTIONS: Final = 4
 """Transactions of one group at a time."""
 
-PREPARED_ITEMS: Final = 8
+PREPARED_ITEMS: Final = 16
 """Items that a line of work prepares at a time; of each no more than one stretch is in memory."""
 
 LARGE_ITEMS: Final = 4
@@ -171,6 +171,8 @@ class Worker:
         self._options = options
         self._crawling = crawling
         self._threads: ThreadPoolExecutor | None = None
+        # More threads that compute only keep each other, and the event loop, waiting for the interpreter.
+        self._computing = asyncio.Semaphore(max(1, options.workers))
         self._reading = asyncio.Semaphore(LARGE_ITEMS)
         self._finishing_long = asyncio.Semaphore(LARGE_ITEMS)
         self._held: dict[Claim, Progress] = {}
@@ -302,7 +304,7 @@ class Worker:
         require_running_model(collection, self._embedder.embedder)
         given = await self._queue.given(item)
         try:
-            given, version = await self._in_thread(identify, given, collection)
+            given, version = await self._computed(identify, given, collection)
             refreshed = await self._documents.refresh(collection, version, item.claim)
             if refreshed is not None:
                 self._ended(item, str(refreshed[1]))
@@ -352,7 +354,7 @@ class Worker:
                 async with self._finishing_long:
                     await self._finish_long(item, collection, text, version, parts, version_number)
                 return None
-            [prepared] = await self._in_thread(list, parts)
+            [prepared] = await self._computed(list, parts)
         chunks = await self._contextualized(item, collection, prepared, ChunkCounts())
         return _Work(item, collection, replace(prepared, chunks=chunks), text.stretches, version_number)
 
@@ -367,7 +369,7 @@ class Worker:
     ) -> None:
         with FinishedChunks(self._options.spool_directory) as finished:
             token_count = 0
-            while (prepared := await self._in_thread(next, parts, None)) is not None:
+            while (prepared := await self._computed(next, parts, None)) is not None:
                 await self._queue.require(item.claim)  # else a cancelled document would go on for hours
                 before = len(finished.chunks)
                 chunks = await self._contextualized(
@@ -401,6 +403,11 @@ class Worker:
             await self._queue.spend(item.claim, usage)
 
         return await self._contextualization.contextualize(prepared, collection, on_usage)
+
+    async def _computed[**P, T](self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """What takes no longer than its computing, when it is its turn."""
+        async with self._computing:
+            return await self._in_thread(work, *arguments, **named)
 
     async def _in_thread[**P, T](self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """In a thread of preparations: where slow ones wait, no other work of the process waits for them."""
