@@ -63,12 +63,13 @@ _SELECTED = """
     WHERE selected ORDER BY score DESC, chunk_id LIMIT {limit:d}
 """
 
+# Where no index orders the rows, this computes the distance of each once: it is what they are ordered by.
 _SEMANTIC = """
-    SELECT chunk_id, 1 - ({distance}) AS score, true AS selected
-    FROM {table}
-    WHERE {selected}
-    ORDER BY {order}
-    LIMIT {limit:d}
+    SELECT chunk_id, 1 - distance AS score, true AS selected
+    FROM (
+        SELECT chunk_id, {distance} AS distance FROM {table}
+        WHERE {selected} ORDER BY {distance} LIMIT {limit:d}
+    ) AS nearest
 """
 
 # Both arms bring the texts of what they find: that takes them less than another round trip would.
@@ -209,9 +210,9 @@ class PostgresChunkStore:
         selected, arguments = _selected(selection)
         distance = f"{_column(collection)} <=> $1::halfvec({collection.dimensions})"
 
-        def ordered_by(order: str) -> str:
+        def ordered_by(distance: str) -> str:
             nearest = _SEMANTIC.format(
-                distance=distance, table=_table(collection), selected=selected, order=order, limit=limit
+                distance=distance, table=_table(collection), selected=selected, limit=limit
             )
             return _with_chunks(nearest, collection, include_vectors)
 
