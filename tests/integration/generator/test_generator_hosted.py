@@ -179,7 +179,8 @@ async def test_our_own_quota_is_shared_by_all_calls(generator: Generator) -> Non
         await generate(stub)
     error = from_rpc_error(failure.value)
     assert error.reason == "GENERATOR_QUOTA_EXHAUSTED"
-    assert 20 < (error.retry_after_seconds or 0) <= 30
+    # The first of the two calls is a minute old by then.
+    assert 50 < (error.retry_after_seconds or 0) <= 60
 
 
 @hosted
