@@ -35,7 +35,6 @@ from groundline_cli.benchmarks.data import (
     GivenVectors,
     documents,
     large_text,
-    only_warnings,
     texts_of_words,
 )
 from groundline_cli.stack.postgres import EmbeddedPostgres
@@ -92,7 +91,6 @@ async def measure(sizes: Sizes, data_dir: Path | None, report: Callable[[str], N
 
 async def measure_on(server: EmbeddedPostgres, sizes: Sizes, report: Callable[[str], None]) -> list[Measure]:
     """The same, in a database that is dropped afterwards."""
-    only_warnings()
     name = f"bench_{uuid.uuid4().hex[:12]}"
     dsn = SecretStr(await server.create_database(name))
     try:

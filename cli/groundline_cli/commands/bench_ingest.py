@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from groundline_cli.benchmarks.data import only_warnings
 from groundline_cli.benchmarks.ingest import Measure, Sizes, measure
 from groundline_cli.commands.gateway import json_option
 from groundline_cli.terminal import print_columns, print_json
@@ -51,6 +52,7 @@ def ingest(chunks: int, texts: int, document_mib: int, data_dir: Path | None, as
     Each is compared to what PostgreSQL or onnxruntime alone makes of the same rows or tokens in this run,
     with the same settings. Starts a PostgreSQL of its own; the suite need not run.
     """
+    only_warnings()
     sizes = Sizes(chunks, texts, document_mib)
     measures = asyncio.run(measure(sizes, data_dir, lambda text: click.echo(text, err=True)))
     if as_json:

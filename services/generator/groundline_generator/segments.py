@@ -39,6 +39,7 @@ _ROW_RULE = re.compile(r"\s*\|[\s:|-]+\|\s*$")
 _ITEM = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+")
 _INDENTS = ("    ", "\t")
 _QUOTE = re.compile(r"\s{0,3}>\s?")
+_GAP = re.compile(r"\S(?: {2,}|\t)\S")
 _FIELD = re.compile(r"[\w.\[\]-]{1,60}(?: [\w.\[\]-]{1,60}){0,3}: \S")
 
 _CODE_LINE = re.compile(
@@ -129,6 +130,9 @@ class _Cutter:
                     index += 1
                 else:
                     for part in _parts(block):
+                        if _is_aligned(part):
+                            yield from self._aligned(part)
+                            continue
                         if _looks_like_code(part):
                             yield from self._code(part)
                             continue
@@ -153,6 +157,17 @@ class _Cutter:
         yield Segment(line.start + start, line.start + end, kind, self._trail())
         if is_header:
             self._table_header = line.text.strip(" |")
+
+    def _aligned(self, lines: list[_Line]) -> Iterator[Segment]:
+        """A table of plain text, whose columns are set apart by spaces; its first line may name them."""
+        trail = self._trail()
+        for index, line in enumerate(lines):
+            start, end = _trimmed(line.text, 0, len(line.text))
+            is_header = index == 0 and not any(character.isdigit() for character in line.text)
+            kind = Kind.HEADING if is_header else Kind.ROW
+            yield Segment(line.start + start, line.start + end, kind, trail)
+            if is_header:
+                trail = f"{trail} {' '.join(line.text.split())}".strip()
 
     def _code(self, lines: list[_Line]) -> Iterator[Segment]:
         for index in range(0, len(lines), MAX_CODE_LINES):
@@ -225,6 +240,10 @@ def _parts(block: list[_Line]) -> Iterator[list[_Line]]:
         yield block
         return
     yield from runs
+
+
+def _is_aligned(block: list[_Line]) -> bool:
+    return len(block) > 2 and all(_GAP.search(line.text) for line in block)
 
 
 def _looks_like_code(block: list[_Line]) -> bool:

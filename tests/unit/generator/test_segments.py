@@ -127,3 +127,11 @@ def test_each_field_of_a_record_stands_alone() -> None:
         "parts[0].sku: RV-41",
     ]
     assert texts("Note: it opens at\nhigh pressure.") == ["Note: it opens at\nhigh pressure."]
+
+
+def test_a_table_set_with_spaces_gives_rows_below_the_names_of_its_columns() -> None:
+    table = "Part      Price  Delivery\nRV-41     189    3 days\nRV-42     1,640  4 weeks"
+    assert texts(f"Prices in EUR.\n\n{table}", kind=Kind.ROW) == table.splitlines()[1:]
+    assert {segment.heading for segment in segments(table, None) if segment.kind is Kind.ROW} == {
+        "Part Price Delivery"
+    }
