@@ -600,3 +600,25 @@ async def test_slow_documents_hold_up_none_of_the_others(services: Services) -> 
         stuck.may_go_on.set()
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
+
+
+# --- faults of our own ---
+
+
+async def test_an_unforeseen_error_ends_neither_the_worker_nor_a_job(sandbox: Sandbox) -> None:
+    stores = MemoryStores()
+    lease, failed = stores.queue.lease, False
+
+    async def stumble(*arguments: Any, **named: Any) -> Any:
+        nonlocal failed
+        if not failed:
+            failed = True
+            raise RuntimeError("nobody foresaw this")
+        return await lease(*arguments, **named)
+
+    stores.queue.lease = stumble  # type: ignore[method-assign]
+    services = services_over(stores, sandbox, FakeCrawler())
+    await services.collections.create(ANYBODY, new())
+    [item] = await services.ingest(DocumentInput("text", uri="a"))
+    assert failed
+    assert item.outcome is IngestionOutcome.CREATED

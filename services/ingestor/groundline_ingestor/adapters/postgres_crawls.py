@@ -20,8 +20,15 @@ __all__ = ["PostgresCrawls"]
 
 _HELD: Final = f"job_id = $1::uuid AND item_index = $2 AND lease_id = $3::uuid AND {PENDING}"
 
-# As the lease of documents has it, without what only they wait for.
+# As the lease of documents has it, materialized too, without what only they wait for.
 _LEASE: Final = f"""
+    WITH chosen AS MATERIALIZED (
+        SELECT i.job_id, i.item_index, i.attempts - i.forgiven_attempts >= $3 AS is_exhausted
+        FROM ingestion_items i
+        WHERE i.crawl IS NOT NULL AND i.{PENDING} AND i.available_time <= clock_timestamp()
+          AND (i.lease_until IS NULL OR i.lease_until < clock_timestamp())
+        ORDER BY i.queue_id LIMIT 1 FOR UPDATE SKIP LOCKED
+    )
     UPDATE ingestion_items item SET
         state = CASE WHEN chosen.is_exhausted THEN 'failed' ELSE 'extracting' END,
         failure = CASE WHEN chosen.is_exhausted THEN jsonb_build_object(
@@ -32,13 +39,7 @@ _LEASE: Final = f"""
         end_time = CASE WHEN chosen.is_exhausted THEN clock_timestamp() END,
         lease_id = $1::uuid, lease_until = clock_timestamp() + make_interval(secs => $2),
         start_time = coalesce(item.start_time, clock_timestamp()), change_time = clock_timestamp()
-    FROM (
-        SELECT i.job_id, i.item_index, i.attempts - i.forgiven_attempts >= $3 AS is_exhausted
-        FROM ingestion_items i
-        WHERE i.crawl IS NOT NULL AND i.{PENDING} AND i.available_time <= clock_timestamp()
-          AND (i.lease_until IS NULL OR i.lease_until < clock_timestamp())
-        ORDER BY i.queue_id LIMIT 1 FOR UPDATE SKIP LOCKED
-    ) chosen
+    FROM chosen
     JOIN ingestion_jobs job USING (job_id)
     WHERE (item.job_id, item.item_index) = (chosen.job_id, chosen.item_index)
     RETURNING item.job_id, item.item_index, item.uri, item.crawl, item.state, job.collection_id,

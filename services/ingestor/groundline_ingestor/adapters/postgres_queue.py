@@ -32,20 +32,10 @@ _HELD: Final = f"job_id = $1::uuid AND item_index = $2 AND lease_id = $3::uuid A
 
 # Documents wait for an earlier hand-in of their uri, and while a reindex of their collection finishes.
 # While a new model is rolled out there are workers of both; each takes what is embedded by its own.
+# Materialized: a plan may run a subquery again for each row that it is joined to, and what is locked by then
+# is skipped, so that more would be leased than the limit says.
 _LEASE: Final = f"""
-    UPDATE ingestion_items item SET
-        state = CASE WHEN item.attempts - item.forgiven_attempts >= $4 THEN 'failed' ELSE 'extracting' END,
-        failure = CASE WHEN item.attempts - item.forgiven_attempts >= $4 THEN jsonb_build_object(
-            'stage', item.state, 'reason', 'ATTEMPTS_EXHAUSTED',
-            'message', 'its workers ended before it did, ' || item.attempts || ' times'
-        ) END,
-        attempts = item.attempts
-            + CASE WHEN item.attempts - item.forgiven_attempts >= $4 THEN 0 ELSE 1 END,
-        end_time = CASE WHEN item.attempts - item.forgiven_attempts >= $4 THEN clock_timestamp() END,
-        parsed_count = 0, contextualized_count = 0, embedded_count = 0, stored_count = 0,
-        lease_id = $1::uuid, lease_until = clock_timestamp() + make_interval(secs => $3),
-        start_time = coalesce(item.start_time, clock_timestamp()), change_time = clock_timestamp()
-    FROM (
+    WITH chosen AS MATERIALIZED (
         SELECT i.job_id, i.item_index, j.kind, j.settings, p.partition_id, p.embedding_model, p.dimensions,
                p.language
         FROM ingestion_items i
@@ -69,7 +59,20 @@ _LEASE: Final = f"""
                 AND r.is_finishing
           ))
         ORDER BY i.queue_id LIMIT $2 FOR UPDATE OF i SKIP LOCKED
-    ) chosen
+    )
+    UPDATE ingestion_items item SET
+        state = CASE WHEN item.attempts - item.forgiven_attempts >= $4 THEN 'failed' ELSE 'extracting' END,
+        failure = CASE WHEN item.attempts - item.forgiven_attempts >= $4 THEN jsonb_build_object(
+            'stage', item.state, 'reason', 'ATTEMPTS_EXHAUSTED',
+            'message', 'its workers ended before it did, ' || item.attempts || ' times'
+        ) END,
+        attempts = item.attempts
+            + CASE WHEN item.attempts - item.forgiven_attempts >= $4 THEN 0 ELSE 1 END,
+        end_time = CASE WHEN item.attempts - item.forgiven_attempts >= $4 THEN clock_timestamp() END,
+        parsed_count = 0, contextualized_count = 0, embedded_count = 0, stored_count = 0,
+        lease_id = $1::uuid, lease_until = clock_timestamp() + make_interval(secs => $3),
+        start_time = coalesce(item.start_time, clock_timestamp()), change_time = clock_timestamp()
+    FROM chosen
     WHERE (item.job_id, item.item_index) = (chosen.job_id, chosen.item_index)
     RETURNING item.job_id, item.item_index, item.collection_id, item.uri, item.document_id, item.state,
               item.attempts - item.forgiven_attempts AS attempts, item.input, item.queue_id,

@@ -80,6 +80,7 @@ GATHERING_SECONDS: Final = 0.1
 
 PROGRESS_SECONDS: Final = 0.25
 SETTLE_SECONDS: Final = 1.0
+RESTART_SECONDS: Final = 1.0
 CLEANING_SECONDS: Final = 60.0
 CLEANED_VECTORS: Final = 10_000
 LONGEST_PAUSE_SECONDS: Final = 300.0
@@ -184,7 +185,19 @@ class Worker:
         self._wake.set()
 
     async def run(self) -> None:
-        """Work until cancelled; what is held then goes back to the queue."""
+        """Work until cancelled; what is held then goes back to the queue.
+
+        An error that nobody foresaw is logged, and work begins anew: a process that lives but does nothing
+        would hide it.
+        """
+        while True:
+            try:
+                await self._work()
+            except Exception as error:
+                _log.error("worker_failed", **_whereabouts(error))
+            await asyncio.sleep(RESTART_SECONDS)
+
+    async def _work(self) -> None:
         # As many as may be at it, so that none waits for another that waits for its file to be read.
         threads = ThreadPoolExecutor(max(1, self._options.workers) * PREPARED_ITEMS, "prepare")
         self._threads = threads
@@ -206,6 +219,8 @@ class Worker:
                 with suppress(UnavailableError, TimeoutError):
                     async with asyncio.timeout(5):
                         await self._queue.release(self._lease_ids())
+            self._held.clear()
+            self._shown.clear()
 
     # --- the pipeline ---
 
@@ -228,7 +243,7 @@ class Worker:
                 free = PREPARED_ITEMS - len(running)
                 # Several at a time, but one where the others are slow.
                 wanted = found_work and (stalled or free >= PREPARED_ITEMS // 2)
-                if free and (wanted or self._wake.is_set()):
+                if free > 0 and (wanted or self._wake.is_set()):
                     items = await self._lease(free)
                     found_work = bool(items)
                     collections = _Collections(self._collections)
@@ -623,13 +638,18 @@ def _failure_of(error: Exception, stage: IngestionState) -> IngestionFailure:
     if isinstance(error, GroundlineError):
         return IngestionFailure(stage, error.reason, error.message)
     error_id = str(uuid.uuid4())
-    # Neither the error's text nor local variables: both may quote the document.
-    frames = [
-        f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in extract_tb(error.__traceback__)
-    ]
-    _log.error(
-        "document_failed", error_id=error_id, stage=stage, error=type(error).__qualname__, frames=frames
-    )
+    _log.error("document_failed", error_id=error_id, stage=stage, **_whereabouts(error))
     return IngestionFailure(
         stage, "INTERNAL", f"internal error {error_id}; the service's log holds its cause"
     )
+
+
+def _whereabouts(error: BaseException) -> dict[str, Any]:
+    """What of an error may be logged: neither its text nor local variables, which may quote a document."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    frames = extract_tb(error.__traceback__)
+    return {
+        "error": type(error).__qualname__,
+        "frames": [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames],
+    }
