@@ -131,6 +131,7 @@ async def test_a_follow_up_is_searched_as_the_question_it_means(client: httpx.As
     assert [status["stage"] for status in shown][:2] == ["STAGE_REWRITING", "STAGE_RETRIEVING"]
     assert "part-time" in shown[1]["rewrittenQuery"]
     assert shown[1]["rewrittenQuery"] != "And for part-time employees?"
+    assert shown[1]["rewritingModel"] == "rules"
 
 
 async def test_a_retry_with_the_same_request_id_gets_the_same_answer(client: httpx.AsyncClient) -> None:

@@ -213,6 +213,7 @@ def chat_response(sequence: int, event: Event) -> coordinator_service_pb2.ChatRe
                     stage=_STAGES[event.stage],
                     rewritten_query=event.rewritten_query,
                     sub_queries=event.sub_queries,
+                    rewriting_model=event.rewriting_model,
                 )
             )
         case SourcesFound():
@@ -253,6 +254,7 @@ def answer_response(answered: Answered) -> coordinator_service_pb2.AnswerRespons
         completed=completed_to_proto(answered.completed),
         rewritten_query=answered.rewritten_query,
         sub_queries=answered.sub_queries,
+        rewriting_model=answered.rewriting_model,
     )
 
 

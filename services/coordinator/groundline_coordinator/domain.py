@@ -433,6 +433,7 @@ class StageBegan:
     stage: Stage
     rewritten_query: str = ""
     sub_queries: Sequence[str] = ()
+    rewriting_model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -469,6 +470,7 @@ class Searched:
     ranking: Ranking
     rewritten_query: str = ""
     sub_queries: Sequence[str] = ()
+    rewriting_model: str = ""
     usage: Usage = field(default_factory=Usage)
 
 
@@ -482,6 +484,7 @@ class Answered:
     completed: Completed
     rewritten_query: str = ""
     sub_queries: Sequence[str] = ()
+    rewriting_model: str = ""
 
 
 @dataclass(frozen=True, slots=True)

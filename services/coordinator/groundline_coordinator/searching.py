@@ -124,6 +124,7 @@ class PassageSearch:
             ranking=Ranking(),
             rewritten_query=_difference(search, rewrite),
             sub_queries=rewrite.sub_queries,
+            rewriting_model=_model(search, rewrite),
             usage=rewrite.usage,
         )
         found = [each for each in sets if each.candidates]
@@ -175,7 +176,14 @@ class PassageSearch:
 
         Those that fail are declared; where all do, and the search is `required`, the first failure is raised.
         """
-        await emit(StageBegan(Stage.RETRIEVING, _difference(search, rewrite), rewrite.sub_queries))
+        await emit(
+            StageBegan(
+                Stage.RETRIEVING,
+                _difference(search, rewrite),
+                rewrite.sub_queries,
+                _model(search, rewrite),
+            )
+        )
         with progress.stage(Stage.RETRIEVING):
             if scope.empty:
                 return []
@@ -267,6 +275,11 @@ def _renamed(violation: FieldViolation, group: str) -> FieldViolation:
 
 def _difference(search: Search, rewrite: Rewrite) -> str:
     return "" if rewrite.standalone_query == search.query else rewrite.standalone_query
+
+
+def _model(search: Search, rewrite: Rewrite) -> str:
+    """What rewrote the question, where it became another or was taken apart."""
+    return rewrite.model if rewrite.sub_queries or _difference(search, rewrite) else ""
 
 
 def _slowest(retrievals: Iterable[Retrieval]) -> list[Timing]:

@@ -131,6 +131,7 @@ class _Exchange:
             completed=completed,
             rewritten_query=self.searched.rewritten_query if self.searched else "",
             sub_queries=self.searched.sub_queries if self.searched else (),
+            rewriting_model=self.searched.rewriting_model if self.searched else "",
         )
 
 
@@ -391,7 +392,11 @@ class ThreadService:
 async def _replay(answered: Answered, emit: Emit) -> None:
     await emit(answered.started)
     if answered.rewritten_query or answered.sub_queries:
-        await emit(StageBegan(Stage.RETRIEVING, answered.rewritten_query, answered.sub_queries))
+        await emit(
+            StageBegan(
+                Stage.RETRIEVING, answered.rewritten_query, answered.sub_queries, answered.rewriting_model
+            )
+        )
     await emit(SourcesFound(answered.sources))
     if answered.answer:
         await emit(Delta(answered.answer))

@@ -240,6 +240,7 @@ async def test_a_rewritten_question_is_shown_and_searched(coordinator: Stub, bac
         "Compare ports.",
         ["Port of a?", "Port of b?"],
     )
+    assert shown[1].rewriting_model == "rules"
     assert sorted(backends.queries) == ["Compare ports.", "Port of a?", "Port of b?"]
     assert [each.query for each in backends.requests["reranker"].candidate_sets] == [
         "Compare ports.",
@@ -251,9 +252,10 @@ async def test_a_rewritten_question_is_shown_and_searched(coordinator: Stub, bac
     answer = await coordinator.Answer(
         coordinator_service_pb2.AnswerRequest(query="Compare a and b.", collection_ids=["docs"])
     )
-    assert (answer.rewritten_query, list(answer.sub_queries)) == (
+    assert (answer.rewritten_query, list(answer.sub_queries), answer.rewriting_model) == (
         "Compare ports.",
         ["Port of a?", "Port of b?"],
+        "rules",
     )
 
 

@@ -402,7 +402,7 @@ async def test_a_follow_up_is_searched_and_answered_as_what_it_became() -> None:
     events = await world.chat(question("And beta?", thread_id=world.only(Started).thread_id))
     assert [event for event in events if isinstance(event, StageBegan)][:2] == [
         StageBegan(Stage.REWRITING),
-        StageBegan(Stage.RETRIEVING, "What is beta?"),
+        StageBegan(Stage.RETRIEVING, "What is beta?", rewriting_model="rules"),
     ]
     assert world.retriever.queries == ["What is alpha?", "What is beta?"]
     assert world.reranker.calls[-1][0] == "What is beta?"

@@ -366,10 +366,13 @@ class ChatStatus(_message.Message):
     STAGE_FIELD_NUMBER: _builtins.int
     REWRITTEN_QUERY_FIELD_NUMBER: _builtins.int
     SUB_QUERIES_FIELD_NUMBER: _builtins.int
+    REWRITING_MODEL_FIELD_NUMBER: _builtins.int
     stage: Global___Stage.ValueType
     """The stage."""
     rewritten_query: _builtins.str
     """What is searched for, where it differs from the question; with the retrieving stage."""
+    rewriting_model: _builtins.str
+    """What rewrote or decomposed it: a language model, or "rules" where there is none; with either of the two above."""
     @_builtins.property
     def sub_queries(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The parts of a decomposed question, searched beside it; with the retrieving stage."""
@@ -380,10 +383,11 @@ class ChatStatus(_message.Message):
         stage: Global___Stage.ValueType = ...,
         rewritten_query: _builtins.str = ...,
         sub_queries: _abc.Iterable[_builtins.str] | None = ...,
+        rewriting_model: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["rewritten_query", b"rewritten_query", "stage", b"stage", "sub_queries", b"sub_queries"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["rewriting_model", b"rewriting_model", "rewritten_query", b"rewritten_query", "stage", b"stage", "sub_queries", b"sub_queries"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

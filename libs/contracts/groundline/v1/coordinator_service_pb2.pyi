@@ -228,6 +228,7 @@ class AnswerResponse(_message.Message):
     COMPLETED_FIELD_NUMBER: _builtins.int
     REWRITTEN_QUERY_FIELD_NUMBER: _builtins.int
     SUB_QUERIES_FIELD_NUMBER: _builtins.int
+    REWRITING_MODEL_FIELD_NUMBER: _builtins.int
     thread_id: _builtins.str
     """The thread."""
     message_id: _builtins.str
@@ -238,6 +239,8 @@ class AnswerResponse(_message.Message):
     """The whole answer, with its [n] markers."""
     rewritten_query: _builtins.str
     """What was searched for, where it differs from the question."""
+    rewriting_model: _builtins.str
+    """What rewrote or decomposed it: a language model, or "rules" where there is none."""
     @_builtins.property
     def sources(self) -> _containers.RepeatedCompositeFieldContainer[_chat_pb2.Source]:
         """The passages that the answer may cite, in the order of their numbers."""
@@ -261,10 +264,11 @@ class AnswerResponse(_message.Message):
         completed: _chat_pb2.ChatCompleted | None = ...,
         rewritten_query: _builtins.str = ...,
         sub_queries: _abc.Iterable[_builtins.str] | None = ...,
+        rewriting_model: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["completed", b"completed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "completed", b"completed", "message_id", b"message_id", "rewritten_query", b"rewritten_query", "sources", b"sources", "sub_queries", b"sub_queries", "thread_id", b"thread_id", "trace_id", b"trace_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "completed", b"completed", "message_id", b"message_id", "rewriting_model", b"rewriting_model", "rewritten_query", b"rewritten_query", "sources", b"sources", "sub_queries", b"sub_queries", "thread_id", b"thread_id", "trace_id", b"trace_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -306,7 +306,11 @@ def _database_errors() -> Iterator[None]:
 
 async def _keep_answer(connection: Any, claim: Claim, answered: Answered) -> None:
     """A claim whose lease ran out may be another's by now; then nothing is kept."""
-    status = chat_pb2.ChatStatus(rewritten_query=answered.rewritten_query, sub_queries=answered.sub_queries)
+    status = chat_pb2.ChatStatus(
+        rewritten_query=answered.rewritten_query,
+        sub_queries=answered.sub_queries,
+        rewriting_model=answered.rewriting_model,
+    )
     await connection.execute(
         """
         UPDATE request_replays
@@ -339,6 +343,7 @@ def _answered(row: asyncpg.Record) -> Answered:
         completed=completed,
         rewritten_query=status.rewritten_query,
         sub_queries=tuple(status.sub_queries),
+        rewriting_model=status.rewriting_model,
     )
 
 
