@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -19,11 +18,12 @@ import numpy as np
 import psutil
 from groundline.v1 import options_pb2, retriever_service_pb2, retriever_service_pb2_grpc
 from groundline_embedding import EmbeddingSettings, create_embedder
-from groundline_ingestor.adapters.postgres_vector_indexes import builds_held_off
+from groundline_ingestor.adapters.postgres_vector_indexes import builds_held_off, vector_index_on
 from groundline_lexical import Connection, LexicalIndex, detect_lexical_index, lexical_text
 from groundline_retriever.adapters.postgres import SERVER_SETTINGS, prepare_connection
 from pgvector import HalfVector
 
+from groundline_cli.benchmarks.memory import peak_rss_mib
 from groundline_cli.client import GatewayClient, JsonObject
 from groundline_cli.stack.stack import ReadyInfo
 
@@ -69,9 +69,6 @@ _INDEXES = """
     SELECT am.amname, pg_get_indexdef(i.indexrelid), i.indexrelid::regclass::text
     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am am ON am.oid = c.relam
     WHERE i.indrelid = $1::text::regclass AND am.amname IN ('bm25', 'hnsw') AND i.indisvalid
-"""
-_HNSW = """
-    CREATE INDEX {table}_embedding ON {table} USING hnsw ((embedding::halfvec(384)) halfvec_cosine_ops)
 """
 _WORK_MEMORY_MIB = 512
 _WORK_MEMORY_CHUNKS_PER_MIB = 500
@@ -197,7 +194,7 @@ async def _fill(connection: "asyncpg.Connection[Any]", collection: str, count: i
     table = f"chunks_p{partition_id}"
     definitions = {method: ddl for method, ddl, _ in await connection.fetch(_INDEXES, table)}
     # A partition may be without its HNSW index until it has some thousand chunks.
-    definitions.setdefault("hnsw", _HNSW.format(table=table))
+    definitions.setdefault("hnsw", f"CREATE INDEX {table}_embedding {vector_index_on(table, DIMENSIONS)}")
     for _, _, name in await connection.fetch(_INDEXES, table):
         await connection.execute(f"DROP INDEX {name}")
     # Else the ingestor would build the index of vectors while they are loaded.
@@ -425,16 +422,7 @@ async def measure(
                 figures[name, case.name].serial_ms.append((time.perf_counter() - begun) * 1000)
         for name, search in ways.searches.items():
             figures[name, case.name].per_second = await _throughput(search, case, ways.queries, seconds)
-    return Result(chunks, load_seconds, figures, _peak_rss_mib(ways.retriever), loaded_mib)
-
-
-def _peak_rss_mib(process: psutil.Process) -> float:
-    """Linux keeps the most that a process has taken; elsewhere it is what it takes now."""
-    try:
-        status = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
-    except FileNotFoundError:
-        return float(process.memory_info().rss) / 2**20
-    return int(status.split("VmHWM:")[1].split()[0]) / 2**10
+    return Result(chunks, load_seconds, figures, peak_rss_mib(ways.retriever), loaded_mib)
 
 
 async def _throughput(search: Search, case: Case, asked: Sequence[str], seconds: float) -> float:

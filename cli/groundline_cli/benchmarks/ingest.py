@@ -20,7 +20,11 @@ from groundline_embedding.local import models
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
 from groundline_ingestor.adapters.postgres import Pool, acquire, chunk_table, open_database
 from groundline_ingestor.adapters.postgres_documents import CHUNK_COLUMNS
-from groundline_ingestor.adapters.postgres_vector_indexes import LEAST_ROWS, PostgresVectorIndexes
+from groundline_ingestor.adapters.postgres_vector_indexes import (
+    LEAST_ROWS,
+    PostgresVectorIndexes,
+    vector_index_on,
+)
 from groundline_ingestor.domain import Collection, DocumentInput, Job, JobState, NewCollection, NewVersion
 from groundline_ingestor.migrate import migrate
 from groundline_ingestor.service.preparation import identify
@@ -332,7 +336,7 @@ class _Floor:
     async def build_indexes(self) -> None:
         async with acquire(self._pool) as connection:
             await connection.execute(
-                f"CREATE INDEX ON floor USING hnsw ((embedding::halfvec({DIMENSIONS})) halfvec_cosine_ops)",
+                f"CREATE INDEX {vector_index_on('floor', DIMENSIONS)}",
                 timeout=PATIENCE_SECONDS,
             )
             await connection.execute("CREATE INDEX ON floor (document_id, chunk_index)")

@@ -2,17 +2,17 @@
 
 import asyncio
 import json
-import resource
 import sys
 import time
-from pathlib import Path
 
+import psutil
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
 from groundline_ingestor.adapters.postgres import acquire, open_database
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
 
 from groundline_cli.benchmarks.data import GivenVectors, only_warnings
+from groundline_cli.benchmarks.memory import peak_rss_mib
 
 __all__ = ["main"]
 
@@ -22,7 +22,7 @@ POLL_SECONDS = 0.1
 async def main(job_id: str) -> None:
     """Work until the job has ended, then print figures as JSON. The database is the ingestor's setting."""
     only_warnings()
-    settings = IngestorSettings()
+    settings, process = IngestorSettings(), psutil.Process()
     async with (
         open_database(settings.database_url, max_size=settings.pool_max_size) as pool,
         open_sandbox(settings) as sandbox,
@@ -30,23 +30,14 @@ async def main(job_id: str) -> None:
         async with acquire(pool) as connection:
             stores = stores_on(pool, await detect_lexical_index(connection))
         _, worker = assemble(settings, stores, GivenVectors(1000), sandbox)
-        before, begun = _peak_mib(), time.perf_counter()
+        before, begun = peak_rss_mib(process), time.perf_counter()
         async with working(worker):
             job = await stores.jobs.find(job_id)
             while job is not None and not job.has_ended:
                 await asyncio.sleep(POLL_SECONDS)
                 job = await stores.jobs.find(job_id)
     seconds = time.perf_counter() - begun
-    print(json.dumps({"rss_before_mib": before, "peak_rss_mib": _peak_mib(), "seconds": seconds}))
-
-
-def _peak_mib() -> float:
-    """Of this program alone: Linux's ru_maxrss begins with what the process was forked from."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        [peak] = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
-        return int(peak.split()[1]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(json.dumps({"rss_before_mib": before, "peak_rss_mib": peak_rss_mib(process), "seconds": seconds}))
 
 
 if __name__ == "__main__":

@@ -3,13 +3,13 @@
 # ruff: noqa: S608 - what is put into SQL here are constants
 
 import uuid
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
 from groundline_runtime.errors import NotFoundError
 
 from groundline_ingestor.adapters.postgres import Connection, Pool, acquire, transaction
-from groundline_ingestor.adapters.postgres_items import PENDING
+from groundline_ingestor.adapters.postgres_items import HELD, PENDING, held_by
 from groundline_ingestor.adapters.postgres_jobs import PostgresJobs, payload_parts
 from groundline_ingestor.adapters.records import crawl_json, failure_json, input_json, read_crawl
 from groundline_ingestor.crawling import CrawlRequest
@@ -17,8 +17,6 @@ from groundline_ingestor.domain import Claim, Collection, IngestionFailure, JobK
 from groundline_ingestor.ports import ClaimLostError, HandedIn
 
 __all__ = ["PostgresCrawls"]
-
-_HELD: Final = f"job_id = $1::uuid AND item_index = $2 AND lease_id = $3::uuid AND {PENDING}"
 
 # As the lease of documents has it, materialized too, without what only they wait for.
 _LEASE: Final = f"""
@@ -105,7 +103,9 @@ class PostgresCrawls:
 
     async def is_held(self, claim: Claim) -> bool:
         async with acquire(self._pool) as connection:
-            held = await connection.fetchval(f"SELECT true FROM ingestion_items WHERE {_HELD}", *_key(claim))
+            held = await connection.fetchval(
+                f"SELECT true FROM ingestion_items WHERE {HELD}", *held_by(claim)
+            )
         return held is not None
 
     async def add_page(self, claim: Claim, collection: Collection, page: HandedIn) -> None:
@@ -183,9 +183,9 @@ class PostgresCrawls:
                 UPDATE ingestion_items SET
                     state = 'done', failure = NULL, lease_id = NULL, lease_until = NULL,
                     change_time = clock_timestamp(), end_time = clock_timestamp()
-                WHERE {_HELD} RETURNING true
+                WHERE {HELD} RETURNING true
                 """,
-                *_key(claim),
+                *held_by(claim),
             )
         if finished is None:
             raise ClaimLostError(claim)
@@ -195,7 +195,7 @@ async def _place(connection: Connection, claim: Claim, uri: str) -> tuple[int | 
     """The index for a page in the crawl's job, and whether it is a new one; no index where the job has the
     page, with its content or without need of it. The crawl stays locked: pages join its job one by one."""
     if not await connection.fetchval(
-        f"SELECT true FROM ingestion_items WHERE {_HELD} FOR UPDATE", *_key(claim)
+        f"SELECT true FROM ingestion_items WHERE {HELD} FOR UPDATE", *held_by(claim)
     ):
         raise ClaimLostError(claim)
     known = await connection.fetchrow(
@@ -214,10 +214,6 @@ async def _place(connection: Connection, claim: Claim, uri: str) -> tuple[int | 
         "SELECT max(item_index) + 1 FROM ingestion_items WHERE job_id = $1::uuid", claim.job_id
     )
     return index, True
-
-
-def _key(claim: Claim) -> tuple[Any, ...]:
-    return claim.job_id, claim.item_index, claim.lease_id
 
 
 def _collection_gone(collection: Collection) -> NotFoundError:

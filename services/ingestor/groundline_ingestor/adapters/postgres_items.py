@@ -3,16 +3,24 @@
 # ruff: noqa: S608 - what is put into SQL here are constants
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from groundline_ingestor.adapters.postgres import Connection
 from groundline_ingestor.domain import Claim, IngestionOutcome, NewVersion
 from groundline_ingestor.ports import ClaimLostError
 
-__all__ = ["PENDING", "cancel_items_of", "finish"]
+__all__ = ["HELD", "PENDING", "cancel_items_of", "finish", "held_by"]
 
 PENDING: Final = "state NOT IN ('done', 'failed', 'cancelled')"
 """As the partial indexes have it."""
+
+HELD: Final = f"job_id = $1::uuid AND item_index = $2 AND lease_id = $3::uuid AND {PENDING}"
+"""Of the item that a claim is on, while it holds; its values are `held_by`'s."""
+
+
+def held_by(claim: Claim) -> tuple[Any, ...]:
+    """$1 to $3 of HELD."""
+    return claim.job_id, claim.item_index, claim.lease_id
 
 
 async def finish(
@@ -34,12 +42,10 @@ async def finish(
             lease_id = NULL, lease_until = NULL,
             parsed_count = $6, contextualized_count = $6, embedded_count = $6, stored_count = $6,
             change_time = clock_timestamp(), end_time = clock_timestamp()
-        WHERE job_id = $1::uuid AND item_index = $2 AND lease_id = $3::uuid AND {PENDING}
+        WHERE {HELD}
         RETURNING true
         """,
-        claim.job_id,
-        claim.item_index,
-        claim.lease_id,
+        *held_by(claim),
         outcome,
         document_id,
         count,

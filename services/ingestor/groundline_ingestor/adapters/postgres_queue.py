@@ -5,12 +5,12 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import asyncpg
 
 from groundline_ingestor.adapters.postgres import Pool, acquire, transaction
-from groundline_ingestor.adapters.postgres_items import PENDING
+from groundline_ingestor.adapters.postgres_items import HELD, PENDING, held_by
 from groundline_ingestor.adapters.records import failure_json, read_input
 from groundline_ingestor.domain import (
     ChunkCounts,
@@ -27,8 +27,6 @@ from groundline_ingestor.ports import ClaimLostError
 from groundline_ingestor.spooling import open_spool_file
 
 __all__ = ["PostgresQueue"]
-
-_HELD: Final = f"job_id = $1::uuid AND item_index = $2 AND lease_id = $3::uuid AND {PENDING}"
 
 # Documents wait for an earlier hand-in of their uri, and while a reindex of their collection finishes.
 # While a new model is rolled out there are workers of both; each takes what is embedded by its own.
@@ -117,9 +115,9 @@ class PostgresQueue:
                 async for row in connection.cursor(
                     f"""
                     SELECT data FROM ingestion_payloads JOIN ingestion_items USING (job_id, item_index)
-                    WHERE {_HELD} ORDER BY part
+                    WHERE {HELD} ORDER BY part
                     """,
-                    *_key(claim),
+                    *held_by(claim),
                     prefetch=2,
                 ):
                     data.append(row["data"])
@@ -129,7 +127,7 @@ class PostgresQueue:
                         data.clear()
                         data.append(b"")
                 if not data and not await connection.fetchval(
-                    f"SELECT true FROM ingestion_items WHERE {_HELD}", *_key(claim)
+                    f"SELECT true FROM ingestion_items WHERE {HELD}", *held_by(claim)
                 ):
                     raise ClaimLostError(claim)
         except BaseException:
@@ -142,7 +140,9 @@ class PostgresQueue:
 
     async def require(self, claim: Claim) -> None:
         async with acquire(self._pool) as connection:
-            if not await connection.fetchval(f"SELECT true FROM ingestion_items WHERE {_HELD}", *_key(claim)):
+            if not await connection.fetchval(
+                f"SELECT true FROM ingestion_items WHERE {HELD}", *held_by(claim)
+            ):
                 raise ClaimLostError(claim)
 
     async def extend(self, lease_ids: Sequence[str], seconds: float) -> None:
@@ -204,9 +204,9 @@ class PostgresQueue:
                 UPDATE ingestion_items SET
                     prompt_tokens = prompt_tokens + $4, cached_tokens = cached_tokens + $5,
                     output_tokens = output_tokens + $6, change_time = clock_timestamp()
-                WHERE {_HELD}
+                WHERE {HELD}
                 """,
-                *_key(claim),
+                *held_by(claim),
                 usage.prompt_tokens,
                 usage.cached_tokens,
                 usage.output_tokens,
@@ -217,10 +217,10 @@ class PostgresQueue:
             await connection.execute(
                 f"""
                 UPDATE documents SET state = 'failed', failure = $4 WHERE document_id = (
-                    SELECT document_id FROM ingestion_items WHERE {_HELD} AND input IS NOT NULL
+                    SELECT document_id FROM ingestion_items WHERE {HELD} AND input IS NOT NULL
                 )
                 """,
-                *_key(claim),
+                *held_by(claim),
                 failure_json(failure),
             )
             failed = await connection.fetchval(
@@ -229,9 +229,9 @@ class PostgresQueue:
                     state = 'failed', failure = $4, lease_id = NULL, lease_until = NULL,
                     parsed_count = $5, contextualized_count = $6, embedded_count = $7,
                     change_time = clock_timestamp(), end_time = clock_timestamp()
-                WHERE {_HELD} RETURNING true
+                WHERE {HELD} RETURNING true
                 """,
-                *_key(claim),
+                *held_by(claim),
                 failure_json(failure),
                 chunks.parsed,
                 chunks.contextualized,
@@ -248,9 +248,9 @@ class PostgresQueue:
                     state = 'queued', failure = $4, lease_id = NULL, lease_until = NULL,
                     available_time = clock_timestamp() + make_interval(secs => $5),
                     change_time = clock_timestamp()
-                WHERE {_HELD}
+                WHERE {HELD}
                 """,
-                *_key(claim),
+                *held_by(claim),
                 failure_json(failure),
                 seconds,
             )
@@ -288,10 +288,6 @@ class PostgresQueue:
                 """,
                 older_than_seconds,
             )
-
-
-def _key(claim: Claim) -> tuple[Any, ...]:
-    return claim.job_id, claim.item_index, claim.lease_id
 
 
 def _leased(row: asyncpg.Record, lease_id: str) -> LeasedItem:

@@ -22,6 +22,7 @@ __all__ = [
     "build_vector_index",
     "builds_held_off",
     "is_vector_index_due",
+    "vector_index_on",
     "vector_index_state",
 ]
 
@@ -153,6 +154,11 @@ async def build_vector_index(connection: Connection, partition_id: int, dimensio
     return True
 
 
+def vector_index_on(table: str, dimensions: int) -> str:
+    """What follows the name in CREATE INDEX: searches have to spell the expression likewise."""
+    return f"ON {table} USING hnsw ((embedding::halfvec({dimensions:d})) halfvec_cosine_ops)"
+
+
 async def vector_index_state(connection: Connection, partition_id: int, rows: int) -> VectorIndexState:
     """By the partition's number of rows."""
     if await connection.fetchval(_IS_VALID, partition_id):
@@ -239,7 +245,6 @@ async def _create(connection: Connection, table: str, dimensions: int) -> None:
     # What is there now was cut short: it is of no use to searches, yet every write would keep it up.
     await connection.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {table}_embedding", timeout=BUILD_SECONDS)
     await connection.execute(
-        f"CREATE INDEX CONCURRENTLY {table}_embedding ON {table} "
-        f"USING hnsw ((embedding::halfvec({dimensions:d})) halfvec_cosine_ops)",
+        f"CREATE INDEX CONCURRENTLY {table}_embedding {vector_index_on(table, dimensions)}",
         timeout=BUILD_SECONDS,
     )
