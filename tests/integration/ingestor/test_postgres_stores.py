@@ -10,9 +10,9 @@ from groundline_ingestor.adapters.postgres_documents import PostgresDocuments
 from groundline_ingestor.adapters.postgres_jobs import PostgresJobs
 from groundline_ingestor.adapters.postgres_queue import PostgresQueue
 from groundline_ingestor.domain import Collection
-from groundline_ingestor.testing import StoreContract
 from groundline_lexical import detect_lexical_index
 from groundline_runtime.errors import UnavailableError
+from groundline_tests.ingestor import StoreContract
 from pydantic import SecretStr
 
 

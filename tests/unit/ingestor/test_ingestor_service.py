@@ -35,7 +35,6 @@ from groundline_ingestor.service.ingestion import IngestionService
 from groundline_ingestor.service.jobs import JobService
 from groundline_ingestor.service.preparation import Limits, Preparation
 from groundline_ingestor.service.worker import PREPARED_ITEMS, Worker, WorkerOptions
-from groundline_ingestor.testing import MemoryStores
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import (
     AlreadyExistsError,
@@ -44,6 +43,7 @@ from groundline_runtime.errors import (
     NotFoundError,
     PermissionDeniedError,
 )
+from groundline_tests.ingestor import MemoryStores
 from structlog.testing import capture_logs
 
 ANYBODY, ANN, BOB = Caller(), Caller(("user:ann",)), Caller(("user:bob",))

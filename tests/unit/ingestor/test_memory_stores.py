@@ -1,7 +1,7 @@
 """The fakes keep the contract of the ports, as the real stores do."""
 
 import pytest
-from groundline_ingestor.testing import MemoryStores, StoreContract
+from groundline_tests.ingestor import MemoryStores, StoreContract
 
 
 class TestMemoryStores(StoreContract):

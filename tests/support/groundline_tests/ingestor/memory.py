@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from groundline_filters import Filter
-from groundline_runtime.errors import AbortedError, AlreadyExistsError, NotFoundError
-
 from groundline_ingestor.crawling import CrawlRequest
 from groundline_ingestor.domain import (
     Chunk,
@@ -41,7 +39,9 @@ from groundline_ingestor.domain import (
     is_readable,
 )
 from groundline_ingestor.ports import ClaimLostError, HandedIn
-from groundline_ingestor.testing.filters import is_selected
+from groundline_runtime.errors import AbortedError, AlreadyExistsError, NotFoundError
+
+from groundline_tests.ingestor.filters import is_selected
 
 __all__ = ["MemoryDocuments", "MemoryStores"]
 

@@ -15,8 +15,6 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 from groundline_filters import parse
-from groundline_runtime.errors import AbortedError, AlreadyExistsError, GroundlineError, NotFoundError
-
 from groundline_ingestor.crawling import CrawlRequest
 from groundline_ingestor.domain import (
     Chunk,
@@ -48,6 +46,7 @@ from groundline_ingestor.ports import (
     JobRepository,
     WorkQueue,
 )
+from groundline_runtime.errors import AbortedError, AlreadyExistsError, GroundlineError, NotFoundError
 
 __all__ = ["DIMENSIONS", "StoreContract", "Stores"]
 

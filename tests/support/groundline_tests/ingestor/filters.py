@@ -19,7 +19,6 @@ from groundline_filters.tree import (
     SourceTypes,
     Updated,
 )
-
 from groundline_ingestor.domain import Document
 
 __all__ = ["is_selected"]

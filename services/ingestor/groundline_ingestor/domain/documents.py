@@ -1,0 +1,149 @@
+"""Documents as they are handed in, stored and failed."""
+
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, BinaryIO
+
+from groundline_ingestor.domain.texts import DocumentText
+
+__all__ = [
+    "Document",
+    "DocumentInput",
+    "DocumentVersion",
+    "FileContent",
+    "IngestionError",
+    "IngestionFailure",
+    "IngestionState",
+    "SourceType",
+    "StoredText",
+    "is_document_readable",
+    "is_text",
+]
+
+
+class SourceType(enum.StrEnum):
+    FILE = "file"
+    OBJECT = "object"
+    WEB = "web"
+
+
+class IngestionState(enum.StrEnum):
+    QUEUED = "queued"
+    EXTRACTING = "extracting"
+    CHUNKING = "chunking"
+    CONTEXTUALIZING = "contextualizing"
+    EMBEDDING = "embedding"
+    STORING = "storing"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True)
+class FileContent:
+    """A content that is too large to be held in memory; text, where it is, in UTF-8. Whoever opened the file
+    closes it."""
+
+    file: BinaryIO
+    size: int
+    is_text: bool = False
+
+    def parts(self, size: int) -> Iterator[bytes]:
+        """All of it, so many bytes at a time."""
+        self.file.seek(0)
+        while part := self.file.read(size):
+            yield part
+
+
+@dataclass(frozen=True)
+class DocumentInput:
+    """A document as handed in. `uri`, `title` and `mime_type` are empty where they were left open.
+
+    An object's content is its properties in JSON.
+    """
+
+    content: str | bytes | FileContent
+    uri: str = ""
+    title: str = ""
+    mime_type: str = ""
+    source_type: SourceType = SourceType.FILE
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    allowed_principals: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class IngestionFailure:
+    """Why a document failed: the stage it was in, an UPPER_SNAKE reason, and the same for people."""
+
+    stage: IngestionState
+    reason: str
+    message: str
+
+
+class IngestionError(Exception):
+    """One document cannot be ingested; the others can."""
+
+    def __init__(self, stage: IngestionState, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.failure = IngestionFailure(stage, reason, message)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A stored document."""
+
+    document_id: str
+    collection_id: str
+    uri: str
+    source_type: SourceType
+    title: str
+    mime_type: str
+    content_hash: bytes
+    ingestion_hash: bytes
+    size_bytes: int
+    metadata: Mapping[str, Any]
+    allowed_principals: tuple[str, ...]
+    state: IngestionState
+    chunk_count: int
+    failure: IngestionFailure | None
+    create_time: datetime
+    update_time: datetime
+
+
+def is_document_readable(document: Document, principals: Sequence[str]) -> bool:
+    """Whether a caller that may read the collection may read this document of it."""
+    return not document.allowed_principals or not set(document.allowed_principals).isdisjoint(principals)
+
+
+@dataclass(frozen=True)
+class DocumentVersion:
+    """A document as its ingestion leaves it, before it has an id."""
+
+    uri: str
+    source_type: SourceType
+    title: str
+    mime_type: str
+    content_hash: bytes
+    input_hash: bytes
+    ingestion_hash: bytes
+    size_bytes: int
+    metadata: Mapping[str, Any]
+    allowed_principals: tuple[str, ...]
+
+
+def is_text(given: DocumentInput) -> bool:
+    """Whether it was handed in as text, to be taken as it is."""
+    if isinstance(given.content, FileContent):
+        return given.content.is_text
+    return isinstance(given.content, str)
+
+
+@dataclass(frozen=True)
+class StoredText:
+    """A document's text as it is kept, for making chunks again."""
+
+    version: DocumentVersion
+    version_number: int
+    text: DocumentText

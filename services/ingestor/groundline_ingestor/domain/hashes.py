@@ -1,0 +1,59 @@
+"""What decides a document's chunks, as hashes."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from groundline_lexical import TEXT_VERSION
+
+from groundline_ingestor.domain.collections import Partition
+from groundline_ingestor.domain.documents import DocumentInput, FileContent, is_text
+from groundline_ingestor.domain.settings import Chunking, contextualization_of, llm_contextualization_of
+
+__all__ = ["PIPELINE_VERSION", "content_hash", "ingestion_hash", "input_hash"]
+
+PIPELINE_VERSION: Final = 2
+"""Raised when the same content would give other chunks, so that ingesting it again replaces them; what the
+lexical package makes of a chunk has a version of its own, TEXT_VERSION."""
+
+
+def content_hash(content: str | bytes | FileContent) -> bytes:
+    """SHA-256 of what was handed in."""
+    if isinstance(content, FileContent):
+        digest = hashlib.sha256()
+        for part in content.parts(1 << 20):
+            digest.update(part)
+        return digest.digest()
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).digest()
+
+
+def input_hash(given: DocumentInput, content: bytes) -> bytes:
+    """SHA-256 of all of what was handed in that decides the chunks; `content` is the content's hash.
+
+    Metadata and principals are not part of it: they are stored beside the chunks and change in place.
+    """
+    deciding = [
+        content.hex(),
+        "str" if is_text(given) else "bytes",
+        given.uri,
+        given.title,
+        given.mime_type,
+        given.source_type,
+    ]
+    return hashlib.sha256(json.dumps(deciding).encode()).digest()
+
+
+def ingestion_hash(given: bytes, settings: Mapping[str, Any], partition: Partition) -> bytes:
+    """SHA-256 of all that decides a document's chunks; `given` is the input_hash."""
+    chunking = Chunking.of(settings)
+    deciding = [
+        PIPELINE_VERSION,
+        TEXT_VERSION,
+        given.hex(),
+        [chunking.strategy, chunking.chunk_size, chunking.chunk_overlap, chunking.unit],
+        contextualization_of(settings),
+        llm_contextualization_of(settings),
+        [partition.partition_id, partition.embedding_model, partition.language],
+    ]
+    return hashlib.sha256(json.dumps(deciding).encode()).digest()

@@ -1,0 +1,153 @@
+"""A document's text, its headings and its chunks."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Chunk",
+    "DocumentText",
+    "Extraction",
+    "Heading",
+    "Section",
+    "Series",
+    "Stretch",
+    "Vectors",
+    "contextualized",
+    "enclosing",
+    "heading_trails",
+    "last_part",
+    "structural_context",
+]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A cut of an extracted text: `extracted[start:end] == text`, in code points."""
+
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading of an extracted text: its level from 1, its plain title, and where it begins, in code
+    points."""
+
+    level: int
+    title: str
+    start: int
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A piece of a document's text; its start, and the starts of its headings, count in the whole text."""
+
+    text: str
+    start: int = 0
+    headings: tuple[Heading, ...] = ()
+
+
+class Series[T](Protocol):
+    """Values that can be gone through again and again; not necessarily in memory."""
+
+    def __iter__(self) -> Iterator[T]: ...
+
+    def __len__(self) -> int: ...
+
+
+class KeptSeries[T](Series[T], Protocol):
+    """A Series that may take up disk until it is closed."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class DocumentText:
+    """All of a document's text, in stretches; what the document is, and what it calls itself."""
+
+    stretches: KeptSeries[Stretch]
+    mime_type: str
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """A text, which offsets count in; what the document is; its headings in order.
+
+    `title` is what the document calls itself, empty where it does not say.
+    """
+
+    text: str
+    mime_type: str
+    headings: tuple[Heading, ...] = ()
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """A section with its context, and what BM25 indexes of both."""
+
+    section: Section
+    context: str
+    lexical_text: str
+
+    @property
+    def embedded_text(self) -> str:
+        return contextualized(self.section.text, self.context)
+
+
+type Vectors = NDArray[np.float32] | NDArray[np.float16]
+
+
+def contextualized(text: str, context: str) -> str:
+    """What is embedded of a chunk."""
+    return f"{context}\n\n{text}" if context else text
+
+
+def last_part(uri: str) -> str:
+    """The last part of a path or URL, without a trailing slash, query and fragment where it has any."""
+    path = re.split(r"[?#]", uri, maxsplit=1)[0] if "://" in uri else uri
+    return path.rstrip("/\\").replace("\\", "/").rsplit("/", 1)[-1] or uri
+
+
+def heading_trails(headings: Sequence[Heading], positions: Iterable[int]) -> Iterator[tuple[str, ...]]:
+    """For each position the titles of the headings that enclose it, outermost first.
+
+    A heading that begins at a position belongs to the text there and is not part of its own trail, but ends
+    the sections before it that it does not sit in. Headings and positions are in the order of the text.
+    """
+    trail: list[Heading] = []
+    following = iter(headings)
+    heading = next(following, None)
+    for position in positions:
+        while heading is not None and heading.start <= position:
+            while trail and trail[-1].level >= heading.level:
+                trail.pop()
+            trail.append(heading)
+            heading = next(following, None)
+        yield tuple(above.title for above in trail if above.start < position)
+
+
+def enclosing(headings: Iterable[Heading]) -> tuple[Heading, ...]:
+    """Of headings in the order of the text, those whose sections go on behind the last."""
+    trail: list[Heading] = []
+    for heading in headings:
+        while trail and trail[-1].level >= heading.level:
+            trail.pop()
+        trail.append(heading)
+    return tuple(trail)
+
+
+def structural_context(title: str, uri: str, trail: Sequence[str]) -> str:
+    """Title, uri and trail of headings, a line each, without saying anything twice.
+
+    `uri` is empty for a document that was handed in without one.
+    """
+    names_itself = title == last_part(uri) or trail[:1] == (title,)
+    return "\n".join(part for part in ("" if names_itself else title, uri, " > ".join(trail)) if part)
