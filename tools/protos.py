@@ -3,7 +3,9 @@
     protos.py generate    write libs/contracts/groundline/v1 from protos/
     protos.py check       fail when the committed stubs are not what generate writes
     protos.py lint        buf lint, and every RPC declares its idempotency_level
-    protos.py breaking    buf breaking (WIRE_JSON) against the last release tag, else origin/main, else main
+    protos.py breaking    buf breaking (WIRE_JSON) against the last release tag; before the first release,
+                          against the last commit with a trailer that says why it breaks the contract
+                          ("Contract-Break: …")
 
 The google/api and google/rpc protos come from the googleapis-common-protos package.
 """
@@ -92,7 +94,9 @@ def lint() -> int:
 def breaking() -> int:
     base = base_revision()
     if base is None:
-        print("proto-breaking: no earlier revision holds protos/, nothing to compare with")
+        print(
+            "proto-breaking: no release and no commit with a Contract-Break trailer, nothing to compare with"
+        )
         return 0
     with tempfile.TemporaryDirectory() as folder:
         archive = subprocess.run(
@@ -106,15 +110,9 @@ def breaking() -> int:
 
 
 def base_revision() -> str | None:
-    """The last release tag, else origin/main, else main; its parent where that is the commit checked out."""
+    """The last release tag; before there is one, the last commit with the trailer, as of this revision."""
     tag = git("describe", "--tags", "--abbrev=0", "--match", "v*")
-    for candidate in filter(None, (tag, "origin/main", "main")):
-        revision = git("rev-parse", "--verify", "--quiet", f"{candidate}^{{commit}}")
-        if revision and revision == git("rev-parse", "HEAD"):
-            revision = git("rev-parse", "--verify", "--quiet", f"{candidate}~1^{{commit}}")
-        if revision and git("ls-tree", "--name-only", revision, "protos/groundline"):
-            return revision
-    return None
+    return tag or git("log", "-1", "--format=%H", "--grep=^Contract-Break: ", "HEAD") or None
 
 
 def git(*arguments: str) -> str:

@@ -20,7 +20,7 @@ GroundlineError
 """
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar
@@ -212,11 +212,17 @@ class Violations:
     def __init__(self) -> None:
         self._found: list[FieldViolation] = []
 
-    def __bool__(self) -> bool:
-        return bool(self._found)
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __iter__(self) -> Iterator[FieldViolation]:
+        return iter(self._found)
 
     def add(self, field: str, description: str) -> None:
         self._found.append(FieldViolation(field, description))
+
+    def extend(self, violations: Iterable[FieldViolation]) -> None:
+        self._found.extend(violations)
 
     def raise_if_any(self) -> None:
         """Raise InvalidArgumentError with every violation added so far, if there is one."""

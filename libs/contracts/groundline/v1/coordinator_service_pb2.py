@@ -25,18 +25,65 @@ _sym_db = _symbol_database.Default()
 from google.api import annotations_pb2 as google_dot_api_dot_annotations__pb2
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from groundline.v1 import chat_pb2 as groundline_dot_v1_dot_chat__pb2
+from groundline.v1 import limits_pb2 as groundline_dot_v1_dot_limits__pb2
 from groundline.v1 import options_pb2 as groundline_dot_v1_dot_options__pb2
 from groundline.v1 import passage_pb2 as groundline_dot_v1_dot_passage__pb2
 from groundline.v1 import thread_pb2 as groundline_dot_v1_dot_thread__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'groundline/v1/coordinator_service.proto\x12\rgroundline.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x18groundline/v1/chat.proto\x1a\x1bgroundline/v1/options.proto\x1a\x1bgroundline/v1/passage.proto\x1a\x1agroundline/v1/thread.proto\"\xff\x01\n\x0b\x43hatRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x11\n\tthread_id\x18\x02 \x01(\t\x12\x30\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessage\x12\x16\n\x0e\x63ollection_ids\x18\x04 \x03(\t\x12\'\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x17.google.protobuf.Struct\x12+\n\x07options\x18\x06 \x01(\x0b\x32\x1a.groundline.v1.ChatOptions\x12\x12\n\nrequest_id\x18\x07 \x01(\t\x12\x1a\n\x12\x61\x64\x64itional_context\x18\x08 \x01(\t\"\xbd\x02\n\x0c\x43hatResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x05\x12-\n\x07started\x18\x02 \x01(\x0b\x32\x1a.groundline.v1.ChatStartedH\x00\x12+\n\x06status\x18\x03 \x01(\x0b\x32\x19.groundline.v1.ChatStatusH\x00\x12-\n\x07sources\x18\x04 \x01(\x0b\x32\x1a.groundline.v1.ChatSourcesH\x00\x12)\n\x05\x64\x65lta\x18\x05 \x01(\x0b\x32\x18.groundline.v1.ChatDeltaH\x00\x12\x31\n\tcompleted\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.ChatCompletedH\x00\x12)\n\x05\x65rror\x18\x07 \x01(\x0b\x32\x18.groundline.v1.ChatErrorH\x00\x42\x07\n\x05\x65vent\"\x81\x02\n\rAnswerRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x11\n\tthread_id\x18\x02 \x01(\t\x12\x30\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessage\x12\x16\n\x0e\x63ollection_ids\x18\x04 \x03(\t\x12\'\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x17.google.protobuf.Struct\x12+\n\x07options\x18\x06 \x01(\x0b\x32\x1a.groundline.v1.ChatOptions\x12\x12\n\nrequest_id\x18\x07 \x01(\t\x12\x1a\n\x12\x61\x64\x64itional_context\x18\x08 \x01(\t\"\xf9\x01\n\x0e\x41nswerResponse\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\x12\n\nmessage_id\x18\x02 \x01(\t\x12\x10\n\x08trace_id\x18\x03 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x04 \x01(\t\x12&\n\x07sources\x18\x05 \x03(\x0b\x32\x15.groundline.v1.Source\x12/\n\tcompleted\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.ChatCompleted\x12\x17\n\x0frewritten_query\x18\x07 \x01(\t\x12\x13\n\x0bsub_queries\x18\x08 \x03(\t\x12\x17\n\x0frewriting_model\x18\t \x01(\t\"\x8e\x01\n\rSearchRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x16\n\x0e\x63ollection_ids\x18\x02 \x03(\t\x12\'\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x17.google.protobuf.Struct\x12-\n\x07options\x18\x04 \x01(\x0b\x32\x1c.groundline.v1.SearchOptions\"\xcf\x01\n\x0eSearchResponse\x12(\n\x08passages\x18\x01 \x03(\x0b\x32\x16.groundline.v1.Passage\x12,\n\x08\x64\x65graded\x18\x02 \x03(\x0b\x32\x1a.groundline.v1.Degradation\x12+\n\x07timings\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.StageTiming\x12\x10\n\x08trace_id\x18\x04 \x01(\t\x12&\n\x03\x63ut\x18\x05 \x03(\x0b\x32\x19.groundline.v1.CutPassage\"L\n\x10GetThreadRequest\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"}\n\x11GetThreadResponse\x12%\n\x06thread\x18\x01 \x01(\x0b\x32\x15.groundline.v1.Thread\x12(\n\x08messages\x18\x02 \x03(\x0b\x32\x16.groundline.v1.Message\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\";\n\x12ListThreadsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"V\n\x13ListThreadsResponse\x12&\n\x07threads\x18\x01 \x03(\x0b\x32\x15.groundline.v1.Thread\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"(\n\x13\x44\x65leteThreadRequest\x12\x11\n\tthread_id\x18\x01 \x01(\t\"\x16\n\x14\x44\x65leteThreadResponse2\x96\x05\n\x12\x43oordinatorService\x12Z\n\x04\x43hat\x12\x1a.groundline.v1.ChatRequest\x1a\x1b.groundline.v1.ChatResponse\"\x17\x90\x02\x00\x82\xd3\xe4\x93\x02\x0e\"\t/api/chat:\x01*0\x01\x12`\n\x06\x41nswer\x12\x1c.groundline.v1.AnswerRequest\x1a\x1d.groundline.v1.AnswerResponse\"\x19\x90\x02\x00\x82\xd3\xe4\x93\x02\x10\"\x0b/api/answer:\x01*\x12`\n\x06Search\x12\x1c.groundline.v1.SearchRequest\x1a\x1d.groundline.v1.SearchResponse\"\x19\x90\x02\x01\x82\xd3\xe4\x93\x02\x10\"\x0b/api/search:\x01*\x12s\n\tGetThread\x12\x1f.groundline.v1.GetThreadRequest\x1a .groundline.v1.GetThreadResponse\"#\x90\x02\x01\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/threads/{thread_id}\x12m\n\x0bListThreads\x12!.groundline.v1.ListThreadsRequest\x1a\".groundline.v1.ListThreadsResponse\"\x17\x90\x02\x01\x82\xd3\xe4\x93\x02\x0e\x12\x0c/api/threads\x12|\n\x0c\x44\x65leteThread\x12\".groundline.v1.DeleteThreadRequest\x1a#.groundline.v1.DeleteThreadResponse\"#\x90\x02\x02\x82\xd3\xe4\x93\x02\x1a*\x18/api/threads/{thread_id}b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'groundline/v1/coordinator_service.proto\x12\rgroundline.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x18groundline/v1/chat.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\x1a\x1bgroundline/v1/passage.proto\x1a\x1agroundline/v1/thread.proto\"\xbd\x02\n\x0b\x43hatRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x19\n\tthread_id\x18\x02 \x01(\tB\x06\x8a\xe7\x18\x02@\x02\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12 \n\x0e\x63ollection_ids\x18\x04 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12+\n\x07options\x18\x06 \x01(\x0b\x32\x1a.groundline.v1.ChatOptions\x12\x1a\n\nrequest_id\x18\x07 \x01(\tB\x06\x8a\xe7\x18\x02 @\x12#\n\x12\x61\x64\x64itional_context\x18\x08 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\"\xbd\x02\n\x0c\x43hatResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x05\x12-\n\x07started\x18\x02 \x01(\x0b\x32\x1a.groundline.v1.ChatStartedH\x00\x12+\n\x06status\x18\x03 \x01(\x0b\x32\x19.groundline.v1.ChatStatusH\x00\x12-\n\x07sources\x18\x04 \x01(\x0b\x32\x1a.groundline.v1.ChatSourcesH\x00\x12)\n\x05\x64\x65lta\x18\x05 \x01(\x0b\x32\x18.groundline.v1.ChatDeltaH\x00\x12\x31\n\tcompleted\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.ChatCompletedH\x00\x12)\n\x05\x65rror\x18\x07 \x01(\x0b\x32\x18.groundline.v1.ChatErrorH\x00\x42\x07\n\x05\x65vent\"\xbf\x02\n\rAnswerRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x19\n\tthread_id\x18\x02 \x01(\tB\x06\x8a\xe7\x18\x02@\x02\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12 \n\x0e\x63ollection_ids\x18\x04 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12+\n\x07options\x18\x06 \x01(\x0b\x32\x1a.groundline.v1.ChatOptions\x12\x1a\n\nrequest_id\x18\x07 \x01(\tB\x06\x8a\xe7\x18\x02 @\x12#\n\x12\x61\x64\x64itional_context\x18\x08 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\"\xf9\x01\n\x0e\x41nswerResponse\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\x12\n\nmessage_id\x18\x02 \x01(\t\x12\x10\n\x08trace_id\x18\x03 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x04 \x01(\t\x12&\n\x07sources\x18\x05 \x03(\x0b\x32\x15.groundline.v1.Source\x12/\n\tcompleted\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.ChatCompleted\x12\x17\n\x0frewritten_query\x18\x07 \x01(\t\x12\x13\n\x0bsub_queries\x18\x08 \x03(\t\x12\x17\n\x0frewriting_model\x18\t \x01(\t\"\xab\x01\n\rSearchRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12 \n\x0e\x63ollection_ids\x18\x02 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12-\n\x07options\x18\x04 \x01(\x0b\x32\x1c.groundline.v1.SearchOptions\"\xcf\x01\n\x0eSearchResponse\x12(\n\x08passages\x18\x01 \x03(\x0b\x32\x16.groundline.v1.Passage\x12,\n\x08\x64\x65graded\x18\x02 \x03(\x0b\x32\x1a.groundline.v1.Degradation\x12+\n\x07timings\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.StageTiming\x12\x10\n\x08trace_id\x18\x04 \x01(\t\x12&\n\x03\x63ut\x18\x05 \x03(\x0b\x32\x19.groundline.v1.CutPassage\"n\n\x10GetThreadRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\x12 \n\tpage_size\x18\x02 \x01(\x05\x42\r\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x12\x1b\n\npage_token\x18\x03 \x01(\tB\x07\x8a\xe7\x18\x03 \xa0\x1f\"}\n\x11GetThreadResponse\x12%\n\x06thread\x18\x01 \x01(\x0b\x32\x15.groundline.v1.Thread\x12(\n\x08messages\x18\x02 \x03(\x0b\x32\x16.groundline.v1.Message\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"S\n\x12ListThreadsRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x12\x1b\n\npage_token\x18\x02 \x01(\tB\x07\x8a\xe7\x18\x03 \xa0\x1f\"V\n\x13ListThreadsResponse\x12&\n\x07threads\x18\x01 \x03(\x0b\x32\x15.groundline.v1.Thread\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"2\n\x13\x44\x65leteThreadRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\"\x16\n\x14\x44\x65leteThreadResponse2\x96\x05\n\x12\x43oordinatorService\x12Z\n\x04\x43hat\x12\x1a.groundline.v1.ChatRequest\x1a\x1b.groundline.v1.ChatResponse\"\x17\x90\x02\x00\x82\xd3\xe4\x93\x02\x0e\"\t/api/chat:\x01*0\x01\x12`\n\x06\x41nswer\x12\x1c.groundline.v1.AnswerRequest\x1a\x1d.groundline.v1.AnswerResponse\"\x19\x90\x02\x00\x82\xd3\xe4\x93\x02\x10\"\x0b/api/answer:\x01*\x12`\n\x06Search\x12\x1c.groundline.v1.SearchRequest\x1a\x1d.groundline.v1.SearchResponse\"\x19\x90\x02\x01\x82\xd3\xe4\x93\x02\x10\"\x0b/api/search:\x01*\x12s\n\tGetThread\x12\x1f.groundline.v1.GetThreadRequest\x1a .groundline.v1.GetThreadResponse\"#\x90\x02\x01\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/threads/{thread_id}\x12m\n\x0bListThreads\x12!.groundline.v1.ListThreadsRequest\x1a\".groundline.v1.ListThreadsResponse\"\x17\x90\x02\x01\x82\xd3\xe4\x93\x02\x0e\x12\x0c/api/threads\x12|\n\x0c\x44\x65leteThread\x12\".groundline.v1.DeleteThreadRequest\x1a#.groundline.v1.DeleteThreadResponse\"#\x90\x02\x02\x82\xd3\xe4\x93\x02\x1a*\x18/api/threads/{thread_id}b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'groundline.v1.coordinator_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_CHATREQUEST'].fields_by_name['query']._loaded_options = None
+  _globals['_CHATREQUEST'].fields_by_name['query']._serialized_options = b'\212\347\030\005\030\001 \300>'
+  _globals['_CHATREQUEST'].fields_by_name['thread_id']._loaded_options = None
+  _globals['_CHATREQUEST'].fields_by_name['thread_id']._serialized_options = b'\212\347\030\002@\002'
+  _globals['_CHATREQUEST'].fields_by_name['chat_history']._loaded_options = None
+  _globals['_CHATREQUEST'].fields_by_name['chat_history']._serialized_options = b'\212\347\030\0028d'
+  _globals['_CHATREQUEST'].fields_by_name['collection_ids']._loaded_options = None
+  _globals['_CHATREQUEST'].fields_by_name['collection_ids']._serialized_options = b'\212\347\030\0048d@\001'
+  _globals['_CHATREQUEST'].fields_by_name['filter']._loaded_options = None
+  _globals['_CHATREQUEST'].fields_by_name['filter']._serialized_options = b'\212\347\030\002H\001'
+  _globals['_CHATREQUEST'].fields_by_name['request_id']._loaded_options = None
+  _globals['_CHATREQUEST'].fields_by_name['request_id']._serialized_options = b'\212\347\030\002 @'
+  _globals['_CHATREQUEST'].fields_by_name['additional_context']._loaded_options = None
+  _globals['_CHATREQUEST'].fields_by_name['additional_context']._serialized_options = b'\212\347\030\003 \300>'
+  _globals['_ANSWERREQUEST'].fields_by_name['query']._loaded_options = None
+  _globals['_ANSWERREQUEST'].fields_by_name['query']._serialized_options = b'\212\347\030\005\030\001 \300>'
+  _globals['_ANSWERREQUEST'].fields_by_name['thread_id']._loaded_options = None
+  _globals['_ANSWERREQUEST'].fields_by_name['thread_id']._serialized_options = b'\212\347\030\002@\002'
+  _globals['_ANSWERREQUEST'].fields_by_name['chat_history']._loaded_options = None
+  _globals['_ANSWERREQUEST'].fields_by_name['chat_history']._serialized_options = b'\212\347\030\0028d'
+  _globals['_ANSWERREQUEST'].fields_by_name['collection_ids']._loaded_options = None
+  _globals['_ANSWERREQUEST'].fields_by_name['collection_ids']._serialized_options = b'\212\347\030\0048d@\001'
+  _globals['_ANSWERREQUEST'].fields_by_name['filter']._loaded_options = None
+  _globals['_ANSWERREQUEST'].fields_by_name['filter']._serialized_options = b'\212\347\030\002H\001'
+  _globals['_ANSWERREQUEST'].fields_by_name['request_id']._loaded_options = None
+  _globals['_ANSWERREQUEST'].fields_by_name['request_id']._serialized_options = b'\212\347\030\002 @'
+  _globals['_ANSWERREQUEST'].fields_by_name['additional_context']._loaded_options = None
+  _globals['_ANSWERREQUEST'].fields_by_name['additional_context']._serialized_options = b'\212\347\030\003 \300>'
+  _globals['_SEARCHREQUEST'].fields_by_name['query']._loaded_options = None
+  _globals['_SEARCHREQUEST'].fields_by_name['query']._serialized_options = b'\212\347\030\005\030\001 \300>'
+  _globals['_SEARCHREQUEST'].fields_by_name['collection_ids']._loaded_options = None
+  _globals['_SEARCHREQUEST'].fields_by_name['collection_ids']._serialized_options = b'\212\347\030\0048d@\001'
+  _globals['_SEARCHREQUEST'].fields_by_name['filter']._loaded_options = None
+  _globals['_SEARCHREQUEST'].fields_by_name['filter']._serialized_options = b'\212\347\030\002H\001'
+  _globals['_GETTHREADREQUEST'].fields_by_name['thread_id']._loaded_options = None
+  _globals['_GETTHREADREQUEST'].fields_by_name['thread_id']._serialized_options = b'\212\347\030\004\030\001@\002'
+  _globals['_GETTHREADREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_GETTHREADREQUEST'].fields_by_name['page_size']._serialized_options = b'\212\347\030\t\t\000\000\000\000\000\000\000\000'
+  _globals['_GETTHREADREQUEST'].fields_by_name['page_token']._loaded_options = None
+  _globals['_GETTHREADREQUEST'].fields_by_name['page_token']._serialized_options = b'\212\347\030\003 \240\037'
+  _globals['_LISTTHREADSREQUEST'].fields_by_name['page_size']._loaded_options = None
+  _globals['_LISTTHREADSREQUEST'].fields_by_name['page_size']._serialized_options = b'\212\347\030\t\t\000\000\000\000\000\000\000\000'
+  _globals['_LISTTHREADSREQUEST'].fields_by_name['page_token']._loaded_options = None
+  _globals['_LISTTHREADSREQUEST'].fields_by_name['page_token']._serialized_options = b'\212\347\030\003 \240\037'
+  _globals['_DELETETHREADREQUEST'].fields_by_name['thread_id']._loaded_options = None
+  _globals['_DELETETHREADREQUEST'].fields_by_name['thread_id']._serialized_options = b'\212\347\030\004\030\001@\002'
   _globals['_COORDINATORSERVICE'].methods_by_name['Chat']._loaded_options = None
   _globals['_COORDINATORSERVICE'].methods_by_name['Chat']._serialized_options = b'\220\002\000\202\323\344\223\002\016\"\t/api/chat:\001*'
   _globals['_COORDINATORSERVICE'].methods_by_name['Answer']._loaded_options = None
@@ -49,30 +96,30 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_COORDINATORSERVICE'].methods_by_name['ListThreads']._serialized_options = b'\220\002\001\202\323\344\223\002\016\022\014/api/threads'
   _globals['_COORDINATORSERVICE'].methods_by_name['DeleteThread']._loaded_options = None
   _globals['_COORDINATORSERVICE'].methods_by_name['DeleteThread']._serialized_options = b'\220\002\002\202\323\344\223\002\032*\030/api/threads/{thread_id}'
-  _globals['_CHATREQUEST']._serialized_start=231
-  _globals['_CHATREQUEST']._serialized_end=486
-  _globals['_CHATRESPONSE']._serialized_start=489
-  _globals['_CHATRESPONSE']._serialized_end=806
-  _globals['_ANSWERREQUEST']._serialized_start=809
-  _globals['_ANSWERREQUEST']._serialized_end=1066
-  _globals['_ANSWERRESPONSE']._serialized_start=1069
-  _globals['_ANSWERRESPONSE']._serialized_end=1318
-  _globals['_SEARCHREQUEST']._serialized_start=1321
-  _globals['_SEARCHREQUEST']._serialized_end=1463
-  _globals['_SEARCHRESPONSE']._serialized_start=1466
-  _globals['_SEARCHRESPONSE']._serialized_end=1673
-  _globals['_GETTHREADREQUEST']._serialized_start=1675
-  _globals['_GETTHREADREQUEST']._serialized_end=1751
-  _globals['_GETTHREADRESPONSE']._serialized_start=1753
-  _globals['_GETTHREADRESPONSE']._serialized_end=1878
-  _globals['_LISTTHREADSREQUEST']._serialized_start=1880
-  _globals['_LISTTHREADSREQUEST']._serialized_end=1939
-  _globals['_LISTTHREADSRESPONSE']._serialized_start=1941
-  _globals['_LISTTHREADSRESPONSE']._serialized_end=2027
-  _globals['_DELETETHREADREQUEST']._serialized_start=2029
-  _globals['_DELETETHREADREQUEST']._serialized_end=2069
-  _globals['_DELETETHREADRESPONSE']._serialized_start=2071
-  _globals['_DELETETHREADRESPONSE']._serialized_end=2093
-  _globals['_COORDINATORSERVICE']._serialized_start=2096
-  _globals['_COORDINATORSERVICE']._serialized_end=2758
+  _globals['_CHATREQUEST']._serialized_start=259
+  _globals['_CHATREQUEST']._serialized_end=576
+  _globals['_CHATRESPONSE']._serialized_start=579
+  _globals['_CHATRESPONSE']._serialized_end=896
+  _globals['_ANSWERREQUEST']._serialized_start=899
+  _globals['_ANSWERREQUEST']._serialized_end=1218
+  _globals['_ANSWERRESPONSE']._serialized_start=1221
+  _globals['_ANSWERRESPONSE']._serialized_end=1470
+  _globals['_SEARCHREQUEST']._serialized_start=1473
+  _globals['_SEARCHREQUEST']._serialized_end=1644
+  _globals['_SEARCHRESPONSE']._serialized_start=1647
+  _globals['_SEARCHRESPONSE']._serialized_end=1854
+  _globals['_GETTHREADREQUEST']._serialized_start=1856
+  _globals['_GETTHREADREQUEST']._serialized_end=1966
+  _globals['_GETTHREADRESPONSE']._serialized_start=1968
+  _globals['_GETTHREADRESPONSE']._serialized_end=2093
+  _globals['_LISTTHREADSREQUEST']._serialized_start=2095
+  _globals['_LISTTHREADSREQUEST']._serialized_end=2178
+  _globals['_LISTTHREADSRESPONSE']._serialized_start=2180
+  _globals['_LISTTHREADSRESPONSE']._serialized_end=2266
+  _globals['_DELETETHREADREQUEST']._serialized_start=2268
+  _globals['_DELETETHREADREQUEST']._serialized_end=2318
+  _globals['_DELETETHREADRESPONSE']._serialized_start=2320
+  _globals['_DELETETHREADRESPONSE']._serialized_end=2342
+  _globals['_COORDINATORSERVICE']._serialized_start=2345
+  _globals['_COORDINATORSERVICE']._serialized_end=3007
 # @@protoc_insertion_point(module_scope)

@@ -23,16 +23,69 @@ _sym_db = _symbol_database.Default()
 
 
 from groundline.v1 import chat_pb2 as groundline_dot_v1_dot_chat__pb2
+from groundline.v1 import limits_pb2 as groundline_dot_v1_dot_limits__pb2
 from groundline.v1 import options_pb2 as groundline_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%groundline/v1/generator_service.proto\x12\rgroundline.v1\x1a\x18groundline/v1/chat.proto\x1a\x1bgroundline/v1/options.proto\"\x96\x01\n\x0fNumberedPassage\x12\x0e\n\x06number\x18\x01 \x01(\x05\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0f\n\x07\x63ontext\x18\x03 \x01(\t\x12\r\n\x05title\x18\x04 \x01(\t\x12\x0b\n\x03uri\x18\x05 \x01(\t\x12\x10\n\x08\x63hunk_id\x18\x06 \x01(\t\x12\x17\n\nsimilarity\x18\x07 \x01(\x02H\x00\x88\x01\x01\x42\r\n\x0b_similarity\"\xd3\x01\n\x0fGenerateRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x30\n\x08passages\x18\x02 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassage\x12\x30\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessage\x12\x31\n\x07options\x18\x04 \x01(\x0b\x32 .groundline.v1.GenerationOptions\x12\x1a\n\x12\x61\x64\x64itional_context\x18\x05 \x01(\t\"\x1d\n\rGenerateDelta\x12\x0c\n\x04text\x18\x01 \x01(\t\"\xee\x01\n\x11GenerateCompleted\x12\x32\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x1b.groundline.v1.FinishReason\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12*\n\tcitations\x18\x03 \x03(\x0b\x32\x17.groundline.v1.Citation\x12-\n\nvalidation\x18\x04 \x01(\x0b\x32\x19.groundline.v1.Validation\x12\r\n\x05model\x18\x05 \x01(\t\x12\x16\n\x0eprompt_version\x18\x06 \x01(\t\"\x81\x01\n\x10GenerateResponse\x12-\n\x05\x64\x65lta\x18\x01 \x01(\x0b\x32\x1c.groundline.v1.GenerateDeltaH\x00\x12\x35\n\tcompleted\x18\x02 \x01(\x0b\x32 .groundline.v1.GenerateCompletedH\x00\x42\x07\n\x05\x65vent\"~\n\x13RewriteQueryRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x30\n\x0c\x63hat_history\x18\x02 \x03(\x0b\x32\x1a.groundline.v1.ChatMessage\x12\x17\n\x0fmax_sub_queries\x18\x03 \x01(\x05\x12\r\n\x05model\x18\x04 \x01(\t\"y\n\x14RewriteQueryResponse\x12\x18\n\x10standalone_query\x18\x01 \x01(\t\x12\x13\n\x0bsub_queries\x18\x02 \x03(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12#\n\x05usage\x18\x04 \x01(\x0b\x32\x14.groundline.v1.Usage\"v\n\x1a\x43ontextualizeChunksRequest\x12\r\n\x05title\x18\x01 \x01(\t\x12\x15\n\rdocument_text\x18\x02 \x01(\t\x12\x13\n\x0b\x63hunk_texts\x18\x03 \x03(\t\x12\x0e\n\x06prompt\x18\x04 \x01(\t\x12\r\n\x05model\x18\x05 \x01(\t\"{\n\x1b\x43ontextualizeChunksResponse\x12\x10\n\x08\x63ontexts\x18\x01 \x03(\t\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t\x12\x16\n\x0eprompt_version\x18\x04 \x01(\t\"g\n\x15JudgeRelevanceRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x30\n\x08passages\x18\x02 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassage\x12\r\n\x05model\x18\x03 \x01(\t\"`\n\x16JudgeRelevanceResponse\x12\x12\n\nrelevances\x18\x01 \x03(\x02\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t\"z\n\x18JudgeFaithfulnessRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x02 \x01(\t\x12\x30\n\x08passages\x18\x03 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassage\x12\r\n\x05model\x18\x04 \x01(\t\"^\n\x0fSentenceVerdict\x12\x14\n\x0cstart_offset\x18\x01 \x01(\x05\x12\x12\n\nend_offset\x18\x02 \x01(\x05\x12\x11\n\tsupported\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\"\x81\x01\n\x19JudgeFaithfulnessResponse\x12\x30\n\x08verdicts\x18\x01 \x03(\x0b\x32\x1e.groundline.v1.SentenceVerdict\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t2\x88\x04\n\x10GeneratorService\x12R\n\x08Generate\x12\x1e.groundline.v1.GenerateRequest\x1a\x1f.groundline.v1.GenerateResponse\"\x03\x90\x02\x01\x30\x01\x12\\\n\x0cRewriteQuery\x12\".groundline.v1.RewriteQueryRequest\x1a#.groundline.v1.RewriteQueryResponse\"\x03\x90\x02\x01\x12q\n\x13\x43ontextualizeChunks\x12).groundline.v1.ContextualizeChunksRequest\x1a*.groundline.v1.ContextualizeChunksResponse\"\x03\x90\x02\x01\x12\x62\n\x0eJudgeRelevance\x12$.groundline.v1.JudgeRelevanceRequest\x1a%.groundline.v1.JudgeRelevanceResponse\"\x03\x90\x02\x01\x12k\n\x11JudgeFaithfulness\x12\'.groundline.v1.JudgeFaithfulnessRequest\x1a(.groundline.v1.JudgeFaithfulnessResponse\"\x03\x90\x02\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%groundline/v1/generator_service.proto\x12\rgroundline.v1\x1a\x18groundline/v1/chat.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\"\xee\x01\n\x0fNumberedPassage\x12&\n\x06number\x18\x01 \x01(\x05\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\xf0?\x11\x00\x00\x00\x00\x80\x87\xc3@\x12\x18\n\x04text\x18\x02 \x01(\tB\n\x8a\xe7\x18\x06\x18\x01 \xa0\x8d\x06\x12\x19\n\x07\x63ontext\x18\x03 \x01(\tB\x08\x8a\xe7\x18\x04 \xa0\x8d\x06\x12\x16\n\x05title\x18\x04 \x01(\tB\x07\x8a\xe7\x18\x03 \xd0\x0f\x12\x14\n\x03uri\x18\x05 \x01(\tB\x07\x8a\xe7\x18\x03 \xd0\x0f\x12\x10\n\x08\x63hunk_id\x18\x06 \x01(\t\x12/\n\nsimilarity\x18\x07 \x01(\x02\x42\x16\x8a\xe7\x18\x12\tj\xbct\x93\x18\x04\xf0\xbf\x11j\xbct\x93\x18\x04\xf0?H\x00\x88\x01\x01\x42\r\n\x0b_similarity\"\xf7\x01\n\x0fGenerateRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x38\n\x08passages\x18\x02 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x31\n\x07options\x18\x04 \x01(\x0b\x32 .groundline.v1.GenerationOptions\x12#\n\x12\x61\x64\x64itional_context\x18\x05 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\"\x1d\n\rGenerateDelta\x12\x0c\n\x04text\x18\x01 \x01(\t\"\xee\x01\n\x11GenerateCompleted\x12\x32\n\rfinish_reason\x18\x01 \x01(\x0e\x32\x1b.groundline.v1.FinishReason\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12*\n\tcitations\x18\x03 \x03(\x0b\x32\x17.groundline.v1.Citation\x12-\n\nvalidation\x18\x04 \x01(\x0b\x32\x19.groundline.v1.Validation\x12\r\n\x05model\x18\x05 \x01(\t\x12\x16\n\x0eprompt_version\x18\x06 \x01(\t\"\x81\x01\n\x10GenerateResponse\x12-\n\x05\x64\x65lta\x18\x01 \x01(\x0b\x32\x1c.groundline.v1.GenerateDeltaH\x00\x12\x35\n\tcompleted\x18\x02 \x01(\x0b\x32 .groundline.v1.GenerateCompletedH\x00\x42\x07\n\x05\x65vent\"\xb2\x01\n\x13RewriteQueryRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x38\n\x0c\x63hat_history\x18\x02 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12/\n\x0fmax_sub_queries\x18\x03 \x01(\x05\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\x00\x00\x11\x00\x00\x00\x00\x00\x00$@\x12\x16\n\x05model\x18\x04 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"y\n\x14RewriteQueryResponse\x12\x18\n\x10standalone_query\x18\x01 \x01(\t\x12\x13\n\x0bsub_queries\x18\x02 \x03(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12#\n\x05usage\x18\x04 \x01(\x0b\x32\x14.groundline.v1.Usage\"\xaa\x01\n\x1a\x43ontextualizeChunksRequest\x12\x16\n\x05title\x18\x01 \x01(\tB\x07\x8a\xe7\x18\x03 \xd0\x0f\x12 \n\rdocument_text\x18\x02 \x01(\tB\t\x8a\xe7\x18\x05 \x80\xad\xe2\x04\x12!\n\x0b\x63hunk_texts\x18\x03 \x03(\tB\x0c\x8a\xe7\x18\x08\x18\x01 \xa0\x8d\x06\x38\x64\x12\x17\n\x06prompt\x18\x04 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x16\n\x05model\x18\x05 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"{\n\x1b\x43ontextualizeChunksResponse\x12\x10\n\x08\x63ontexts\x18\x01 \x03(\t\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t\x12\x16\n\x0eprompt_version\x18\x04 \x01(\t\"\x83\x01\n\x15JudgeRelevanceRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x38\n\x08passages\x18\x02 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x16\n\x05model\x18\x03 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"`\n\x16JudgeRelevanceResponse\x12\x12\n\nrelevances\x18\x01 \x03(\x02\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t\"\xa2\x01\n\x18JudgeFaithfulnessRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x1a\n\x06\x61nswer\x18\x02 \x01(\tB\n\x8a\xe7\x18\x06\x18\x01 \xc0\x9a\x0c\x12\x38\n\x08passages\x18\x03 \x03(\x0b\x32\x1e.groundline.v1.NumberedPassageB\x06\x8a\xe7\x18\x02\x38\x64\x12\x16\n\x05model\x18\x04 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"^\n\x0fSentenceVerdict\x12\x14\n\x0cstart_offset\x18\x01 \x01(\x05\x12\x12\n\nend_offset\x18\x02 \x01(\x05\x12\x11\n\tsupported\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\"\x81\x01\n\x19JudgeFaithfulnessResponse\x12\x30\n\x08verdicts\x18\x01 \x03(\x0b\x32\x1e.groundline.v1.SentenceVerdict\x12#\n\x05usage\x18\x02 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\r\n\x05model\x18\x03 \x01(\t2\x88\x04\n\x10GeneratorService\x12R\n\x08Generate\x12\x1e.groundline.v1.GenerateRequest\x1a\x1f.groundline.v1.GenerateResponse\"\x03\x90\x02\x01\x30\x01\x12\\\n\x0cRewriteQuery\x12\".groundline.v1.RewriteQueryRequest\x1a#.groundline.v1.RewriteQueryResponse\"\x03\x90\x02\x01\x12q\n\x13\x43ontextualizeChunks\x12).groundline.v1.ContextualizeChunksRequest\x1a*.groundline.v1.ContextualizeChunksResponse\"\x03\x90\x02\x01\x12\x62\n\x0eJudgeRelevance\x12$.groundline.v1.JudgeRelevanceRequest\x1a%.groundline.v1.JudgeRelevanceResponse\"\x03\x90\x02\x01\x12k\n\x11JudgeFaithfulness\x12\'.groundline.v1.JudgeFaithfulnessRequest\x1a(.groundline.v1.JudgeFaithfulnessResponse\"\x03\x90\x02\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'groundline.v1.generator_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_NUMBEREDPASSAGE'].fields_by_name['number']._loaded_options = None
+  _globals['_NUMBEREDPASSAGE'].fields_by_name['number']._serialized_options = b'\212\347\030\022\t\000\000\000\000\000\000\360?\021\000\000\000\000\200\207\303@'
+  _globals['_NUMBEREDPASSAGE'].fields_by_name['text']._loaded_options = None
+  _globals['_NUMBEREDPASSAGE'].fields_by_name['text']._serialized_options = b'\212\347\030\006\030\001 \240\215\006'
+  _globals['_NUMBEREDPASSAGE'].fields_by_name['context']._loaded_options = None
+  _globals['_NUMBEREDPASSAGE'].fields_by_name['context']._serialized_options = b'\212\347\030\004 \240\215\006'
+  _globals['_NUMBEREDPASSAGE'].fields_by_name['title']._loaded_options = None
+  _globals['_NUMBEREDPASSAGE'].fields_by_name['title']._serialized_options = b'\212\347\030\003 \320\017'
+  _globals['_NUMBEREDPASSAGE'].fields_by_name['uri']._loaded_options = None
+  _globals['_NUMBEREDPASSAGE'].fields_by_name['uri']._serialized_options = b'\212\347\030\003 \320\017'
+  _globals['_NUMBEREDPASSAGE'].fields_by_name['similarity']._loaded_options = None
+  _globals['_NUMBEREDPASSAGE'].fields_by_name['similarity']._serialized_options = b'\212\347\030\022\tj\274t\223\030\004\360\277\021j\274t\223\030\004\360?'
+  _globals['_GENERATEREQUEST'].fields_by_name['query']._loaded_options = None
+  _globals['_GENERATEREQUEST'].fields_by_name['query']._serialized_options = b'\212\347\030\005\030\001 \300>'
+  _globals['_GENERATEREQUEST'].fields_by_name['passages']._loaded_options = None
+  _globals['_GENERATEREQUEST'].fields_by_name['passages']._serialized_options = b'\212\347\030\0028d'
+  _globals['_GENERATEREQUEST'].fields_by_name['chat_history']._loaded_options = None
+  _globals['_GENERATEREQUEST'].fields_by_name['chat_history']._serialized_options = b'\212\347\030\0028d'
+  _globals['_GENERATEREQUEST'].fields_by_name['additional_context']._loaded_options = None
+  _globals['_GENERATEREQUEST'].fields_by_name['additional_context']._serialized_options = b'\212\347\030\003 \300>'
+  _globals['_REWRITEQUERYREQUEST'].fields_by_name['query']._loaded_options = None
+  _globals['_REWRITEQUERYREQUEST'].fields_by_name['query']._serialized_options = b'\212\347\030\005\030\001 \300>'
+  _globals['_REWRITEQUERYREQUEST'].fields_by_name['chat_history']._loaded_options = None
+  _globals['_REWRITEQUERYREQUEST'].fields_by_name['chat_history']._serialized_options = b'\212\347\030\0028d'
+  _globals['_REWRITEQUERYREQUEST'].fields_by_name['max_sub_queries']._loaded_options = None
+  _globals['_REWRITEQUERYREQUEST'].fields_by_name['max_sub_queries']._serialized_options = b'\212\347\030\022\t\000\000\000\000\000\000\000\000\021\000\000\000\000\000\000$@'
+  _globals['_REWRITEQUERYREQUEST'].fields_by_name['model']._loaded_options = None
+  _globals['_REWRITEQUERYREQUEST'].fields_by_name['model']._serialized_options = b'\212\347\030\003 \310\001'
+  _globals['_CONTEXTUALIZECHUNKSREQUEST'].fields_by_name['title']._loaded_options = None
+  _globals['_CONTEXTUALIZECHUNKSREQUEST'].fields_by_name['title']._serialized_options = b'\212\347\030\003 \320\017'
+  _globals['_CONTEXTUALIZECHUNKSREQUEST'].fields_by_name['document_text']._loaded_options = None
+  _globals['_CONTEXTUALIZECHUNKSREQUEST'].fields_by_name['document_text']._serialized_options = b'\212\347\030\005 \200\255\342\004'
+  _globals['_CONTEXTUALIZECHUNKSREQUEST'].fields_by_name['chunk_texts']._loaded_options = None
+  _globals['_CONTEXTUALIZECHUNKSREQUEST'].fields_by_name['chunk_texts']._serialized_options = b'\212\347\030\010\030\001 \240\215\0068d'
+  _globals['_CONTEXTUALIZECHUNKSREQUEST'].fields_by_name['prompt']._loaded_options = None
+  _globals['_CONTEXTUALIZECHUNKSREQUEST'].fields_by_name['prompt']._serialized_options = b'\212\347\030\003 \300>'
+  _globals['_CONTEXTUALIZECHUNKSREQUEST'].fields_by_name['model']._loaded_options = None
+  _globals['_CONTEXTUALIZECHUNKSREQUEST'].fields_by_name['model']._serialized_options = b'\212\347\030\003 \310\001'
+  _globals['_JUDGERELEVANCEREQUEST'].fields_by_name['query']._loaded_options = None
+  _globals['_JUDGERELEVANCEREQUEST'].fields_by_name['query']._serialized_options = b'\212\347\030\005\030\001 \300>'
+  _globals['_JUDGERELEVANCEREQUEST'].fields_by_name['passages']._loaded_options = None
+  _globals['_JUDGERELEVANCEREQUEST'].fields_by_name['passages']._serialized_options = b'\212\347\030\0028d'
+  _globals['_JUDGERELEVANCEREQUEST'].fields_by_name['model']._loaded_options = None
+  _globals['_JUDGERELEVANCEREQUEST'].fields_by_name['model']._serialized_options = b'\212\347\030\003 \310\001'
+  _globals['_JUDGEFAITHFULNESSREQUEST'].fields_by_name['query']._loaded_options = None
+  _globals['_JUDGEFAITHFULNESSREQUEST'].fields_by_name['query']._serialized_options = b'\212\347\030\005\030\001 \300>'
+  _globals['_JUDGEFAITHFULNESSREQUEST'].fields_by_name['answer']._loaded_options = None
+  _globals['_JUDGEFAITHFULNESSREQUEST'].fields_by_name['answer']._serialized_options = b'\212\347\030\006\030\001 \300\232\014'
+  _globals['_JUDGEFAITHFULNESSREQUEST'].fields_by_name['passages']._loaded_options = None
+  _globals['_JUDGEFAITHFULNESSREQUEST'].fields_by_name['passages']._serialized_options = b'\212\347\030\0028d'
+  _globals['_JUDGEFAITHFULNESSREQUEST'].fields_by_name['model']._loaded_options = None
+  _globals['_JUDGEFAITHFULNESSREQUEST'].fields_by_name['model']._serialized_options = b'\212\347\030\003 \310\001'
   _globals['_GENERATORSERVICE'].methods_by_name['Generate']._loaded_options = None
   _globals['_GENERATORSERVICE'].methods_by_name['Generate']._serialized_options = b'\220\002\001'
   _globals['_GENERATORSERVICE'].methods_by_name['RewriteQuery']._loaded_options = None
@@ -43,34 +96,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GENERATORSERVICE'].methods_by_name['JudgeRelevance']._serialized_options = b'\220\002\001'
   _globals['_GENERATORSERVICE'].methods_by_name['JudgeFaithfulness']._loaded_options = None
   _globals['_GENERATORSERVICE'].methods_by_name['JudgeFaithfulness']._serialized_options = b'\220\002\001'
-  _globals['_NUMBEREDPASSAGE']._serialized_start=112
-  _globals['_NUMBEREDPASSAGE']._serialized_end=262
-  _globals['_GENERATEREQUEST']._serialized_start=265
-  _globals['_GENERATEREQUEST']._serialized_end=476
-  _globals['_GENERATEDELTA']._serialized_start=478
-  _globals['_GENERATEDELTA']._serialized_end=507
-  _globals['_GENERATECOMPLETED']._serialized_start=510
-  _globals['_GENERATECOMPLETED']._serialized_end=748
-  _globals['_GENERATERESPONSE']._serialized_start=751
-  _globals['_GENERATERESPONSE']._serialized_end=880
-  _globals['_REWRITEQUERYREQUEST']._serialized_start=882
-  _globals['_REWRITEQUERYREQUEST']._serialized_end=1008
-  _globals['_REWRITEQUERYRESPONSE']._serialized_start=1010
-  _globals['_REWRITEQUERYRESPONSE']._serialized_end=1131
-  _globals['_CONTEXTUALIZECHUNKSREQUEST']._serialized_start=1133
-  _globals['_CONTEXTUALIZECHUNKSREQUEST']._serialized_end=1251
-  _globals['_CONTEXTUALIZECHUNKSRESPONSE']._serialized_start=1253
-  _globals['_CONTEXTUALIZECHUNKSRESPONSE']._serialized_end=1376
-  _globals['_JUDGERELEVANCEREQUEST']._serialized_start=1378
-  _globals['_JUDGERELEVANCEREQUEST']._serialized_end=1481
-  _globals['_JUDGERELEVANCERESPONSE']._serialized_start=1483
-  _globals['_JUDGERELEVANCERESPONSE']._serialized_end=1579
-  _globals['_JUDGEFAITHFULNESSREQUEST']._serialized_start=1581
-  _globals['_JUDGEFAITHFULNESSREQUEST']._serialized_end=1703
-  _globals['_SENTENCEVERDICT']._serialized_start=1705
-  _globals['_SENTENCEVERDICT']._serialized_end=1799
-  _globals['_JUDGEFAITHFULNESSRESPONSE']._serialized_start=1802
-  _globals['_JUDGEFAITHFULNESSRESPONSE']._serialized_end=1931
-  _globals['_GENERATORSERVICE']._serialized_start=1934
-  _globals['_GENERATORSERVICE']._serialized_end=2454
+  _globals['_NUMBEREDPASSAGE']._serialized_start=140
+  _globals['_NUMBEREDPASSAGE']._serialized_end=378
+  _globals['_GENERATEREQUEST']._serialized_start=381
+  _globals['_GENERATEREQUEST']._serialized_end=628
+  _globals['_GENERATEDELTA']._serialized_start=630
+  _globals['_GENERATEDELTA']._serialized_end=659
+  _globals['_GENERATECOMPLETED']._serialized_start=662
+  _globals['_GENERATECOMPLETED']._serialized_end=900
+  _globals['_GENERATERESPONSE']._serialized_start=903
+  _globals['_GENERATERESPONSE']._serialized_end=1032
+  _globals['_REWRITEQUERYREQUEST']._serialized_start=1035
+  _globals['_REWRITEQUERYREQUEST']._serialized_end=1213
+  _globals['_REWRITEQUERYRESPONSE']._serialized_start=1215
+  _globals['_REWRITEQUERYRESPONSE']._serialized_end=1336
+  _globals['_CONTEXTUALIZECHUNKSREQUEST']._serialized_start=1339
+  _globals['_CONTEXTUALIZECHUNKSREQUEST']._serialized_end=1509
+  _globals['_CONTEXTUALIZECHUNKSRESPONSE']._serialized_start=1511
+  _globals['_CONTEXTUALIZECHUNKSRESPONSE']._serialized_end=1634
+  _globals['_JUDGERELEVANCEREQUEST']._serialized_start=1637
+  _globals['_JUDGERELEVANCEREQUEST']._serialized_end=1768
+  _globals['_JUDGERELEVANCERESPONSE']._serialized_start=1770
+  _globals['_JUDGERELEVANCERESPONSE']._serialized_end=1866
+  _globals['_JUDGEFAITHFULNESSREQUEST']._serialized_start=1869
+  _globals['_JUDGEFAITHFULNESSREQUEST']._serialized_end=2031
+  _globals['_SENTENCEVERDICT']._serialized_start=2033
+  _globals['_SENTENCEVERDICT']._serialized_end=2127
+  _globals['_JUDGEFAITHFULNESSRESPONSE']._serialized_start=2130
+  _globals['_JUDGEFAITHFULNESSRESPONSE']._serialized_end=2259
+  _globals['_GENERATORSERVICE']._serialized_start=2262
+  _globals['_GENERATORSERVICE']._serialized_end=2782
 # @@protoc_insertion_point(module_scope)

@@ -23,23 +23,30 @@ _sym_db = _symbol_database.Default()
 
 
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
+from groundline.v1 import limits_pb2 as groundline_dot_v1_dot_limits__pb2
 from groundline.v1 import options_pb2 as groundline_dot_v1_dot_options__pb2
 from groundline.v1 import passage_pb2 as groundline_dot_v1_dot_passage__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%groundline/v1/retriever_service.proto\x12\rgroundline.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1bgroundline/v1/options.proto\x1a\x1bgroundline/v1/passage.proto\"\x93\x01\n\x0fRetrieveRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x16\n\x0e\x63ollection_ids\x18\x02 \x03(\t\x12\'\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x17.google.protobuf.Struct\x12\x30\n\x07options\x18\x04 \x01(\x0b\x32\x1f.groundline.v1.RetrievalOptions\"\x9b\x01\n\x10RetrieveResponse\x12,\n\ncandidates\x18\x01 \x03(\x0b\x32\x18.groundline.v1.Candidate\x12,\n\x08\x64\x65graded\x18\x02 \x03(\x0b\x32\x1a.groundline.v1.Degradation\x12+\n\x07timings\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.StageTiming2d\n\x10RetrieverService\x12P\n\x08Retrieve\x12\x1e.groundline.v1.RetrieveRequest\x1a\x1f.groundline.v1.RetrieveResponse\"\x03\x90\x02\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%groundline/v1/retriever_service.proto\x12\rgroundline.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\x1a\x1bgroundline/v1/passage.proto\"\xb0\x01\n\x0fRetrieveRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12 \n\x0e\x63ollection_ids\x18\x02 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12\x30\n\x07options\x18\x04 \x01(\x0b\x32\x1f.groundline.v1.RetrievalOptions\"\x9b\x01\n\x10RetrieveResponse\x12,\n\ncandidates\x18\x01 \x03(\x0b\x32\x18.groundline.v1.Candidate\x12,\n\x08\x64\x65graded\x18\x02 \x03(\x0b\x32\x1a.groundline.v1.Degradation\x12+\n\x07timings\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.StageTiming2d\n\x10RetrieverService\x12P\n\x08Retrieve\x12\x1e.groundline.v1.RetrieveRequest\x1a\x1f.groundline.v1.RetrieveResponse\"\x03\x90\x02\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'groundline.v1.retriever_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_RETRIEVEREQUEST'].fields_by_name['query']._loaded_options = None
+  _globals['_RETRIEVEREQUEST'].fields_by_name['query']._serialized_options = b'\212\347\030\005\030\001 \300>'
+  _globals['_RETRIEVEREQUEST'].fields_by_name['collection_ids']._loaded_options = None
+  _globals['_RETRIEVEREQUEST'].fields_by_name['collection_ids']._serialized_options = b'\212\347\030\0048d@\001'
+  _globals['_RETRIEVEREQUEST'].fields_by_name['filter']._loaded_options = None
+  _globals['_RETRIEVEREQUEST'].fields_by_name['filter']._serialized_options = b'\212\347\030\002H\001'
   _globals['_RETRIEVERSERVICE'].methods_by_name['Retrieve']._loaded_options = None
   _globals['_RETRIEVERSERVICE'].methods_by_name['Retrieve']._serialized_options = b'\220\002\001'
-  _globals['_RETRIEVEREQUEST']._serialized_start=145
-  _globals['_RETRIEVEREQUEST']._serialized_end=292
-  _globals['_RETRIEVERESPONSE']._serialized_start=295
-  _globals['_RETRIEVERESPONSE']._serialized_end=450
-  _globals['_RETRIEVERSERVICE']._serialized_start=452
-  _globals['_RETRIEVERSERVICE']._serialized_end=552
+  _globals['_RETRIEVEREQUEST']._serialized_start=173
+  _globals['_RETRIEVEREQUEST']._serialized_end=349
+  _globals['_RETRIEVERESPONSE']._serialized_start=352
+  _globals['_RETRIEVERESPONSE']._serialized_end=507
+  _globals['_RETRIEVERSERVICE']._serialized_start=509
+  _globals['_RETRIEVERSERVICE']._serialized_end=609
 # @@protoc_insertion_point(module_scope)

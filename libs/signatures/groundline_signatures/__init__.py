@@ -1,0 +1,100 @@
+"""Signatures of texts, by which near-duplicates are found without the texts.
+
+They are made once, at ingestion, and compared at search. A signature is SIGNATURE_BYTES long: 8 bytes that
+are equal for equal texts (but for case and white space), then one byte for each of 128 MinHash values over
+the text's three-word shingles (Broder, 1997; one byte of each as in b-bit minwise hashing, Li and König,
+2010). The share of equal bytes estimates the Jaccard index of two texts' sets of shingles, with a standard
+deviation of .027 at .9.
+
+Signatures are stored: whatever changes how they are made needs the chunks to be ingested again.
+"""
+
+import hashlib
+import re
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["SIGNATURE_BYTES", "as_matrix", "pairwise_similarity", "signature"]
+
+TEXT_HASH_BYTES = 8
+MINHASHES = 128
+SIGNATURE_BYTES = TEXT_HASH_BYTES + MINHASHES
+SHINGLE_WORDS = 3
+
+_WORD = re.compile(r"\w+")
+_CHANCE = 1 / 256
+"""How often two bytes are equal that have nothing to do with each other."""
+_MASK = 2**64 - 1
+_ROWS = 32
+
+
+def _splitmix(count: int) -> list[int]:
+    """Constants from SplitMix64 (Steele, Lea and Flood, OOPSLA 2014); no library's release changes them."""
+    state, values = 0, []
+    for _ in range(count):
+        state = (state + 0x9E3779B97F4A7C15) & _MASK
+        mixed = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
+        values.append((mixed ^ (mixed >> 31)) >> 32)
+    return values
+
+
+_MULTIPLIERS = np.array([value | 1 for value in _splitmix(MINHASHES)], dtype=np.uint32)[:, None]
+_OFFSETS = np.array(_splitmix(2 * MINHASHES)[MINHASHES:], dtype=np.uint32)[:, None]
+_PLACES = np.array(
+    [value | 1 for value in _splitmix(2 * MINHASHES + SHINGLE_WORDS)[2 * MINHASHES :]], np.uint32
+)
+
+
+def signature(text: str) -> bytes:
+    """The signature of a text, SIGNATURE_BYTES long."""
+    casefolded = text.casefold()
+    normalised = " ".join(casefolded.split())
+    text_hash = hashlib.blake2b(normalised.encode(errors="surrogatepass"), digest_size=TEXT_HASH_BYTES)
+    words = np.fromiter(
+        (zlib.crc32(word.encode(errors="surrogatepass")) for word in _WORD.findall(casefolded)), np.uint32
+    )
+    return text_hash.digest() + _minhashes(words).tobytes()
+
+
+def _minhashes(words: NDArray[np.uint32]) -> NDArray[np.uint8]:
+    width = min(SHINGLE_WORDS, len(words))
+    count = max(len(words) - SHINGLE_WORDS + 1, 1)
+    shingles = np.zeros(count, np.uint32)
+    for place in range(width):
+        shingles += words[place : place + count] * _PLACES[place]
+    # Mixed, so that the products below differ in all bits (finalizer of MurmurHash3).
+    shingles ^= shingles >> np.uint32(16)
+    shingles *= np.uint32(0x85EBCA6B)
+    shingles ^= shingles >> np.uint32(13)
+    least = (shingles * _MULTIPLIERS + _OFFSETS).min(axis=1)
+    # The lowest bits of a minimum are as good as random; its highest are nearly always 0.
+    return (least & np.uint32(0xFF)).astype(np.uint8)
+
+
+def as_matrix(signatures: Sequence[bytes] | bytes) -> NDArray[np.uint8]:
+    """Signatures, one after the other in bytes or each by itself, as rows: (n, SIGNATURE_BYTES)."""
+    joined = signatures if isinstance(signatures, bytes) else b"".join(signatures)
+    return np.frombuffer(joined, np.uint8).reshape(-1, SIGNATURE_BYTES)
+
+
+def pairwise_similarity(signatures: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Estimated Jaccard index of each pair of rows, (n, n), from 0 to 1; 1 for equal texts only."""
+    hashes = np.ascontiguousarray(signatures[:, :TEXT_HASH_BYTES]).view(np.uint64)[:, 0]
+    minhashes = np.ascontiguousarray(signatures[:, TEXT_HASH_BYTES:])
+    # Equal bytes as bits, which are counted by words; some rows at a time, so that it stays in the cache.
+    equal = np.empty((len(signatures), len(signatures)), np.float32)
+    for first in range(0, len(minhashes), _ROWS):
+        block = minhashes[first : first + _ROWS, None, :] == minhashes[None, :, :]
+        bits = np.packbits(block, axis=2).view(np.uint64)
+        equal[first : first + _ROWS] = np.bitwise_count(bits).sum(axis=2)
+    estimated: NDArray[np.float32] = np.clip(
+        (equal / np.float32(MINHASHES) - np.float32(_CHANCE)) / np.float32(1 - _CHANCE),
+        0,
+        np.float32(1 - 1e-6),
+    )
+    estimated[hashes[:, None] == hashes[None, :]] = 1.0
+    return estimated

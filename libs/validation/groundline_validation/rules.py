@@ -1,0 +1,112 @@
+"""Rules between the fields of one message, which limits on single fields cannot state.
+
+They hold wherever the message occurs: what is refused in a request is refused as a collection's default too.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from google.protobuf.message import Message
+from groundline.v1 import (
+    collection_pb2,
+    document_pb2,
+    generator_service_pb2,
+    ingestor_service_pb2,
+    options_pb2,
+)
+
+__all__ = ["DEFAULT_CHUNK_OVERLAP", "DEFAULT_CHUNK_SIZE", "rule", "rules_of"]
+
+DEFAULT_CHUNK_SIZE = 2000
+DEFAULT_CHUNK_OVERLAP = 200
+"""Units of a chunk, and those that it shares with the one before, where a collection sets neither."""
+
+type Rule = Callable[[Any], Iterable[tuple[str, str]]]
+"""Yields the name of a wrong field of the message, or "" for the message, and what is wrong with it."""
+
+_RULES: dict[str, list[Rule]] = defaultdict(list)
+
+
+def rule(message: type[Message]) -> Callable[[Rule], Rule]:
+    """Registers a rule for every message of a type; use it while modules are imported, before any check."""
+
+    def register(function: Rule) -> Rule:
+        _RULES[message.DESCRIPTOR.full_name].append(function)
+        return function
+
+    return register
+
+
+def rules_of(full_name: str) -> Sequence[Rule]:
+    """The rules for the messages of a type."""
+    return tuple(_RULES.get(full_name, ()))
+
+
+@rule(options_pb2.RerankOptions)
+def _an_arm_counts(options: options_pb2.RerankOptions) -> Iterable[tuple[str, str]]:
+    weights = ("keyword_weight", "semantic_weight")
+    if all(options.HasField(name) and getattr(options, name) == 0 for name in weights):  # type: ignore[arg-type]
+        yield "semantic_weight", "must not be 0 together with keyword_weight"
+
+
+@rule(collection_pb2.ChunkingSettings)
+def _overlap_is_less_than_half(settings: collection_pb2.ChunkingSettings) -> Iterable[tuple[str, str]]:
+    size = settings.chunk_size if settings.HasField("chunk_size") else DEFAULT_CHUNK_SIZE
+    if settings.HasField("chunk_overlap") and settings.chunk_overlap * 2 >= size:
+        yield "chunk_overlap", f"must be less than half of chunk_size, which is {size}"
+
+
+@rule(document_pb2.DocumentInput)
+def _has_content(document: document_pb2.DocumentInput) -> Iterable[tuple[str, str]]:
+    if document.WhichOneof("content") is None:
+        yield "", "needs one of text, data and object"
+
+
+@rule(ingestor_service_pb2.IngestDocumentsRequest)
+def _documents_or_a_crawl(
+    request: ingestor_service_pb2.IngestDocumentsRequest,
+) -> Iterable[tuple[str, str]]:
+    if request.HasField("crawl"):
+        if request.documents:
+            yield "crawl", "excludes documents"
+    elif not request.documents:
+        yield "documents", "must have 1 to 1000 entries, has 0"
+
+
+@rule(ingestor_service_pb2.WebCrawl)
+def _addresses_and_patterns(crawl: ingestor_service_pb2.WebCrawl) -> Iterable[tuple[str, str]]:
+    if not _is_web_address(crawl.start_url):
+        yield "start_url", "must be an http or https URL without credentials"
+    for name in ("include_paths", "exclude_paths"):
+        for index, pattern in enumerate(getattr(crawl, name)[:100]):
+            if not pattern.startswith(("/", "*")):
+                yield f"{name}[{index}]", 'must begin with "/" or "*"'
+
+
+def _is_web_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text.strip())
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
+    except ValueError:
+        return False
+
+
+@rule(generator_service_pb2.ContextualizeChunksRequest)
+def _chunks_have_a_document(
+    request: generator_service_pb2.ContextualizeChunksRequest,
+) -> Iterable[tuple[str, str]]:
+    if request.chunk_texts and not request.document_text.strip():
+        yield "document_text", "must not be empty"
+
+
+@rule(generator_service_pb2.GenerateRequest)
+@rule(generator_service_pb2.JudgeRelevanceRequest)
+@rule(generator_service_pb2.JudgeFaithfulnessRequest)
+def _numbers_are_unique(request: Any) -> Iterable[tuple[str, str]]:
+    seen: set[int] = set()
+    for index, passage in enumerate(request.passages):
+        if passage.number in seen:
+            yield f"passages[{index}].number", "is not unique"
+        seen.add(passage.number)

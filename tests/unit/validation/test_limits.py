@@ -1,0 +1,207 @@
+"""Limits that the contract states, as every service applies them."""
+
+import math
+
+import pytest
+from google.protobuf.message import Message
+from groundline.v1 import (
+    chat_pb2,
+    collection_pb2,
+    coordinator_service_pb2,
+    document_pb2,
+    generator_service_pb2,
+    ingestor_service_pb2,
+    options_pb2,
+)
+from groundline_runtime.errors import InvalidArgumentError
+from groundline_validation import limits_of, validate, violations_of
+
+THREAD = "123e4567-e89b-12d3-a456-426614174000"
+
+
+def wrong_fields(message: Message) -> list[str]:
+    return [violation.field for violation in violations_of(message)]
+
+
+def chat(**fields: object) -> coordinator_service_pb2.ChatRequest:
+    return coordinator_service_pb2.ChatRequest(**{"query": "How long?", **fields})  # type: ignore[arg-type]
+
+
+def test_every_wrong_field_is_named_with_its_path() -> None:
+    request = chat(
+        query=" ",
+        thread_id="thread",
+        collection_ids=["fine", "Not Fine"],
+        options=options_pb2.ChatOptions(
+            retrieval=options_pb2.RetrievalOptions(keyword_limit=0),
+            rerank=options_pb2.RerankOptions(weights=options_pb2.RerankWeights(vector=-1)),
+            generation=options_pb2.GenerationOptions(temperature=math.nan),
+        ),
+        request_id="x" * 65,
+    )
+
+    with pytest.raises(InvalidArgumentError) as raised:
+        validate(request)
+
+    assert {violation.field for violation in raised.value.violations} == {
+        "query",
+        "thread_id",
+        "collection_ids[1]",
+        "options.retrieval.keyword_limit",
+        "options.rerank.weights.vector",
+        "options.generation.temperature",
+        "request_id",
+    }
+    assert raised.value.reason == "INVALID_REQUEST"
+
+
+def test_a_request_within_its_limits_passes() -> None:
+    request = chat(
+        thread_id=THREAD.upper(),
+        collection_ids=["a", "0-_"],
+        options=options_pb2.ChatOptions(
+            retrieval=options_pb2.RetrievalOptions(keyword_limit=1000, min_similarity=-1),
+            rerank=options_pb2.RerankOptions(top_k=1, type_priorities={"web": 1}),
+        ),
+    )
+
+    validate(request)
+
+
+@pytest.mark.parametrize(
+    ("query", "is_right"),
+    [
+        ("", False),
+        (" \n", False),
+        ("x" * 8000, True),
+        (" " + "x" * 8000 + " ", True),
+        ("x" * 8001, False),
+        ("a\0b", False),
+    ],
+)
+def test_a_query_has_1_to_8000_characters_after_trimming_and_no_nul(query: str, is_right: bool) -> None:
+    assert wrong_fields(chat(query=query)) == ([] if is_right else ["query"])
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_numbers_without_a_range_must_be_finite(value: float) -> None:
+    assert wrong_fields(options_pb2.RerankOptions(min_score=value)) == ["min_score"]
+
+
+def test_an_unknown_enum_value_is_wrong() -> None:
+    options = options_pb2.RetrievalOptions.FromString(b"\x08\x63")  # mode = 99
+
+    assert wrong_fields(options) == ["mode"]
+
+
+def test_keys_and_values_of_a_map_are_checked() -> None:
+    options = options_pb2.RerankOptions(type_priorities={"file": 2, "mail": 0.5, "web": 1})
+
+    assert wrong_fields(options) == ['type_priorities["file"]', 'type_priorities["mail"]']
+
+
+def test_a_list_that_is_too_long_is_named_once_and_its_first_entries_are_still_checked() -> None:
+    request = chat(collection_ids=["BAD", *["fine"] * 100])
+
+    assert wrong_fields(request) == ["collection_ids", "collection_ids[0]"]
+
+
+def test_no_more_than_a_hundred_entries_of_one_list_are_named() -> None:
+    access = collection_pb2.AccessSettings(readers=["white space"] * 1000)
+
+    assert len(wrong_fields(access)) == 100
+
+
+@pytest.mark.parametrize(
+    "value", ["{123e4567-e89b-12d3-a456-426614174000}", f"urn:uuid:{THREAD}", THREAD.replace("-", ""), "1"]
+)
+def test_a_uuid_has_one_spelling(value: str) -> None:
+    assert wrong_fields(coordinator_service_pb2.GetThreadRequest(thread_id=value)) == ["thread_id"]
+
+
+def test_an_empty_required_id_is_wrong_and_an_optional_one_is_not() -> None:
+    assert wrong_fields(coordinator_service_pb2.GetThreadRequest()) == ["thread_id"]
+    assert wrong_fields(chat(thread_id="")) == []
+    assert wrong_fields(ingestor_service_pb2.ListJobsRequest()) == []
+
+
+def test_an_oversized_page_is_no_violation_and_a_negative_one_is() -> None:
+    assert wrong_fields(ingestor_service_pb2.ListJobsRequest(page_size=10_000)) == []
+    assert wrong_fields(ingestor_service_pb2.ListJobsRequest(page_size=-1)) == ["page_size"]
+
+
+def test_problems_of_a_filter_are_named_by_their_path() -> None:
+    request = chat()
+    request.filter.update({"year": {"$near": 3}})
+
+    assert wrong_fields(request) == ["filter.year.$near"]
+
+
+def test_metadata_must_be_storable_and_of_limited_size() -> None:
+    document = document_pb2.DocumentInput(text="x")
+    document.metadata.update({"ok": [1, {"bad": "a\0b"}], "n": math.inf})
+    assert sorted(wrong_fields(document)) == ["metadata.n", "metadata.ok[1].bad"]
+
+    document.metadata.Clear()
+    document.metadata.update({"long": "x" * 70_000})
+    assert wrong_fields(document) == ["metadata"]
+
+
+def test_a_limit_holds_for_a_setting_as_it_does_for_a_request() -> None:
+    neither = options_pb2.RerankOptions(keyword_weight=0, semantic_weight=0)
+    as_setting = ingestor_service_pb2.CreateCollectionRequest(
+        collection_id="c", settings=collection_pb2.CollectionSettings(rerank=neither)
+    )
+
+    assert wrong_fields(chat(options=options_pb2.ChatOptions(rerank=neither))) == [
+        "options.rerank.semantic_weight"
+    ]
+    assert wrong_fields(as_setting) == ["settings.rerank.semantic_weight"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_right"),
+    [
+        (collection_pb2.ChunkingSettings(chunk_overlap=1000), False),
+        (collection_pb2.ChunkingSettings(chunk_overlap=999), True),
+        (collection_pb2.ChunkingSettings(chunk_size=100), True),
+        (collection_pb2.ChunkingSettings(chunk_size=100, chunk_overlap=50), False),
+    ],
+)
+def test_an_overlap_is_less_than_half_of_the_chunk(
+    settings: collection_pb2.ChunkingSettings, is_right: bool
+) -> None:
+    assert wrong_fields(settings) == ([] if is_right else ["chunk_overlap"])
+
+
+def test_a_document_needs_content_and_a_request_documents_or_a_crawl() -> None:
+    empty = ingestor_service_pb2.IngestDocumentsRequest(collection_id="c")
+    without_content = ingestor_service_pb2.IngestDocumentsRequest(
+        collection_id="c", documents=[document_pb2.DocumentInput(uri="a")]
+    )
+
+    assert wrong_fields(empty) == ["documents"]
+    assert wrong_fields(without_content) == ["documents[0]"]
+
+
+def test_passages_are_numbered_once() -> None:
+    passage = generator_service_pb2.NumberedPassage(number=1, text="x")
+    request = generator_service_pb2.GenerateRequest(query="q", passages=[passage, passage])
+
+    assert wrong_fields(request) == ["passages[1].number"]
+
+
+def test_answer_takes_the_same_request_as_chat() -> None:
+    """The style guide wants a message for each method; these two must not drift apart."""
+
+    def shape(message: type[Message]) -> list[tuple[object, ...]]:
+        return [
+            (field.name, field.number, field.type, field.is_repeated, field.GetOptions().SerializeToString())
+            for field in message.DESCRIPTOR.fields
+        ]
+
+    assert shape(coordinator_service_pb2.AnswerRequest) == shape(coordinator_service_pb2.ChatRequest)
+
+
+def test_code_can_ask_for_a_limit() -> None:
+    assert limits_of(chat_pb2.ChatMessage, "content").max_length == 32_000
