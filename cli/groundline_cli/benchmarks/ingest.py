@@ -27,8 +27,8 @@ from groundline_ingestor.adapters.postgres_vector_indexes import (
 )
 from groundline_ingestor.domain import Collection, DocumentInput, Job, JobState, NewCollection, NewVersion
 from groundline_ingestor.migrate import migrate
+from groundline_ingestor.service.pipeline import STORING_CONNECTIONS, TRANSACTION_CHUNKS
 from groundline_ingestor.service.preparation import identify
-from groundline_ingestor.service.worker import STORING_CONNECTIONS, TRANSACTION_CHUNKS
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import LexicalIndex, detect_lexical_index
 from pydantic import SecretStr

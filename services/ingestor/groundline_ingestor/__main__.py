@@ -55,9 +55,10 @@ from groundline_ingestor.service.documents import DocumentService
 from groundline_ingestor.service.embedding import RememberingEmbedder
 from groundline_ingestor.service.ingestion import IngestionService
 from groundline_ingestor.service.jobs import JobService
+from groundline_ingestor.service.options import WorkerOptions
 from groundline_ingestor.service.preparation import Limits, Preparation
 from groundline_ingestor.service.reindex import ReindexService
-from groundline_ingestor.service.worker import Worker, WorkerOptions
+from groundline_ingestor.service.worker import Worker
 from groundline_ingestor.servicer import SERVICE_NAME, IngestorServicer
 from groundline_ingestor.settings import IngestorSettings, MigrationSettings
 

@@ -32,9 +32,11 @@ from groundline_ingestor.service.crawls import Crawling
 from groundline_ingestor.service.documents import DocumentService
 from groundline_ingestor.service.embedding import RememberingEmbedder
 from groundline_ingestor.service.ingestion import IngestionService
+from groundline_ingestor.service.items import PREPARED_ITEMS
 from groundline_ingestor.service.jobs import JobService
+from groundline_ingestor.service.options import WorkerOptions
 from groundline_ingestor.service.preparation import Limits, Preparation
-from groundline_ingestor.service.worker import PREPARED_ITEMS, Worker, WorkerOptions
+from groundline_ingestor.service.worker import Worker
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import (
     AlreadyExistsError,
@@ -577,10 +579,10 @@ class StuckExtractor:
 
 async def test_slow_documents_hold_up_none_of_the_others(services: Services) -> None:
     await services.collections.create(ANYBODY, new())
-    extractor = services.worker._preparation._extractor
+    extractor = services.worker._pipeline._items._preparation._extractor
     assert isinstance(extractor, DocumentExtractor)
     stuck = StuckExtractor(extractor)
-    services.worker._preparation._extractor = stuck
+    services.worker._pipeline._items._preparation._extractor = stuck
     slow = [DocumentInput(f"slow {number}", uri=f"slow {number}") for number in range(PREPARED_ITEMS - 1)]
     others = [DocumentInput(f"text {number}", uri=str(number)) for number in range(40)]
     slow_job, _ = await services.ingestion.ingest(ANYBODY, "docs", slow, "")

@@ -3,6 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from groundline_embedding import Embedder
@@ -10,7 +11,11 @@ from groundline_embedding import Embedder
 from groundline_ingestor.domain import Vectors, content_hash
 from groundline_ingestor.ports import EmbeddingCache
 
-__all__ = ["RememberingEmbedder"]
+__all__ = ["GROUP_CHUNKS", "RememberingEmbedder"]
+
+GROUP_CHUNKS: Final = 256
+"""Chunks that are embedded together; enough for the embedder to batch by length, little enough to store
+meanwhile."""
 
 
 class RememberingEmbedder:

@@ -1,0 +1,270 @@
+"""One item at a time: from what was leased to chunks, and from chunks with their vectors into the store."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, closing, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import batched
+from typing import Final
+
+import numpy as np
+from opentelemetry import metrics, trace
+
+from groundline_ingestor.domain import (
+    Chunk,
+    ChunkCounts,
+    Collection,
+    DocumentText,
+    DocumentVersion,
+    FileContent,
+    IngestionState,
+    JobKind,
+    LeasedItem,
+    NewVersion,
+    Series,
+    Stretch,
+    Usage,
+    Vectors,
+    ingestion_hash,
+)
+from groundline_ingestor.ports import (
+    DocumentRepository,
+    ReindexRepository,
+    WorkQueue,
+)
+from groundline_ingestor.service.collections import require_running_model
+from groundline_ingestor.service.contextualization import Contextualization
+from groundline_ingestor.service.embedding import GROUP_CHUNKS, RememberingEmbedder
+from groundline_ingestor.service.finished import FinishedChunks
+from groundline_ingestor.service.leases import Leases
+from groundline_ingestor.service.options import WorkerOptions
+from groundline_ingestor.service.outcomes import Outcomes
+from groundline_ingestor.service.preparation import Preparation, Prepared, identify
+
+__all__ = ["PREPARED_ITEMS", "ItemWork", "Work"]
+
+LARGE_ITEMS: Final = 4
+"""Documents of more than a part that a process reads at a time, and long texts that it works through: they
+take memory and disk."""
+
+
+PREPARED_ITEMS: Final = 16
+"""Items that a line of work prepares at a time; of each no more than one stretch is in memory."""
+
+_tracer = trace.get_tracer("groundline_ingestor")
+_chunks_counter = metrics.get_meter("groundline_ingestor").create_counter(
+    "groundline.ingestion.chunks", description="Chunks stored"
+)
+
+
+@dataclass
+class Work:
+    """An item on its way."""
+
+    item: LeasedItem
+    collection: Collection
+    """By the settings and with the partition that it is built for."""
+    prepared: Prepared
+    stretches: Series[Stretch]
+    version_number: int = 0
+    vectors: Vectors = field(default_factory=lambda: np.empty((0, 0), np.float16))
+    token_count: int = 0
+
+    @property
+    def counts(self) -> ChunkCounts:
+        count = len(self.prepared.chunks)
+        return ChunkCounts(count, count, len(self.vectors))
+
+    @property
+    def new_version(self) -> NewVersion:
+        return NewVersion(
+            self.prepared.version,
+            self.prepared.chunks,
+            self.vectors,
+            self.stretches,
+            self.token_count,
+            claim=self.item.claim,
+        )
+
+
+class ItemWork:
+    """Takes items through the stages; those of one process share its threads."""
+
+    def __init__(
+        self,
+        queue: WorkQueue,
+        documents: DocumentRepository,
+        reindex: ReindexRepository,
+        embedder: RememberingEmbedder,
+        preparation: Preparation,
+        contextualization: Contextualization,
+        leases: Leases,
+        outcomes: Outcomes,
+        options: WorkerOptions,
+    ) -> None:
+        self._queue = queue
+        self._documents = documents
+        self._reindex = reindex
+        self._embedder = embedder
+        self._preparation = preparation
+        self._contextualization = contextualization
+        self._leases = leases
+        self._outcomes = outcomes
+        self._options = options
+        self._executor: ThreadPoolExecutor | None = None
+        # More threads that compute only keep each other, and the event loop, waiting for the interpreter.
+        self._computing = asyncio.Semaphore(max(1, options.workers))
+        self._reading = asyncio.Semaphore(LARGE_ITEMS)
+        self._finishing_long = asyncio.Semaphore(LARGE_ITEMS)
+
+    @asynccontextmanager
+    async def threads(self) -> AsyncIterator[None]:
+        """Has the threads that items are prepared in."""
+        # As many as may be at it, so that none waits for another that waits for its file to be read.
+        executor = ThreadPoolExecutor(max(1, self._options.workers) * PREPARED_ITEMS, "prepare")
+        self._executor = executor
+        try:
+            yield
+        finally:
+            executor.shutdown(wait=False, cancel_futures=True)
+
+    async def prepare(self, item: LeasedItem, collection: Collection) -> Work | None:
+        """The item, ready to be embedded with others; None when nothing is left to be done for it."""
+        if item.kind is JobKind.REINDEX:
+            return await self._prepare_again(item, collection)
+        require_running_model(collection, self._embedder.embedder)
+        given = await self._queue.given(item)
+        try:
+            given, version = await self._computed(identify, given, collection)
+            refreshed = await self._documents.refresh(collection, version, item.claim)
+            if refreshed is not None:
+                self._outcomes.ended(item, str(refreshed[1]))
+                return None
+            is_large = isinstance(given.content, FileContent)
+            async with self._reading if is_large else nullcontext():
+                text, version = await self._in_thread(self._preparation.read, given, version)
+        finally:
+            if isinstance(given.content, FileContent):
+                given.content.file.close()
+        return await self._chunked(item, collection, text, version)
+
+    async def _prepare_again(self, item: LeasedItem, collection: Collection) -> Work | None:
+        """The chunks of a document for another partition, from the text that is kept of it."""
+        assert item.partition is not None, "items of a reindex have one"
+        assert item.document_id is not None, "items of a reindex have one"
+        target = replace(collection, partition=item.partition, settings=item.settings or {})
+        require_running_model(target, self._embedder.embedder)
+        stored = await self._reindex.text(item.collection_id, item.document_id)
+        if stored is None:
+            await self._reindex.skip(item)
+            self._outcomes.ended(item, "skipped")
+            return None
+        version = replace(
+            stored.version,
+            ingestion_hash=ingestion_hash(stored.version.input_hash, target.settings, target.partition),
+        )
+        return await self._chunked(item, target, stored.text, version, stored.version_number)
+
+    async def _chunked(
+        self,
+        item: LeasedItem,
+        collection: Collection,
+        text: DocumentText,
+        version: DocumentVersion,
+        version_number: int = 0,
+    ) -> Work | None:
+        """A document of one stretch with its chunks. A longer one is brought to its end here, stretch by
+        stretch, since it is a group of its own and others should not wait for it."""
+
+        def on_stage(stage: IngestionState) -> None:
+            self._leases.at(item.claim, stage)
+
+        with closing(text.stretches):
+            parts = self._preparation.chunk(text, version, collection, on_stage)
+            if len(text.stretches) > 1:
+                async with self._finishing_long:
+                    await self._finish_long(item, collection, text, version, parts, version_number)
+                return None
+            [prepared] = await self._computed(list, parts)
+        chunks = await self._contextualized(item, collection, prepared, ChunkCounts())
+        return Work(item, collection, replace(prepared, chunks=chunks), text.stretches, version_number)
+
+    async def _finish_long(
+        self,
+        item: LeasedItem,
+        collection: Collection,
+        text: DocumentText,
+        version: DocumentVersion,
+        parts: Iterator[Prepared],
+        version_number: int,
+    ) -> None:
+        with FinishedChunks(self._options.spool_directory) as finished:
+            token_count = 0
+            while (prepared := await self._computed(next, parts, None)) is not None:
+                await self._queue.require(item.claim)  # else a cancelled document would go on for hours
+                before = len(finished.chunks)
+                chunks = await self._contextualized(
+                    item, collection, prepared, ChunkCounts(before, before, before)
+                )
+                count = before + len(chunks)
+                self._leases.at(item.claim, IngestionState.EMBEDDING, ChunkCounts(count, count, before))
+                vectors, tokens = await self.embed([chunk.embedded_text for chunk in chunks])
+                token_count += sum(tokens)
+                await self._in_thread(finished.append, chunks, vectors)
+            count = len(finished.chunks)
+            self._leases.at(item.claim, IngestionState.STORING, ChunkCounts(count, count, count))
+            new = NewVersion(
+                version, finished.chunks, finished.vectors, text.stretches, token_count, item.claim
+            )
+            await self._store(item, collection, version_number, [new])
+        _chunks_counter.add(count)
+        self._outcomes.ended(item, "stored")
+
+    async def _contextualized(
+        self, item: LeasedItem, collection: Collection, prepared: Prepared, before: ChunkCounts
+    ) -> Sequence[Chunk]:
+        """The chunks of a document or stretch with their contexts; `before` counts those of earlier ones."""
+        counts = before + ChunkCounts(len(prepared.chunks))
+        self._leases.at(item.claim, IngestionState.CONTEXTUALIZING, counts)
+
+        async def on_usage(usage: Usage) -> None:
+            await self._queue.spend(item.claim, usage)
+
+        return await self._contextualization.contextualize(prepared, collection, on_usage)
+
+    async def _computed[**P, T](self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """What takes no longer than its computing, when it is its turn."""
+        async with self._computing:
+            return await self._in_thread(work, *arguments, **named)
+
+    async def _in_thread[**P, T](self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """In a thread of preparations: where slow ones wait, no other work of the process waits for them."""
+        return await asyncio.get_running_loop().run_in_executor(
+            self._executor, partial(work, *arguments, **named)
+        )
+
+    async def embed(self, texts: Sequence[str]) -> tuple[Vectors, Sequence[int]]:
+        """Vectors of at least one text, and the tokens of each."""
+        with _tracer.start_as_current_span("embed_chunks", attributes={"chunks": len(texts)}):
+            parts = [await self._embedder.embed(some) for some in batched(texts, GROUP_CHUNKS)]
+        tokens = await asyncio.to_thread(self._embedder.embedder.count_tokens, texts)
+        return np.concatenate(parts).astype(np.float16, copy=False), tokens
+
+    async def store(self, batch: Sequence[Work]) -> None:
+        """Write a document, or documents of one collection, and end their items, in one transaction."""
+        [first, *_] = batch
+        await self._store(
+            first.item, first.collection, first.version_number, [work.new_version for work in batch]
+        )
+        _chunks_counter.add(sum(len(work.prepared.chunks) for work in batch))
+
+    async def _store(
+        self, item: LeasedItem, collection: Collection, version_number: int, versions: Sequence[NewVersion]
+    ) -> None:
+        if item.kind is JobKind.REINDEX:
+            [version] = versions
+            await self._reindex.store(item, version_number, version)
+        else:
+            await self._documents.store(collection, versions)

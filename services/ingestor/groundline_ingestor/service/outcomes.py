@@ -1,0 +1,113 @@
+"""What becomes of items that were worked on: ended, failed, or put off."""
+
+import uuid
+from collections.abc import Coroutine
+from traceback import extract_tb
+from typing import Any, Final
+
+import structlog
+from groundline_runtime.errors import Code, GroundlineError, NotFoundError, UnavailableError
+from opentelemetry import metrics
+
+from groundline_ingestor.domain import (
+    ChunkCounts,
+    IngestionError,
+    IngestionFailure,
+    IngestionState,
+    LeasedItem,
+)
+from groundline_ingestor.ports import ClaimLostError, WorkQueue
+from groundline_ingestor.service.leases import Leases
+
+__all__ = ["Outcomes", "whereabouts"]
+
+MAXIMUM_PAUSE_SECONDS: Final = 300.0
+
+_TRANSIENT: Final = (Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED, Code.DEADLINE_EXCEEDED, Code.ABORTED)
+
+_log = structlog.get_logger(__name__)
+_meter = metrics.get_meter("groundline_ingestor")
+_documents_counter = _meter.create_counter(
+    "groundline.ingestion.documents", description="Ingested documents by outcome"
+)
+
+
+class Outcomes:
+    """Tells the queue, the log and the metrics how items ended."""
+
+    def __init__(self, queue: WorkQueue, leases: Leases, *, max_attempts: int, retry_seconds: float) -> None:
+        """`retry_seconds`: the pause after the first transient failure; it doubles with each."""
+        self._queue = queue
+        self._leases = leases
+        self._max_attempts = max_attempts
+        self._retry_seconds = retry_seconds
+
+    async def guarded[T](self, item: LeasedItem, work: Coroutine[Any, Any, T]) -> T | None:
+        """The result of work on one item; None when it raised, which is then dealt with here."""
+        try:
+            return await work
+        except Exception as error:
+            reached = self._leases.reached(item.claim)
+            await self.failed(item, reached.state, error, reached.chunks)
+            return None
+
+    def ended(self, item: LeasedItem, outcome: str) -> None:
+        """Count an item that this process is through with."""
+        self._leases.drop(item.claim)
+        _documents_counter.add(1, {"outcome": outcome})
+        _log.info("item_ended", job_id=item.claim.job_id, item=item.claim.item_index, outcome=outcome)
+
+    async def failed(
+        self, item: LeasedItem, stage: IngestionState, error: Exception, counts: ChunkCounts
+    ) -> None:
+        """End an item, or put it off where trying again may help."""
+        gone = isinstance(error, NotFoundError) and error.reason == "COLLECTION_NOT_FOUND"
+        if gone or isinstance(error, ClaimLostError):
+            self.ended(item, "lost")
+            return
+        failure = _failure_of(error, stage)
+        try:
+            if _is_transient(error) and item.attempts < self._max_attempts:
+                await self._queue.postpone(item.claim, self._pause(item, error), failure)
+                self.ended(item, "postponed")
+            else:
+                await self._queue.fail(item.claim, failure, counts)
+                self.ended(item, "failed")
+        except (ClaimLostError, UnavailableError):
+            # Unavailable: nobody hears of it now; the lease runs out, and the item is begun again.
+            self.ended(item, "lost")
+
+    def _pause(self, item: LeasedItem, error: Exception) -> float:
+        pause = min(self._retry_seconds * 2.0 ** (item.attempts - 1), MAXIMUM_PAUSE_SECONDS)
+        asked: float | None = getattr(error, "retry_after_seconds", None)
+        return max(pause, asked or 0.0)
+
+
+def _is_transient(error: Exception) -> bool:
+    return isinstance(error, OSError | TimeoutError) or (
+        isinstance(error, GroundlineError) and error.code in _TRANSIENT
+    )
+
+
+def _failure_of(error: Exception, stage: IngestionState) -> IngestionFailure:
+    """What a document's item says of an error; of an unexpected one no more than where to look for it."""
+    if isinstance(error, IngestionError):
+        return error.failure
+    if isinstance(error, GroundlineError):
+        return IngestionFailure(stage, error.reason, error.message)
+    error_id = str(uuid.uuid4())
+    _log.error("document_failed", error_id=error_id, stage=stage, **whereabouts(error))
+    return IngestionFailure(
+        stage, "INTERNAL", f"internal error {error_id}; the service's log holds its cause"
+    )
+
+
+def whereabouts(error: BaseException) -> dict[str, Any]:
+    """What of an error may be logged: neither its text nor local variables, which may quote a document."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    frames = extract_tb(error.__traceback__)
+    return {
+        "error": type(error).__qualname__,
+        "frames": [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames],
+    }

@@ -1,0 +1,234 @@
+"""Items prepared side by side, embedded in groups, stored while others are embedded."""
+
+import asyncio
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Final
+
+import structlog
+from groundline_runtime.errors import UnavailableError
+
+from groundline_ingestor.domain import (
+    Collection,
+    IngestionState,
+    JobKind,
+    LeasedItem,
+)
+from groundline_ingestor.ports import (
+    ClaimLostError,
+    CollectionRepository,
+    WorkQueue,
+)
+from groundline_ingestor.service.embedding import GROUP_CHUNKS, RememberingEmbedder
+from groundline_ingestor.service.items import PREPARED_ITEMS, ItemWork, Work
+from groundline_ingestor.service.leases import Leases
+from groundline_ingestor.service.options import WorkerOptions
+from groundline_ingestor.service.outcomes import Outcomes
+
+__all__ = ["STORING_CONNECTIONS", "TRANSACTION_CHUNKS", "Pipeline"]
+
+TRANSACTION_CHUNKS: Final = 128
+"""Chunks of small documents that are stored in one transaction; each costs the lexical index a segment."""
+
+STORING_CONNECTIONS: Final = 4
+"""Transactions of one group at a time."""
+
+GATHERING_SECONDS: Final = 0.1
+"""How long what is ready waits for more to be embedded with."""
+
+
+_log = structlog.get_logger(__name__)
+
+
+class Pipeline:
+    """Lines of work of one process, which share its threads."""
+
+    def __init__(
+        self,
+        queue: WorkQueue,
+        collections: CollectionRepository,
+        embedder: RememberingEmbedder,
+        items: ItemWork,
+        leases: Leases,
+        outcomes: Outcomes,
+        wake: asyncio.Event,
+        options: WorkerOptions,
+    ) -> None:
+        """`wake` is set when there may be work."""
+        self._queue = queue
+        self._collections = collections
+        self._embedder = embedder
+        self._items = items
+        self._leases = leases
+        self._outcomes = outcomes
+        self._wake = wake
+        self._options = options
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with self._items.threads(), asyncio.TaskGroup() as tasks:
+            for _ in range(self._options.workers):
+                tasks.create_task(self._line())
+
+    async def _line(self) -> None:
+        prepared: asyncio.Queue[list[Work]] = asyncio.Queue(1)
+        embedded: asyncio.Queue[list[Work]] = asyncio.Queue(1)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._prepare_items(prepared))
+            tasks.create_task(self._embed_groups(prepared, embedded))
+            tasks.create_task(self._store_groups(embedded))
+
+    async def _prepare_items(self, prepared: "asyncio.Queue[list[Work]]") -> None:
+        """Items side by side, so that a slow one holds up none of the others; ready ones go on in groups, or
+        as they are when nothing else has become ready for a while."""
+        group: list[Work] = []
+        running: set[asyncio.Task[Work | None]] = set()
+        found_work = stalled = True
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                free = PREPARED_ITEMS - len(running)
+                # Several at a time, but one where the others are slow.
+                wanted = found_work and (stalled or free >= PREPARED_ITEMS // 2)
+                if free > 0 and (wanted or self._wake.is_set()):
+                    items = await self._lease(free)
+                    found_work = bool(items)
+                    collections = _Collections(self._collections)
+                    running |= {
+                        tasks.create_task(self._outcomes.guarded(item, self._prepare(item, collections)))
+                        for item in items
+                    }
+                if not running:
+                    if group:
+                        await prepared.put(group)
+                        group = []
+                    await self._wait_for_work()
+                    found_work = stalled = True
+                    continue
+                more = bool(group) or (found_work and len(running) < PREPARED_ITEMS)
+                done, running = await asyncio.wait(
+                    running,
+                    timeout=GATHERING_SECONDS if more else self._options.poll_seconds,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                stalled = not done
+                group += [work for work in (task.result() for task in done) if work]
+                if sum(len(one.prepared.chunks) for one in group) >= GROUP_CHUNKS or (group and stalled):
+                    await prepared.put(group)
+                    group = []
+                found_work = found_work or (stalled and not more)
+
+    async def _embed_groups(
+        self, prepared: "asyncio.Queue[list[Work]]", embedded: "asyncio.Queue[list[Work]]"
+    ) -> None:
+        while True:
+            group = await self._embed(await prepared.get())
+            if group:
+                await embedded.put(group)
+
+    async def _store_groups(self, embedded: "asyncio.Queue[list[Work]]") -> None:
+        while True:
+            await self._store(await embedded.get())
+
+    async def _lease(self, limit: int) -> Sequence[LeasedItem]:
+        self._wake.clear()
+        try:
+            items = await self._queue.lease(
+                str(uuid.uuid4()),
+                model=self._embedder.embedder.model,
+                limit=limit,
+                seconds=self._options.lease_seconds,
+                max_attempts=self._options.max_attempts,
+            )
+        except UnavailableError as error:
+            _log.warning("lease_failed", reason=error.reason)
+            return ()
+        for item in items:
+            self._leases.hold(item)
+        return items
+
+    async def _wait_for_work(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._options.poll_seconds):
+                await self._wake.wait()
+
+    async def _embed(self, group: Sequence[Work]) -> list[Work]:
+        """The items of the group that could be embedded."""
+        for work in group:
+            self._leases.at(work.item.claim, IngestionState.EMBEDDING, work.counts)
+        try:
+            texts = [chunk.embedded_text for work in group for chunk in work.prepared.chunks]
+            vectors, tokens = await self._items.embed(texts)
+        except Exception as error:
+            if len(group) == 1:
+                await self._outcomes.failed(group[0].item, IngestionState.EMBEDDING, error, group[0].counts)
+                return []
+            # One of them may be to blame: the others get through alone.
+            return [embedded for work in group for embedded in await self._embed([work])]
+        end = 0
+        for work in group:
+            begin, end = end, end + len(work.prepared.chunks)
+            work.vectors = vectors[begin:end]
+            work.token_count = sum(tokens[begin:end])
+        return list(group)
+
+    async def _store(self, group: Sequence[Work]) -> None:
+        for work in group:
+            self._leases.at(work.item.claim, IngestionState.STORING, work.counts)
+        connections = asyncio.Semaphore(STORING_CONNECTIONS)
+
+        async def store(batch: list[Work]) -> None:
+            async with connections:
+                await self._store_batch(batch)
+
+        async with asyncio.TaskGroup() as tasks:
+            for batch in _transactions(group):
+                tasks.create_task(store(batch))
+
+    async def _store_batch(self, batch: list[Work]) -> None:
+        [first, *others] = batch
+        try:
+            await self._items.store(batch)
+        except Exception as error:
+            if not others:
+                await self._outcomes.failed(first.item, IngestionState.STORING, error, first.counts)
+                return
+            # One of them may be to blame, or no longer ours.
+            for work in batch:
+                await self._store_batch([work])
+            return
+        for work in batch:
+            self._outcomes.ended(work.item, "stored")
+
+    async def _prepare(self, item: LeasedItem, collections: "_Collections") -> Work | None:
+        collection = await collections.find(item.collection_id)
+        if collection is None:
+            raise ClaimLostError(item.claim)
+        return await self._items.prepare(item, collection)
+
+
+class _Collections:
+    """Looks each collection up once."""
+
+    def __init__(self, collections: CollectionRepository) -> None:
+        self._collections = collections
+        self._found: dict[str, asyncio.Task[Collection | None]] = {}
+
+    async def find(self, collection_id: str) -> Collection | None:
+        if collection_id not in self._found:
+            self._found[collection_id] = asyncio.ensure_future(self._collections.find(collection_id))
+        return await asyncio.shield(self._found[collection_id])
+
+
+def _transactions(group: Sequence[Work]) -> Iterator[list[Work]]:
+    """The group in pieces that are stored together: of one collection, each uri once."""
+    batches: dict[str, list[Work]] = {}
+    for work in group:
+        if work.item.kind is JobKind.REINDEX:
+            yield [work]
+            continue
+        batch = batches.setdefault(work.item.collection_id, [])
+        batch.append(work)
+        if sum(len(one.prepared.chunks) for one in batch) >= TRANSACTION_CHUNKS:
+            yield batches.pop(work.item.collection_id)
+    yield from batches.values()
