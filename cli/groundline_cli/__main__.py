@@ -1,7 +1,6 @@
 """The `groundline` command."""
 
-from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 
 import click
 
@@ -18,40 +17,43 @@ from groundline_cli.commands.threads import threads
 __all__ = ["cli", "main"]
 
 
+_PLUGINS = "groundline.commands"
+"""Entry points of packages that add commands of their own, as groundline-benchmarks adds `bench`."""
+
+
 class _Commands(click.Group):
-    """A group that imports `up` and `bench` only when they are wanted: they need what the extra `up`
-    installs."""
+    """A group with the commands of other installed packages, that imports `up` and those only when they are
+    wanted."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), *_WITH_EXTRA])
+        return sorted([*super().list_commands(ctx), "up", *entry_points(group=_PLUGINS).names])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in _WITH_EXTRA:
-            return _with_extra(cmd_name)
+        if cmd_name == "up":
+            return _up()
+        for plugin in entry_points(group=_PLUGINS, name=cmd_name):
+            command = plugin.load()
+            assert isinstance(command, click.Command)
+            return command
         return super().get_command(ctx, cmd_name)
 
 
-_WITH_EXTRA = {"up": "Run the suite here", "bench": "Measure parts of the suite here"}
-
-
-def _with_extra(name: str) -> click.Command:
+def _up() -> click.Command:
     try:
-        module = import_module(f"groundline_cli.commands.{name}")
+        from groundline_cli.commands.up import up
     except ModuleNotFoundError as error:
         missing = error.name or ""
         if missing.startswith("groundline_cli"):
             raise
-        return _without_extra(name, missing)
-    command = getattr(module, name)
-    assert isinstance(command, click.Command)
-    return command
+        return _without_extra(missing)
+    return up
 
 
-def _without_extra(name: str, missing: str) -> click.Command:
+def _without_extra(missing: str) -> click.Command:
     @click.command(
-        name,
-        short_help=f"{_WITH_EXTRA[name]} (not installed: groundline-cli[up]).",
-        help=f"{_WITH_EXTRA[name]}. Needs groundline-cli[up], which is not installed.",
+        "up",
+        short_help="Run the suite here (not installed: groundline-cli[up]).",
+        help="Run the suite here. Needs groundline-cli[up], which is not installed.",
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )
     def command() -> None:

@@ -8,7 +8,7 @@ import pytest
 from groundline_cli.client import GatewayClient
 from groundline_cli.connection import Connection
 from groundline_cli.errors import ApiError, ProtocolError, UnreachableError
-from groundline_cli.testing import FakeGateway, Reply, status
+from groundline_tests.gateway import FakeGateway, Reply, status
 
 DOWN = Reply(503, status(14, "a service is not available", "SERVICE_UNAVAILABLE"))
 RETRY_SOON = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.01s"}

@@ -12,7 +12,7 @@ import pytest
 from click.testing import Result
 from groundline_cli.client import GatewayClient
 from groundline_cli.ingestion import Progress, has_collections, ingest_paths
-from groundline_cli.testing import FakeGateway, Reply, status
+from groundline_tests.gateway import FakeGateway, Reply, status
 
 type Run = Callable[..., Result]
 
@@ -104,7 +104,7 @@ def test_the_suite_of_this_directory_is_found(
 
 def test_help_and_version_need_no_gateway(groundline: Run) -> None:
     listing = groundline("--help").stdout
-    for command in ("ask", "ingest", "search", "eval", "up"):
+    for command in ("ask", "bench", "ingest", "search", "eval", "up"):
         assert f"  {command} " in listing
     assert groundline("--version").stdout.startswith("groundline, version ")
 

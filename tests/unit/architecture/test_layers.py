@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = sorted(
     path.parent
-    for pattern in ("libs/*", "services/*", "gateway", "cli")
+    for pattern in ("libs/*", "services/*", "gateway", "cli", "benchmarks")
     for path in ROOT.glob(f"{pattern}/pyproject.toml")
 )
 SERVICES = [package for package in PACKAGES if package.parent.name == "services"]
@@ -75,14 +75,15 @@ def test_core_modules_know_no_transport_database_or_provider(service: Path, core
 @pytest.mark.parametrize("service", SERVICES, ids=lambda path: path.name)
 def test_a_service_never_imports_another(service: Path) -> None:
     others = tuple(f"groundline_{other.name}" for other in SERVICES if other != service)
+    programs = ("groundline_cli", "groundline_gateway", "groundline_benchmarks")
     for module in modules_of(service):
-        assert not imports_any(imports_of(module), (*others, "groundline_cli", "groundline_gateway")), module
+        assert not imports_any(imports_of(module), (*others, *programs)), module
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
 def test_only_settings_read_the_environment(package: Path) -> None:
-    if package.name == "cli":
-        pytest.skip("the command and the supervisor pass the user's environment on")
+    if package.name in ("cli", "benchmarks"):
+        pytest.skip("what starts a suite passes the user's environment on to it")
     for module in modules_of(package):
         names = imports_of(module)
         assert "os.environ" not in module.read_text() or "settings" in module.name, module

@@ -1,7 +1,7 @@
 """`groundline bench ingest` on little: what it measures is there and whole; how fast it is, is no test."""
 
 import pytest
-from groundline_cli.benchmarks.ingest import Measure, Sizes, measure_on
+from groundline_benchmarks.ingest.benchmark import Measure, Sizes, measure_on
 from groundline_cli.stack.postgres import EmbeddedPostgres
 
 

@@ -11,8 +11,8 @@ from groundline_ingestor.adapters.postgres import acquire, open_database
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
 
-from groundline_cli.benchmarks.data import GivenVectors, only_warnings
-from groundline_cli.benchmarks.memory import peak_rss_mib
+from groundline_benchmarks.ingest.corpus import GivenVectors, only_warnings
+from groundline_benchmarks.measuring.processes import peak_rss_mib
 
 __all__ = ["main"]
 

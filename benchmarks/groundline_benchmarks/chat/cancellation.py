@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from groundline_cli.bench.provider import Provider
-from groundline_cli.bench.statistics import percentile
 from groundline_cli.client import GatewayClient, JsonObject
 from groundline_cli.errors import ApiError
+
+from groundline_benchmarks.chat.provider import Provider
+from groundline_benchmarks.measuring.statistics import percentile
 
 __all__ = ["Cancellation", "measure_cancellation"]
 

@@ -1,10 +1,10 @@
 from pathlib import Path
 
 import pytest
-from groundline_cli.bench.latency import work_seconds
-from groundline_cli.bench.quality import KnownAnswer, known_answers, spread
-from groundline_cli.bench.statistics import percentile
-from groundline_cli.bench.streams import StreamStep, sustained
+from groundline_benchmarks.chat.latency import work_seconds
+from groundline_benchmarks.chat.quality import KnownAnswer, known_answers, spread
+from groundline_benchmarks.chat.streams import StreamStep, sustained
+from groundline_benchmarks.measuring.statistics import percentile
 from groundline_cli.evaluation import DatasetError, EvaluationSet
 
 

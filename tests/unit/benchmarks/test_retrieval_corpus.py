@@ -2,7 +2,7 @@
 
 import numpy as np
 from click.testing import CliRunner
-from groundline_cli import benchmark
+from groundline_benchmarks.retrieval import benchmark
 from groundline_cli.__main__ import cli
 
 

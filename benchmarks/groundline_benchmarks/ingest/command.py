@@ -5,11 +5,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-
-from groundline_cli.benchmarks.data import only_warnings
-from groundline_cli.benchmarks.ingest import Measure, Sizes, measure
 from groundline_cli.commands.gateway import json_option
 from groundline_cli.terminal import print_columns, print_json
+
+from groundline_benchmarks.ingest.benchmark import Measure, Sizes, measure
+from groundline_benchmarks.ingest.corpus import only_warnings
 
 __all__ = ["ingest"]
 

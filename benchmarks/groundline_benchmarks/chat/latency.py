@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from groundline_cli.bench.chats import TimedChat, timed_chat
-from groundline_cli.bench.provider import Provider
-from groundline_cli.bench.statistics import percentile
 from groundline_cli.client import GatewayClient, JsonObject
+
+from groundline_benchmarks.chat.chats import TimedChat, timed_chat
+from groundline_benchmarks.chat.provider import Provider
+from groundline_benchmarks.measuring.statistics import percentile
 
 __all__ = ["OVERHEAD", "Latency", "measure_latency", "work_seconds"]
 

@@ -17,15 +17,15 @@ import grpc
 import numpy as np
 import psutil
 from groundline.v1 import options_pb2, retriever_service_pb2, retriever_service_pb2_grpc
+from groundline_cli.client import GatewayClient, JsonObject
+from groundline_cli.stack.stack import ReadyInfo
 from groundline_embedding import EmbeddingSettings, create_embedder
 from groundline_ingestor.adapters.postgres_vector_indexes import builds_held_off, vector_index_on
 from groundline_lexical import Connection, LexicalIndex, detect_lexical_index, lexical_text
 from groundline_retriever.adapters.postgres import SERVER_SETTINGS, prepare_connection
 from pgvector import HalfVector
 
-from groundline_cli.benchmarks.memory import peak_rss_mib
-from groundline_cli.client import GatewayClient, JsonObject
-from groundline_cli.stack.stack import ReadyInfo
+from groundline_benchmarks.measuring.processes import peak_rss_mib
 
 __all__ = ["CLIENTS", "Case", "Figures", "Result", "Ways", "load", "measure", "open_ways", "size_mib"]
 

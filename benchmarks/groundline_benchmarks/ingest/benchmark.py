@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
+from groundline_cli.stack.postgres import EmbeddedPostgres
 from groundline_embedding import EmbeddingSettings, create_embedder
 from groundline_embedding.local import models
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
@@ -33,7 +34,7 @@ from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import LexicalIndex, detect_lexical_index
 from pydantic import SecretStr
 
-from groundline_cli.benchmarks.data import (
+from groundline_benchmarks.ingest.corpus import (
     CHUNKS_PER_DOCUMENT,
     DIMENSIONS,
     GivenVectors,
@@ -41,7 +42,6 @@ from groundline_cli.benchmarks.data import (
     large_text,
     texts_of_words,
 )
-from groundline_cli.stack.postgres import EmbeddedPostgres
 
 __all__ = ["Measure", "Sizes", "measure", "measure_on"]
 
@@ -242,7 +242,7 @@ class _Bench:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "groundline_cli.benchmarks.large_document",
+            "groundline_benchmarks.ingest.large_document",
             job.job_id,
             stdout=asyncio.subprocess.PIPE,
             env={

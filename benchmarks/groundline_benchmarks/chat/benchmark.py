@@ -8,11 +8,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from groundline_cli.bench.cancellation import Cancellation, measure_cancellation
-from groundline_cli.bench.latency import OVERHEAD, Latency, measure_latency
-from groundline_cli.bench.memory import MemoryGrowth, measure_memory
-from groundline_cli.bench.provider import MODEL, Provider, serving_provider
-from groundline_cli.bench.quality import (
+from groundline_cli.client import GatewayClient, JsonObject
+from groundline_cli.evaluation import EvaluationSet
+
+from groundline_benchmarks.chat.cancellation import Cancellation, measure_cancellation
+from groundline_benchmarks.chat.latency import OVERHEAD, Latency, measure_latency
+from groundline_benchmarks.chat.memory import MemoryGrowth, measure_memory
+from groundline_benchmarks.chat.provider import MODEL, Provider, serving_provider
+from groundline_benchmarks.chat.quality import (
     AnswerQuality,
     KnownAnswer,
     known_answers,
@@ -20,10 +23,8 @@ from groundline_cli.bench.quality import (
     measure_quality,
     spread,
 )
-from groundline_cli.bench.streams import StreamStep, measure_streams, sustained
-from groundline_cli.bench.suite import Suite, started_suite
-from groundline_cli.client import GatewayClient, JsonObject
-from groundline_cli.evaluation import EvaluationSet
+from groundline_benchmarks.chat.streams import StreamStep, measure_streams, sustained
+from groundline_benchmarks.measuring.suite import Suite, started_suite
 
 __all__ = ["ChatBench", "ChatFigures", "EvaluationInput"]
 

@@ -2,23 +2,23 @@
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
-from click.testing import Result
-from groundline_cli.bench.chats import timed_chat
-from groundline_cli.bench.latency import measure_latency
-from groundline_cli.bench.memory import measure_memory
-from groundline_cli.bench.provider import Provider, serving_provider
-from groundline_cli.bench.quality import KnownAnswer, measure_quality
-from groundline_cli.bench.streams import measure_streams
-from groundline_cli.bench.suite import SuiteFailedError, started_suite
+from click.testing import CliRunner
+from groundline_benchmarks.chat.chats import timed_chat
+from groundline_benchmarks.chat.latency import measure_latency
+from groundline_benchmarks.chat.memory import measure_memory
+from groundline_benchmarks.chat.provider import Provider, serving_provider
+from groundline_benchmarks.chat.quality import KnownAnswer, measure_quality
+from groundline_benchmarks.chat.streams import measure_streams
+from groundline_benchmarks.command import bench
+from groundline_benchmarks.measuring.suite import SuiteFailedError, started_suite
 from groundline_cli.client import GatewayClient, JsonObject
 from groundline_cli.errors import ApiError
 from groundline_cli.evaluation import EvaluationSet
-from groundline_cli.testing import FakeGateway
+from groundline_tests.gateway import FakeGateway
 
 REQUEST: JsonObject = {"query": "q"}
 EVENTS: list[JsonObject] = [
@@ -35,8 +35,8 @@ async def test_a_suite_that_cannot_start_says_why(tmp_path: Path) -> None:
             pass
 
 
-def test_a_set_that_is_not_there_is_wrong_usage(groundline: Callable[..., Result]) -> None:
-    result = groundline("bench", "chat", "nowhere:german")
+def test_a_set_that_is_not_there_is_wrong_usage() -> None:
+    result = CliRunner().invoke(bench, ["chat", "nowhere:german"])
     assert result.exit_code == 2
     assert "'nowhere' is not a directory" in result.stderr
 

@@ -7,8 +7,6 @@ import time
 from pathlib import Path
 
 import click
-
-from groundline_cli.benchmark import CASES, CLIENTS, Result, load, measure, open_ways, size_mib
 from groundline_cli.client import GatewayClient
 from groundline_cli.commands.gateway import CommandFailedError
 from groundline_cli.connection import Connection
@@ -16,6 +14,16 @@ from groundline_cli.errors import GatewayError
 from groundline_cli.stack.errors import StackError
 from groundline_cli.stack.stack import Report, RunningStack, StackOptions, running_stack
 from groundline_cli.terminal import print_columns, print_json
+
+from groundline_benchmarks.retrieval.benchmark import (
+    CASES,
+    CLIENTS,
+    Result,
+    load,
+    measure,
+    open_ways,
+    size_mib,
+)
 
 __all__ = ["retrieval"]
 

@@ -10,12 +10,12 @@ from itertools import cycle, islice
 from urllib.parse import urlsplit
 
 import psutil
-
-from groundline_cli.bench.provider import Provider
-from groundline_cli.bench.statistics import percentile
 from groundline_cli.client import JsonObject
 from groundline_cli.connection import Connection
 from groundline_cli.errors import ProtocolError, UnreachableError
+
+from groundline_benchmarks.chat.provider import Provider
+from groundline_benchmarks.measuring.statistics import percentile
 
 __all__ = ["StreamStep", "measure_streams", "sustained"]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 
 import psutil
-
-from groundline_cli.bench.chats import timed_chat
 from groundline_cli.client import GatewayClient, JsonObject
+
+from groundline_benchmarks.chat.chats import timed_chat
 
 __all__ = ["MemoryGrowth", "measure_memory"]
 

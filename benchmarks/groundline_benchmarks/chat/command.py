@@ -5,18 +5,16 @@ import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
-
-from groundline_cli.bench.suite import SuiteFailedError
 from groundline_cli.commands.gateway import CommandFailedError, json_option
 from groundline_cli.errors import GatewayError
 from groundline_cli.evaluation import DatasetError
 from groundline_cli.terminal import print_columns, print_json
 
-if TYPE_CHECKING:
-    from groundline_cli.bench.chat import ChatBench, ChatFigures
+from groundline_benchmarks.chat.benchmark import ChatBench, ChatFigures, EvaluationInput
+from groundline_benchmarks.chat.latency import OVERHEAD
+from groundline_benchmarks.measuring.suite import SuiteFailedError
 
 __all__ = ["chat"]
 
@@ -62,7 +60,7 @@ def chat(
     tokens_per_second: float,
     as_json: bool,
 ) -> None:
-    """Measure answers in suites started for this and stopped after it; needs groundline-cli[up].
+    """Measure answers in suites started for this and stopped after it.
 
     Each SET is a folder as for `eval` whose queries name their `answer`; LANGUAGE (default english) is the
     lexical language of its text. The first set's questions are also those of the time measurements, first
@@ -78,14 +76,6 @@ def chat(
     A signal (Ctrl-C, SIGTERM) stops the suites and removes their data.
     """
     began = time.monotonic()
-    try:
-        from groundline_cli.bench.chat import ChatBench, EvaluationInput
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("groundline_cli"):
-            raise
-        raise CommandFailedError(
-            f"{error.name} is not installed: pip install 'groundline-cli[up]'"
-        ) from error
     bench = ChatBench(
         sets=[EvaluationInput(*_set(text)) for text in sets],
         questions=questions,
@@ -110,7 +100,7 @@ def chat(
         _print(figures)
 
 
-async def _until_terminated(bench: "ChatBench") -> "ChatFigures":
+async def _until_terminated(bench: ChatBench) -> ChatFigures:
     """Left to its default, SIGTERM would end this process and leave the suite it has started behind."""
     task = asyncio.current_task()
     assert task is not None
@@ -125,7 +115,7 @@ def _set(text: str) -> tuple[Path, str]:
     return Path(path), language or "english"
 
 
-def _print(figures: "ChatFigures") -> None:
+def _print(figures: ChatFigures) -> None:
     _table(
         (
             "SET",
@@ -163,8 +153,6 @@ def _print(figures: "ChatFigures") -> None:
         ],
     )
     if figures.latency:
-        from groundline_cli.bench.latency import OVERHEAD
-
         click.echo(f"overhead: {OVERHEAD}\n")
     _table(
         ("STREAMS", "GAP P95 MS", "PROVIDER P95 MS", "HELD", "CORES", "OF THEM"),

@@ -1,0 +1,28 @@
+"""groundline bench: figures of this machine, each beside what it is compared to in the same run."""
+
+from importlib import import_module
+
+import click
+
+__all__ = ["bench"]
+
+_BENCHMARKS = ("chat", "ingest", "retrieval")
+
+
+class _Benchmarks(click.Group):
+    """Imports a benchmark only when it is wanted: each needs numpy, gRPC and the services."""
+
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return list(_BENCHMARKS)
+
+    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _BENCHMARKS:
+            return None
+        command = getattr(import_module(f"groundline_benchmarks.{cmd_name}.command"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.group(cls=_Benchmarks)
+def bench() -> None:
+    """Measure the suite on this machine."""
