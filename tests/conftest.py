@@ -13,7 +13,7 @@ import grpc
 import pytest
 from groundline_cli.stack.postgres import EmbeddedPostgres
 from groundline_runtime.server import Application
-from groundline_runtime.testing import serve
+from groundline_tests.runtime import serve
 
 TEMPLATE = "groundline_template"
 

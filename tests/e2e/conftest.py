@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
-from groundline_runtime.testing import OtlpCollector
+from groundline_tests.runtime import OtlpCollector
 from groundline_tests.suite import EXAMPLES, Stack, running_stack
 
 

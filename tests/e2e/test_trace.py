@@ -3,7 +3,7 @@
 import json
 
 import httpx
-from groundline_runtime.testing import OtlpCollector, Span
+from groundline_tests.runtime import OtlpCollector, Span
 
 GATEWAY = "groundline-gateway"
 SERVICES = {

@@ -24,7 +24,7 @@ from groundline_coordinator.servicer import SERVICE
 from groundline_coordinator.settings import CoordinatorSettings
 from groundline_runtime.channels import open_channel
 from groundline_runtime.server import Application
-from groundline_runtime.testing import serve
+from groundline_tests.runtime import serve
 from pydantic import SecretStr
 
 TEXTS = ("The gateway listens on port 8080.", "Backups run every night.")

@@ -27,8 +27,8 @@ from groundline_coordinator.domain import (
     Validation,
 )
 from groundline_coordinator.ports import CollectionCatalog, ThreadStore
-from groundline_coordinator.testing import FakeCatalog, FakeThreads
 from groundline_runtime.errors import AbortedError, InvalidArgumentError, NotFoundError, UnavailableError
+from groundline_tests.coordinator import FakeCatalog, FakeThreads
 
 type Pool = asyncpg.Pool[asyncpg.Record]
 

@@ -13,19 +13,19 @@ from groundline_coordinator.domain import Collection
 from groundline_coordinator.service import ChatService, Limits, ThreadService
 from groundline_coordinator.servicer import SERVICE, CoordinatorServicer
 from groundline_coordinator.settings import CoordinatorSettings
-from groundline_coordinator.testing import (
+from groundline_runtime.channels import open_channel
+from groundline_runtime.context import Caller, acting_as
+from groundline_runtime.errors import UnavailableError, UnimplementedError
+from groundline_runtime.server import Application
+from groundline_runtime.status import from_rpc_error
+from groundline_tests.coordinator import (
     FakeCatalog,
     FakeGenerator,
     FakeReranker,
     FakeRetriever,
     FakeThreads,
 )
-from groundline_runtime.channels import open_channel
-from groundline_runtime.context import Caller, acting_as
-from groundline_runtime.errors import UnavailableError, UnimplementedError
-from groundline_runtime.server import Application
-from groundline_runtime.status import from_rpc_error
-from groundline_runtime.testing import serve
+from groundline_tests.runtime import serve
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 type Stub = coordinator_service_pb2_grpc.CoordinatorServiceAsyncStub

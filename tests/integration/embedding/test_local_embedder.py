@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from groundline_embedding import Embedder, EmbeddingSettings, ModelError, create_embedder
-from groundline_embedding.testing import EmbedderContract
+from groundline_tests.embedding import EmbedderContract
 
 
 @pytest.mark.usefixtures("minilm_directory")

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from groundline_runtime.testing import OtlpCollector, Span
+from groundline_tests.runtime import OtlpCollector, Span
 
 
 @pytest.fixture

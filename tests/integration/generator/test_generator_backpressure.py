@@ -11,7 +11,7 @@ from groundline_generator.service import AnswerService
 from groundline_generator.servicer import SERVICE, GeneratorServicer, UseCases
 from groundline_runtime.channels import open_channel
 from groundline_runtime.server import Application
-from groundline_runtime.testing import serve
+from groundline_tests.runtime import serve
 
 PIECE = "word " * 200
 BOUND_BYTES = 32 * 1024**2

@@ -17,7 +17,7 @@ from groundline_generator.testing import HOLD, GeminiWire, OpenAIWire, ProviderS
 from groundline_runtime.channels import open_channel
 from groundline_runtime.settings import SettingsError, load_settings
 from groundline_runtime.status import from_rpc_error
-from groundline_runtime.testing import serve
+from groundline_tests.runtime import serve
 from pydantic import SecretStr
 
 type Stub = generator_service_pb2_grpc.GeneratorServiceAsyncStub

@@ -12,7 +12,7 @@ from groundline.v1 import generator_service_pb2, generator_service_pb2_grpc
 from groundline_generator.servicer import SERVICE
 from groundline_generator.testing import OpenAIWire, ProviderServer
 from groundline_runtime.channels import open_channel
-from groundline_runtime.testing import OtlpCollector
+from groundline_tests.runtime import OtlpCollector
 
 SECRETS = ("sesame", "Paris", "capital")
 

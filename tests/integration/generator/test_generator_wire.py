@@ -8,7 +8,7 @@ from groundline_generator.servicer import SERVICE
 from groundline_generator.settings import GeneratorSettings
 from groundline_runtime.channels import open_channel
 from groundline_runtime.status import from_rpc_error
-from groundline_runtime.testing import serve
+from groundline_tests.runtime import serve
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 type Stub = generator_service_pb2_grpc.GeneratorServiceAsyncStub

@@ -8,7 +8,6 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 from groundline.v1 import generator_service_pb2_grpc
-from groundline_embedding.testing import FakeEmbedder
 from groundline_generator.adapters.gemini import GeminiModel
 from groundline_generator.adapters.openai import OpenAIModel
 from groundline_generator.contextualizing import Contextualizer
@@ -29,7 +28,8 @@ from groundline_lexical import detect_lexical_index
 from groundline_runtime.channels import open_channel
 from groundline_runtime.context import Caller
 from groundline_runtime.server import Application
-from groundline_runtime.testing import serve
+from groundline_tests.embedding import FakeEmbedder
+from groundline_tests.runtime import serve
 from pydantic import SecretStr
 
 CALLS_A_MINUTE = 6

@@ -19,7 +19,7 @@ from groundline_ingestor.domain import Usage
 from groundline_runtime.channels import open_channel
 from groundline_runtime.errors import InvalidArgumentError, ResourceExhaustedError
 from groundline_runtime.server import Application
-from groundline_runtime.testing import serve
+from groundline_tests.runtime import serve
 from pydantic import SecretStr
 
 

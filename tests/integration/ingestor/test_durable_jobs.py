@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from groundline_embedding.ports import Vectors
-from groundline_embedding.testing import FakeEmbedder
 from groundline_filters import parse
 from groundline_ingestor.__main__ import Stores, assemble, open_sandbox, stores_on, working
 from groundline_ingestor.adapters.postgres import Pool, acquire, chunk_table, open_database
@@ -30,6 +29,7 @@ from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
+from groundline_tests.embedding import FakeEmbedder
 from pydantic import SecretStr
 
 ANYBODY = Caller()

@@ -14,7 +14,6 @@ from groundline.v1.ingestor_service_pb2_grpc import (
     IngestorServiceStub,
     add_IngestorServiceServicer_to_server,
 )
-from groundline_embedding.testing import FakeEmbedder
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
 from groundline_ingestor.adapters.postgres import Pool, acquire, open_database
 from groundline_ingestor.servicer import SERVICE_NAME
@@ -23,7 +22,8 @@ from groundline_lexical import LexicalIndex, detect_lexical_index
 from groundline_runtime.errors import GroundlineError
 from groundline_runtime.server import Application
 from groundline_runtime.status import from_rpc_error
-from groundline_runtime.testing import serve
+from groundline_tests.embedding import FakeEmbedder
+from groundline_tests.runtime import serve
 from pgvector import HalfVector
 from pydantic import SecretStr
 

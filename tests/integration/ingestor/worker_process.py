@@ -10,15 +10,18 @@ import sys
 import time
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 
 from groundline_embedding.ports import Vectors
-from groundline_embedding.testing import FakeEmbedder
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on
 from groundline_ingestor.adapters.postgres import acquire, open_database
 from groundline_ingestor.adapters.postgres_queue import PostgresQueue
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
 from pydantic import SecretStr
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
+from groundline_tests.embedding import FakeEmbedder
 
 
 class StuckEmbedder(FakeEmbedder):

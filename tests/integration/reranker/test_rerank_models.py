@@ -23,7 +23,7 @@ from groundline.v1 import (
 from groundline_reranker.__main__ import wire
 from groundline_reranker.settings import RerankerSettings
 from groundline_runtime.server import Application
-from groundline_runtime.testing import serve
+from groundline_tests.runtime import serve
 from onnx import TensorProto, helper
 from pydantic import SecretStr, ValidationError
 from tokenizers import Tokenizer, models, pre_tokenizers, processors

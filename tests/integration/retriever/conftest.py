@@ -11,7 +11,6 @@ import asyncpg
 import grpc
 import pytest
 from groundline.v1 import retriever_service_pb2_grpc
-from groundline_embedding.testing import FakeEmbedder
 from groundline_lexical import LexicalIndex, detect_lexical_index, lexical_text
 from groundline_retriever.adapters.postgres import (
     SERVER_SETTINGS,
@@ -25,7 +24,8 @@ from groundline_retriever.servicer import SERVICE, RetrieverServicer
 from groundline_runtime.postgres import open_pool
 from groundline_runtime.server import Application
 from groundline_runtime.settings import ServiceSettings
-from groundline_runtime.testing import serve
+from groundline_tests.embedding import FakeEmbedder
+from groundline_tests.runtime import serve
 from pydantic import SecretStr
 
 _COLUMNS = (

@@ -12,9 +12,9 @@ import grpc
 import pytest
 from groundline.v1 import options_pb2, retriever_service_pb2, retriever_service_pb2_grpc
 from groundline_embedding.ports import Vectors
-from groundline_embedding.testing import FakeEmbedder
 from groundline_runtime.errors import DeadlineExceededError, GroundlineError, UnavailableError
 from groundline_runtime.status import from_rpc_error
+from groundline_tests.embedding import FakeEmbedder
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 LEASES = "A replica that lost its lease stops serving reads."

@@ -14,7 +14,7 @@ import pytest
 from groundline_runtime.channels import open_channel
 from groundline_runtime.server import Application
 from groundline_runtime.settings import ServiceSettings
-from groundline_runtime.testing import serve
+from groundline_tests.runtime import serve
 
 HERE = Path(__file__).parent
 

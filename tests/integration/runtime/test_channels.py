@@ -16,7 +16,7 @@ from groundline_runtime.context import (
 )
 from groundline_runtime.errors import InvalidArgumentError, UnavailableError
 from groundline_runtime.status import translated_rpc_errors
-from groundline_runtime.testing import serve
+from groundline_tests.runtime import serve
 
 
 async def test_an_unknown_service_is_refused_at_once() -> None:

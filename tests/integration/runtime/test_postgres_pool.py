@@ -12,7 +12,7 @@ import pytest
 from groundline_cli.stack.postgres import EmbeddedPostgres
 from groundline_runtime.errors import FailedPreconditionError, GroundlineError, UnavailableError
 from groundline_runtime.postgres import open_pool, require_schema_version
-from groundline_runtime.testing import OtlpCollector
+from groundline_tests.runtime import OtlpCollector
 from pydantic import SecretStr
 
 

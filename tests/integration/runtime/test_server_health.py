@@ -10,7 +10,7 @@ import structlog
 from google.protobuf.message import Message
 from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.settings import ServiceSettings
-from groundline_runtime.testing import serve
+from groundline_tests.runtime import serve
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 

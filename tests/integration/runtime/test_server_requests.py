@@ -18,7 +18,7 @@ from groundline_runtime.context import (
 )
 from groundline_runtime.settings import ServiceSettings
 from groundline_runtime.status import from_rpc_error
-from groundline_runtime.testing import serve
+from groundline_tests.runtime import serve
 
 
 def limited_to(seconds: float) -> ServiceSettings:

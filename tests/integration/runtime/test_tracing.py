@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 import pytest
 from groundline_runtime.status import from_rpc_error
-from groundline_runtime.testing import OtlpCollector, Span
+from groundline_tests.runtime import OtlpCollector, Span
 
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
 PARENT_ID = "b7ad6b7169203331"

@@ -1,1 +1,2 @@
-"""Helpers that several test modules import."""
+"""What several test modules import: test doubles by the package whose ports they implement, contract suites,
+real servers, a running suite."""

@@ -8,7 +8,7 @@ from groundline_coordinator.domain import (
     RewritingMode,
 )
 from groundline_coordinator.rewriting import is_complex, is_follow_up, is_weak, wants_rewriting
-from groundline_coordinator.testing import FoundCandidate, make_chunk
+from groundline_tests.coordinator import FoundCandidate, make_chunk
 
 HISTORY = (
     HistoryMessage("user", "How long is parental leave in Kiel?"),

@@ -28,15 +28,6 @@ from groundline_coordinator.domain import (
     Usage,
 )
 from groundline_coordinator.service import ChatService, Limits, ThreadService
-from groundline_coordinator.testing import (
-    FakeCatalog,
-    FakeGenerator,
-    FakeReranker,
-    FakeRetriever,
-    FakeThreads,
-    FoundCandidate,
-    make_chunk,
-)
 from groundline_runtime.context import Caller, acting_as
 from groundline_runtime.errors import (
     AbortedError,
@@ -46,6 +37,15 @@ from groundline_runtime.errors import (
     NotFoundError,
     UnavailableError,
     UnimplementedError,
+)
+from groundline_tests.coordinator import (
+    FakeCatalog,
+    FakeGenerator,
+    FakeReranker,
+    FakeRetriever,
+    FakeThreads,
+    FoundCandidate,
+    make_chunk,
 )
 
 DOWN = UnavailableError("UNAVAILABLE", "down")

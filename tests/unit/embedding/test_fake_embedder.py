@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from groundline_embedding import Embedder
-from groundline_embedding.testing import EmbedderContract, FakeEmbedder
+from groundline_tests.embedding import EmbedderContract, FakeEmbedder
 
 
 class TestFakeEmbedder(EmbedderContract):

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from groundline_embedding.ports import Vectors
-from groundline_embedding.testing import FakeEmbedder
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
 from groundline_ingestor.adapters.extraction.readers.common import Limits as ReaderLimits
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
@@ -45,6 +44,7 @@ from groundline_runtime.errors import (
     NotFoundError,
     PermissionDeniedError,
 )
+from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.ingestor import MemoryStores
 from structlog.testing import capture_logs
 

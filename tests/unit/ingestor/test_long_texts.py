@@ -11,7 +11,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from groundline_embedding.testing import FakeEmbedder
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
 from groundline_ingestor.adapters.extraction.readers.common import Limits as ReaderLimits
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
@@ -30,6 +29,7 @@ from groundline_ingestor.domain import (
 from groundline_ingestor.service.preparation import Limits, Preparation, identify
 from groundline_ingestor.spooling import Spool
 from groundline_ingestor.stretches import HeadedCutter, known_headings
+from groundline_tests.embedding import FakeEmbedder
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 STRATEGIES = ["RECURSIVE", "SECTIONS", "WORDS", "SENTENCES"]

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 import pytest
 from groundline_embedding.ports import Vectors
-from groundline_embedding.testing import FakeEmbedder
 from groundline_retriever.domain import (
     Arm,
     Chunk,
@@ -32,6 +31,7 @@ from groundline_runtime.errors import (
     NotFoundError,
     UnavailableError,
 )
+from groundline_tests.embedding import FakeEmbedder
 
 EMBEDDER = FakeEmbedder()
 LOST = UnavailableError("DATABASE_UNAVAILABLE", "the database cannot be reached")

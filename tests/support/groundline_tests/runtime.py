@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
+from groundline_runtime.server import Application, serving
+from groundline_runtime.settings import ServiceSettings
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
-
-from groundline_runtime.server import Application, serving
-from groundline_runtime.settings import ServiceSettings
 
 __all__ = ["OtlpCollector", "Span", "serve"]
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
-
 from groundline_coordinator.domain import (
     Answered,
     ArmScore,
@@ -34,6 +32,7 @@ from groundline_coordinator.domain import (
     Validation,
 )
 from groundline_coordinator.ports import REPLAY_SECONDS
+from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
 
 __all__ = [
     "FakeCatalog",

@@ -5,7 +5,6 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-
 from groundline_embedding.ports import Vectors
 
 __all__ = ["FakeEmbedder"]

@@ -11,7 +11,6 @@ import asyncio
 from typing import Final
 
 import numpy as np
-
 from groundline_embedding.ports import Embedder
 
 __all__ = ["EmbedderContract"]
