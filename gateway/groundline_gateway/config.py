@@ -6,20 +6,27 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from groundline_gateway.descriptors import EXPOSED_SERVICES, descriptor_set
+from groundline_gateway import bodies
+from groundline_gateway.descriptors import descriptor_set, exposed_services
+from groundline_gateway.endpoints import Endpoint, endpoints
 from groundline_gateway.errors import local_replies
 from groundline_gateway.settings import GatewaySettings
 
 _SERVICES = ("coordinator", "retriever", "reranker", "generator", "ingestor")
 # A service that keeps its deadline says more than the gateway can, so the gateway waits this much longer.
 _GRACE_SECONDS = 2.0
+# RPCs by what their deadline and their size depend on; the others take request_timeout_seconds.
+_ANSWERS = frozenset({"Answer", "Chat", "Search"})
+_WATCHES = frozenset({"WatchJob"})
+_BRINGS_DOCUMENTS = frozenset({"IngestDocuments"})
+_CHANGES_DOCUMENTS = _BRINGS_DOCUMENTS | {"UploadDocument", "DeleteDocument", "DeleteDocuments"}
 # Reached without a key.
 _PUBLIC_ROUTES = ("page", "healthz", "unknown")
 _FILTER_CONFIG = "type.googleapis.com/envoy.config.route.v3.FilterConfig"
@@ -36,13 +43,18 @@ def render(settings: GatewaySettings) -> Node:
     listener = _named(resources["listeners"])["public"]
     listener["address"] = {"socket_address": {"address": settings.host, "port_value": settings.port}}
     http = listener["filter_chains"][0]["filters"][0]["typed_config"]
+    exposed = endpoints()
     _fill_filters(
-        {entry["name"].rpartition(".")[2]: entry["typed_config"] for entry in http["http_filters"]}, settings
+        {entry["name"].rpartition(".")[2]: entry["typed_config"] for entry in http["http_filters"]},
+        exposed,
+        settings,
     )
     http["local_reply_config"]["mappers"] = local_replies(_retry_after_seconds(settings))
     site = http["route_config"]["virtual_hosts"][0]
-    _override(site, "lua", {"@type": _LUA_PER_ROUTE, "filter_context": _holders(settings)})
-    _fill_routes(_named(site["routes"]), settings)
+    _override(site, "identity", {"@type": _LUA_PER_ROUTE, "filter_context": _holders(settings)})
+    _fill_own_routes(_named(site["routes"]))
+    # Before the last route, which takes what is left.
+    site["routes"][-1:-1] = [_route(endpoint, settings) for endpoint in exposed]
     resources["clusters"] = [_service_cluster(name, settings) for name in _SERVICES]
     if settings.otlp_endpoint is not None:
         resources["clusters"].append(_collector_cluster(settings))
@@ -75,11 +87,12 @@ def arguments(settings: GatewaySettings, path: Path) -> list[str]:
     ]
 
 
-def _fill_filters(filters: dict[str, Node], settings: GatewaySettings) -> None:
+def _fill_filters(filters: dict[str, Node], exposed: Sequence[Endpoint], settings: GatewaySettings) -> None:
     filters["health_check"]["cluster_min_healthy_percentages"] = {
         name: {"value": 100.0} for name in _SERVICES
     }
-    filters["lua"]["default_source_code"]["inline_string"] = _resource("identity.lua")
+    filters["identity"]["default_source_code"]["inline_string"] = _resource("identity.lua")
+    filters["bodies"]["default_source_code"]["inline_string"] = bodies.script(exposed)
     limit = filters["local_ratelimit"]
     limit["descriptors"] = [
         {"entries": [{"key": "client", "value": client}], "token_bucket": _bucket(settings)}
@@ -91,32 +104,48 @@ def _fill_filters(filters: dict[str, Node], settings: GatewaySettings) -> None:
     filters["buffer"]["max_request_bytes"] = settings.max_request_bytes
     transcoder = filters["grpc_json_transcoder"]
     transcoder["proto_descriptor_bin"] = base64.b64encode(descriptor_set().SerializeToString()).decode()
-    transcoder["services"] = list(EXPOSED_SERVICES)
+    transcoder["services"] = sorted(service.full_name for service in exposed_services())
 
 
-def _fill_routes(routes: dict[str, Node], settings: GatewaySettings) -> None:
+def _fill_own_routes(routes: dict[str, Node]) -> None:
+    """The routes that the gateway answers itself."""
     for name in _PUBLIC_ROUTES:
-        for filter_name in ("lua", "rbac", "grpc_json_transcoder"):
+        for filter_name in ("identity", "rbac", "bodies", "grpc_json_transcoder"):
             _override(routes[name], filter_name, {"@type": _FILTER_CONFIG, "disabled": True})
-    for name, route in routes.items():
-        if "route" in route:
-            route["decorator"] = {"operation": name, "propagate": False}
-        else:
-            route["tracing"] = {"overall_sampling": {"numerator": 0}}
+    for route in routes.values():
+        route["tracing"] = {"overall_sampling": {"numerator": 0}}
     page = _resource("page/index.html")
     routes["page"]["direct_response"]["body"]["inline_string"] = page
     routes["page"]["response_headers_to_add"] = _page_headers(page)
-    _deadline(routes["chat"], settings.answer_timeout_seconds, stream=True)
-    _deadline(routes["watch"], settings.watch_timeout_seconds, stream=True)
-    for name in ("answer", "search"):
-        _deadline(routes[name], settings.answer_timeout_seconds)
-    for name in ("threads", "collections", "jobs"):
-        _deadline(routes[name], settings.request_timeout_seconds)
-    _deadline(routes["documents"], settings.document_timeout_seconds)
-    _deadline(routes["upload"], settings.document_timeout_seconds)
-    _override(routes["upload"], "buffer", {"@type": _BUFFER_PER_ROUTE, "disabled": True})
-    limit = {"max_request_bytes": settings.max_document_request_bytes}
-    _override(routes["documents"], "buffer", {"@type": _BUFFER_PER_ROUTE, "buffer": limit})
+
+
+def _route(endpoint: Endpoint, settings: GatewaySettings) -> Node:
+    path = {"path": endpoint.template} if endpoint.is_fixed else {"safe_regex": {"regex": endpoint.pattern}}
+    verb = {"name": ":method", "string_match": {"exact": endpoint.verb}}
+    route: Node = {
+        "name": endpoint.name,
+        "match": {**path, "headers": [verb]},
+        "route": {"cluster": endpoint.service},
+        "decorator": {"operation": endpoint.name, "propagate": False},
+    }
+    _deadline(route, _deadline_seconds(endpoint, settings), stream=endpoint.is_stream)
+    if endpoint.is_upload:
+        # A body goes on as it comes, and the service ends one that is too large.
+        _override(route, "buffer", {"@type": _BUFFER_PER_ROUTE, "disabled": True})
+    elif endpoint.name in _BRINGS_DOCUMENTS:
+        limit = {"max_request_bytes": settings.max_document_request_bytes}
+        _override(route, "buffer", {"@type": _BUFFER_PER_ROUTE, "buffer": limit})
+    return route
+
+
+def _deadline_seconds(endpoint: Endpoint, settings: GatewaySettings) -> float:
+    if endpoint.name in _ANSWERS:
+        return settings.answer_timeout_seconds
+    if endpoint.name in _WATCHES:
+        return settings.watch_timeout_seconds
+    if endpoint.name in _CHANGES_DOCUMENTS:
+        return settings.document_timeout_seconds
+    return settings.request_timeout_seconds
 
 
 def _override(scope: Node, filter_name: str, config: Node) -> None:

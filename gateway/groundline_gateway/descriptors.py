@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.descriptor import FileDescriptor, ServiceDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.rpc import error_details_pb2  # type: ignore[import-untyped]
 from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2
@@ -14,10 +14,10 @@ _FILES = (
     error_details_pb2.DESCRIPTOR,
 )
 
-EXPOSED_SERVICES: tuple[str, ...] = tuple(
-    sorted(service.full_name for file in _FILES for service in file.services_by_name.values())
-)
-"""Full names of the services that the gateway transcodes."""
+
+def exposed_services() -> tuple[ServiceDescriptor, ...]:
+    """The services that the gateway transcodes."""
+    return tuple(service for file in _FILES for service in file.services_by_name.values())
 
 
 def descriptor_set() -> FileDescriptorSet:

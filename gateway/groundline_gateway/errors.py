@@ -46,7 +46,7 @@ def local_replies(retry_after_seconds: int) -> list[dict[str, Any]]:
 
     retry_after_seconds is what a client over its rate limit is told to wait.
     """
-    mappers = [_health(200, "SERVING"), _health(503, "NOT_SERVING")]
+    mappers = [_health(200, "SERVING"), _health(503, "NOT_SERVING"), _violations()]
     for refusal in _REFUSALS:
         details: list[dict[str, Any]] = [
             {"@type": f"{_TYPE}ErrorInfo", "reason": refusal.reason, "domain": _DOMAIN}
@@ -62,6 +62,20 @@ def local_replies(retry_after_seconds: int) -> list[dict[str, Any]]:
             mapper["headers_to_add"] = [{"header": {"key": "www-authenticate", "value": "Bearer"}}]
         mappers.append(mapper)
     return mappers
+
+
+def _violations() -> dict[str, Any]:
+    """For a body whose fields bodies.lua has refused by name."""
+    found = {"filter": "groundline", "path": [{"key": "violations"}], "value": {"present_match": True}}
+    details = [
+        {"@type": f"{_TYPE}ErrorInfo", "reason": "INVALID_REQUEST", "domain": _DOMAIN},
+        {"@type": f"{_TYPE}BadRequest", "fieldViolations": "%DYNAMIC_METADATA(groundline:violations)%"},
+    ]
+    body = {"code": 3, "message": "the body has fields that cannot be taken", "details": details}
+    return {
+        "filter": {"metadata_filter": {"matcher": found, "match_if_key_not_found": {"value": False}}},
+        "body_format_override": {"json_format": body},
+    }
 
 
 def _compare(operator: str, status: int) -> dict[str, Any]:

@@ -33,7 +33,7 @@ async def test_the_gateway_begins_a_trace_and_the_service_continues_it(
     (traceparent,) = upstream.calls[0].values("traceparent")
     assert parts(traceparent) == (span.trace_id, span.span_id, "01")
     assert span.parent_span_id == ""
-    assert span.name == "answer"
+    assert span.name == "Answer"
 
 
 async def test_a_callers_trace_is_continued(upstream: Any, launch: Any, collector: OtlpCollector) -> None:

