@@ -391,7 +391,9 @@ class _Floor:
         return sorted(scores, key=lambda chunk_id: -scores[chunk_id])
 
     async def _keyword_arm(self, case: Case, query: str) -> Sequence[Any]:
-        return await self._pool.fetch(self._keyword[case.filtered], self._lexical.prepare_query(query))
+        # Collections are in English unless their settings say otherwise.
+        prepared = self._lexical.prepare_query(query, "english")
+        return await self._pool.fetch(self._keyword[case.filtered], prepared)
 
     async def _semantic_arm(self, case: Case, query: str) -> Sequence[Any]:
         where = f"WHERE {_FILTER_SQL}" if case.filtered else ""

@@ -9,7 +9,7 @@ import asyncpg
 
 from groundline_lexical.errors import LexicalIndexError
 from groundline_lexical.languages import ENGLISH_STOP_STEMS, ENGLISH_STOP_WORDS, STEMMED
-from groundline_lexical.ports import Connection
+from groundline_lexical.ports import Capabilities, Connection
 from groundline_lexical.tables import plain_name
 from groundline_lexical.text import searched_text
 
@@ -54,6 +54,7 @@ class PgSearchIndex:
     """
 
     name = "pg_search"
+    capabilities = Capabilities(survives_unclean_stop=False, answers_on_standby=False, filters_in_index=False)
 
     @classmethod
     def of_version(cls, version: str) -> Self:
@@ -78,7 +79,9 @@ class PgSearchIndex:
         fields = json.dumps({"lexical_text": {"tokenizer": _tokenizer(language)}})
         await connection.execute(_CREATE_INDEX.format(table=plain_name(table), fields=fields))
 
-    def search_sql(self, table: str, *, limit: int | None, columns: str = "") -> str:
+    def search_sql(self, table: str, *, limit: int | None, columns: str = "", condition: str = "") -> str:
+        if condition:
+            raise ValueError("pg_search does not filter in its index")
         return _SEARCH.format(
             table=plain_name(table),
             limit="ALL" if limit is None else f"{limit:d}",
@@ -88,7 +91,7 @@ class PgSearchIndex:
     def search_settings(self, limit: int | None) -> Mapping[str, str]:
         return {}
 
-    def prepare_query(self, query: str) -> str:
+    def prepare_query(self, query: str, language: str) -> str:
         return searched_text(query)
 
     async def probe(self, connection: Connection, table: str) -> bool:

@@ -1,14 +1,30 @@
 """What the suite asks of a BM25 index in PostgreSQL."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
-__all__ = ["Connection", "LexicalIndex"]
+__all__ = ["Capabilities", "Connection", "LexicalIndex"]
 
 type Connection = asyncpg.Connection[Any] | PoolConnectionProxy[Any]
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What search, readiness and repair may rely on, which differs between backends."""
+
+    survives_unclean_stop: bool
+    """After a crash every committed row is found. Otherwise REINDEX every index before it is trusted again:
+    what is lost is lost silently, and no check but the rebuild proves the rest sound."""
+
+    answers_on_standby: bool
+    """A streaming standby can be searched."""
+
+    filters_in_index: bool
+    """search_sql takes a `condition`, which is applied while the index is scanned."""
 
 
 class LexicalIndex(Protocol):
@@ -22,6 +38,10 @@ class LexicalIndex(Protocol):
     def name(self) -> str:
         """Name of the backend, as settings and collections spell it."""
 
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this backend can do."""
+
     async def create_extension(self, connection: Connection) -> None:
         """Create the PostgreSQL extension where it is missing.
 
@@ -34,14 +54,16 @@ class LexicalIndex(Protocol):
         A language that the backend does not know, such as "simple", is indexed without either.
         """
 
-    def search_sql(self, table: str, *, limit: int | None, columns: str = "") -> str:
+    def search_sql(self, table: str, *, limit: int | None, columns: str = "", condition: str = "") -> str:
         """The search statement; `$1` is what prepare_query made (text).
 
         Rows are chunk_id and score (higher is better), then `columns` (SQL expressions over the table, with
-        parameters from `$2` on), best first, ties by chunk_id; `limit` of them, or all that match.
+        parameters from `$2` on, each with a name of its own), best first, ties by chunk_id; `limit` of them,
+        or all that match. Which of several equal rows are within the limit is the index's choice.
 
-        Conditions on rows have no place in it, only among `columns`: pg_search counts some into the score,
-        refuses others ("Unsupported query shape"), and is ten times slower with the rest.
+        `condition` (SQL over the table, with parameters from `$2` on) keeps the rows for which it is true; it
+        changes no score. Without capabilities.filters_in_index it raises ValueError: select the condition as
+        one of the `columns` then, of as many rows as needed.
 
         Run it with `plan_cache_mode = force_generic_plan` and `max_parallel_workers_per_gather = 0`: the same
         rows take far longer otherwise.
@@ -50,8 +72,11 @@ class LexicalIndex(Protocol):
     def search_settings(self, limit: int | None) -> Mapping[str, str]:
         """Settings that the statement needs in its transaction (SET LOCAL); mostly there are none."""
 
-    def prepare_query(self, query: str) -> str:
-        """Make `$1` of any text a user may write. Never raises; nothing in the text is query syntax."""
+    def prepare_query(self, query: str, language: str) -> str:
+        """Make `$1` of any text a user may write, for tables indexed in `language`.
+
+        Never raises; nothing in the text is query syntax.
+        """
 
     async def probe(self, connection: Connection, table: str) -> bool:
         """Whether the index finds the oldest and the newest row of the table; an empty table is fine.

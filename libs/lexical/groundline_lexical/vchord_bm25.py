@@ -13,7 +13,7 @@ from typing import Self
 import asyncpg
 
 from groundline_lexical.errors import LexicalIndexError
-from groundline_lexical.ports import Connection
+from groundline_lexical.ports import Capabilities, Connection
 from groundline_lexical.tables import plain_name
 from groundline_lexical.text import searched_text
 
@@ -70,6 +70,7 @@ class VchordBm25Index:
     """LexicalIndex on vchord_bm25 0.3; every language is tokenized alike. See the module: not run yet."""
 
     name = "vchord_bm25"
+    capabilities = Capabilities(survives_unclean_stop=False, answers_on_standby=True, filters_in_index=False)
 
     @classmethod
     def of_version(cls, version: str) -> Self:
@@ -102,7 +103,9 @@ class VchordBm25Index:
     async def create_index(self, connection: Connection, table: str, language: str) -> None:
         await connection.execute(_CREATE_INDEX.format(table=plain_name(table)))
 
-    def search_sql(self, table: str, *, limit: int | None, columns: str = "") -> str:
+    def search_sql(self, table: str, *, limit: int | None, columns: str = "", condition: str = "") -> str:
+        if condition:
+            raise ValueError("vchord_bm25 does not filter in its index")
         table = plain_name(table)
         return _SEARCH.format(
             table=table,
@@ -114,7 +117,7 @@ class VchordBm25Index:
     def search_settings(self, limit: int | None) -> Mapping[str, str]:
         return {_LIMIT_SETTING: str(_ALL if limit is None or limit > _MOST else limit)}
 
-    def prepare_query(self, query: str) -> str:
+    def prepare_query(self, query: str, language: str) -> str:
         return searched_text(query)
 
     async def probe(self, connection: Connection, table: str) -> bool:

@@ -139,6 +139,7 @@ class Collection:
     partition_id: int
     embedding_model: str
     dimensions: int
+    language: str
     lexical_backend: str
     defaults: RetrievalOptions = field(default_factory=RetrievalOptions)
 

@@ -107,12 +107,19 @@ async def search(
 ) -> tuple[set[str], set[str]]:
     """Texts that BM25 and the nearest ones that the vector index find."""
     async with acquire(pool) as connection:
-        partition = await connection.fetchval(
-            "SELECT partition_id FROM collections WHERE collection_id = $1", collection_id
+        row = await connection.fetchrow(
+            """
+            SELECT partition_id, p.language FROM collections JOIN chunk_partitions p USING (partition_id)
+            WHERE collections.collection_id = $1
+            """,
+            collection_id,
         )
+        assert row is not None
+        partition, language = row
         table = f"chunks_p{partition}"
         by_words = await connection.fetch(
-            lexical.search_sql(table, limit=10, columns="original_text"), lexical.prepare_query(query)
+            lexical.search_sql(table, limit=10, columns="original_text"),
+            lexical.prepare_query(query, language),
         )
         vector = HalfVector(await EMBEDDER.embed_query(query))
         by_vector = await connection.fetch(

@@ -66,6 +66,7 @@ class Table:
 
     def __init__(self, connection: Connection, index: LexicalIndex) -> None:
         self.connection, self.index = connection, index
+        self.language = "english"
 
     async def create(self, texts: Sequence[str], language: str = "english") -> "Table":
         await self.connection.execute(
@@ -80,6 +81,7 @@ class Table:
             CREATE TABLE pieces_p1 PARTITION OF pieces FOR VALUES IN (1)
             """
         )
+        self.language = language
         await self.index.create_index(self.connection, "pieces_p1", language)
         await self.add(texts)
         return self
@@ -109,7 +111,7 @@ class Table:
         async with self.connection.transaction():
             for name, value in self.index.search_settings(limit).items():
                 await self.connection.execute("SELECT set_config($1, $2, true)", name, value)
-            rows = await self.connection.fetch(sql, self.index.prepare_query(query))
+            rows = await self.connection.fetch(sql, self.index.prepare_query(query, self.language))
         return [(row["chunk_id"], row["score"]) for row in rows]
 
     async def found(self, query: str) -> list[int]:
@@ -203,7 +205,7 @@ async def test_a_condition_among_the_columns_changes_no_score(
     await table.create([LEASES, "lease lease", LEASES + BREAD, "The lease is ten years long", BREAD])
     scores = await table.search("replica lease years")
     sql = table.index.search_sql("pieces_p1", limit=50, columns=f"({condition}) AS selected")
-    query = table.index.prepare_query("replica lease years")
+    query = table.index.prepare_query("replica lease years", "english")
     rows = await table.connection.fetch(sql, query, *arguments)
     assert [(row["chunk_id"], row["score"]) for row in rows] == scores
     assert {row["chunk_id"] for row in rows if row["selected"]} == kept

@@ -478,7 +478,7 @@ async def _plans(connection: Any, corpus: Any, table: str) -> dict[str, str]:
         table=table, distance=distance, selected=visible, order=distance, limit=50
     )
     keyword = corpus.lexical.search_sql(table, limit=50, columns=f"{visible} AS selected")
-    collection = Collection("many", await corpus.partition("many"), "", dimensions, "")
+    collection = Collection("many", await corpus.partition("many"), "", dimensions, "", "")
     found = {}
     for name, hits, argument in (("semantic", semantic, literal), ("keyword", keyword, "loaf 42")):
         statement = postgres._with_chunks(hits, collection, include_vectors=False)

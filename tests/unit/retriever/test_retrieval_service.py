@@ -61,7 +61,7 @@ class FakeStore:
         self, collection_ids: Sequence[str], principals: Sequence[str]
     ) -> Sequence[Collection]:
         return [
-            Collection(name, number, self.model, EMBEDDER.dimensions, "fake", self.defaults)
+            Collection(name, number, self.model, EMBEDDER.dimensions, "english", "fake", self.defaults)
             for number, (name, readers) in enumerate(self.readers.items())
             if (not collection_ids or name in collection_ids)
             and (not readers or set(readers) & {*principals})

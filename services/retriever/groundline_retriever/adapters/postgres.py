@@ -45,7 +45,7 @@ PROBED_PARTITIONS = 4
 """Partitions that one readiness check probes; the next check goes on with the next ones."""
 
 _READABLE = """
-    SELECT c.collection_id, c.partition_id, p.embedding_model, p.dimensions, p.lexical_backend,
+    SELECT c.collection_id, c.partition_id, p.embedding_model, p.dimensions, p.language, p.lexical_backend,
         c.settings ->> 'retrieval' AS defaults
     FROM collections c JOIN chunk_partitions p USING (partition_id)
     WHERE (c.readers = '{}' OR c.readers && $1::text[] OR c.writers && $1::text[])
@@ -141,6 +141,7 @@ class PostgresChunkStore:
                 partition_id=row["partition_id"],
                 embedding_model=row["embedding_model"],
                 dimensions=row["dimensions"],
+                language=row["language"],
                 lexical_backend=row["lexical_backend"],
                 defaults=_defaults(row["defaults"]),
             )
@@ -158,13 +159,16 @@ class PostgresChunkStore:
     ) -> Sequence[Hit]:
         self._require_backend(collection)
         table = _table(collection)
-        prepared = self._lexical.prepare_query(query)
+        prepared = self._lexical.prepare_query(query, collection.language)
         selected, arguments = _selected(selection)
-        # The condition is looked at for what the index ranked, of which more is taken as needed. Why it is no
-        # condition of the statement: see LexicalIndex.search_sql.
-        columns = f"{selected} AS selected"
+        # Where the index cannot filter, the condition is looked at for what it ranked, of which more is taken
+        # as needed. Where it can, every row is selected, and there is no more to take.
+        filters = self._lexical.capabilities.filters_in_index
+        columns = "true AS selected" if filters else f"{selected} AS selected"
         async with self._connection() as connection:
-            ranked = self._lexical.search_sql(table, limit=limit, columns=columns)
+            ranked = self._lexical.search_sql(
+                table, limit=limit, columns=columns, condition=selected if filters else ""
+            )
             statement = _with_chunks(ranked, collection, include_vectors)
             rows = await self._lexical_rows(connection, statement, limit, prepared, *arguments)
             found = _hits(rows, collection)
