@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 from groundline.v1 import coordinator_service_pb2, coordinator_service_pb2_grpc
-from groundline_generator.testing import HOLD, OpenAIWire, ProviderServer, Reply
 from groundline_runtime.channels import open_channel
 from groundline_runtime.context import Caller, acting_as
+from groundline_tests.generator.providers import HOLD, OpenAIWire, ProviderServer, Reply
 from groundline_tests.suite import EXAMPLES, Stack, running_stack
 
 QUESTION = {"query": json.loads((EXAMPLES / "questions.json").read_text())["questions"][0]["question"]}

@@ -7,15 +7,16 @@ from groundline.v1 import generator_service_pb2_grpc
 from groundline_runtime.server import Application, run
 
 from groundline_generator.adapters.extractive import ExtractiveModel
-from groundline_generator.contextualizing import Contextualizer
-from groundline_generator.guarding import GuardedModel
-from groundline_generator.judging import ModelJudge, TermJudge
-from groundline_generator.limits import Limiter
+from groundline_generator.domain.calls import ModelChoice
+from groundline_generator.domain.prompting import load_templates
 from groundline_generator.ports import ChatModel
-from groundline_generator.prompted import ModelChoice, PromptedModel
-from groundline_generator.prompting import load_templates
-from groundline_generator.rewriting import ModelRewriter, RuleRewriter
-from groundline_generator.service import AnswerService
+from groundline_generator.service.answering import AnswerService
+from groundline_generator.service.contextualizing import Contextualizer
+from groundline_generator.service.guarded_model import GuardedModel
+from groundline_generator.service.judging import ModelJudge, TermJudge
+from groundline_generator.service.prompted_model import PromptedModel
+from groundline_generator.service.quota import Limiter
+from groundline_generator.service.rewriting import ModelRewriter, RuleRewriter
 from groundline_generator.servicer import SERVICE, GeneratorServicer, UseCases
 from groundline_generator.settings import GeneratorSettings
 

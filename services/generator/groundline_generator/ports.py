@@ -4,7 +4,9 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
-from groundline_generator.domain import Delta, ModelCall, ModelFinished, Passage, Question
+from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
+
+from groundline_generator.domain.calls import ModelCall, ModelFinished
 
 __all__ = ["AnswerModel", "ChatModel"]
 
@@ -12,21 +14,23 @@ __all__ = ["AnswerModel", "ChatModel"]
 class AnswerModel(Protocol):
     """Writes answers from passages."""
 
-    def check(self, question: Question) -> str:
+    def check(self, request: GenerateRequest) -> str:
         """Name of the model that will answer.
 
-        Raises FailedPreconditionError where the question asks for a model or a template that is not here.
+        Raises FailedPreconditionError where the request asks for a model or a template that is not here.
         """
         ...
 
-    def served(self, question: Question) -> Sequence[Passage]:
-        """The question's passages that the model will see, best first."""
+    def served(self, request: GenerateRequest) -> Sequence[NumberedPassage]:
+        """The request's passages that the model will see, best first."""
         ...
 
-    def stream(self, question: Question) -> AsyncGenerator[Delta | ModelFinished]:
-        """Answer from the passages, citing them as `[n]`: any number of deltas, then one ModelFinished.
+    def stream(
+        self, request: GenerateRequest, served: Sequence[NumberedPassage]
+    ) -> AsyncGenerator[str | ModelFinished]:
+        """Answer from the served passages, citing them as `[n]`: any number of texts, then one ModelFinished.
 
-        A delta may end anywhere, also within a marker. Closing the iterator stops the work. Raises
+        A text may end anywhere, also within a marker. Closing the iterator stops the work. Raises
         GroundlineError when the provider fails.
         """
         ...
@@ -40,8 +44,8 @@ class ChatModel(Protocol):
         """Its name in telemetry: `gen_ai.provider.name` of the OpenTelemetry conventions."""
         ...
 
-    def stream(self, call: ModelCall) -> AsyncGenerator[Delta | ModelFinished]:
-        """Any number of deltas, then one ModelFinished. Closing the iterator closes the provider's stream.
+    def stream(self, call: ModelCall) -> AsyncGenerator[str | ModelFinished]:
+        """Any number of texts, then one ModelFinished. Closing the iterator closes the provider's stream.
 
         Raises ResourceExhaustedError (the provider's quota), UnavailableError (it is out of reach, failed, or
         ended its stream early), FailedPreconditionError (it knows no such model, or refuses our key) and

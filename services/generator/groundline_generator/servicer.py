@@ -1,4 +1,4 @@
-"""GeneratorService over gRPC."""
+"""GeneratorService over gRPC: check, call, answer."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
-from groundline.v1 import generator_service_pb2, generator_service_pb2_grpc
+from groundline.v1 import generator_service_pb2 as messages
+from groundline.v1.generator_service_pb2_grpc import GeneratorServiceServicer
 from groundline_runtime.errors import FailedPreconditionError
 
-from groundline_generator import converters
-from groundline_generator.contextualizing import Contextualizer
-from groundline_generator.judging import FaithfulnessJudge, ModelJudge
-from groundline_generator.rewriting import Rewriter
-from groundline_generator.service import AnswerService
+from groundline_generator import checks
+from groundline_generator.service.answering import AnswerService
+from groundline_generator.service.contextualizing import Contextualizer
+from groundline_generator.service.judging import FaithfulnessJudge, ModelJudge
+from groundline_generator.service.rewriting import Rewriter
 
 __all__ = ["SERVICE", "GeneratorServicer", "UseCases"]
 
@@ -33,53 +34,42 @@ class UseCases:
     contextualizer: Contextualizer | None = None
 
 
-class GeneratorServicer(generator_service_pb2_grpc.GeneratorServiceServicer):
+class GeneratorServicer(GeneratorServiceServicer):
     def __init__(self, use_cases: UseCases, *, max_passage_characters: int) -> None:
         self._use_cases = use_cases
         self._max_passage_characters = max_passage_characters
 
     async def Generate(  # noqa: N802
-        self, request: generator_service_pb2.GenerateRequest, context: _Context
-    ) -> AsyncIterator[generator_service_pb2.GenerateResponse]:
-        question = converters.to_question(request, max_passage_characters=self._max_passage_characters)
-        async with aclosing(self._use_cases.answers.answer(question)) as events:
-            async for event in events:
-                yield converters.to_response(event)
+        self, request: messages.GenerateRequest, context: _Context
+    ) -> AsyncIterator[messages.GenerateResponse]:
+        checks.check_generate(request, self._max_passage_characters)
+        async with aclosing(self._use_cases.answers.answer(request)) as responses:
+            async for response in responses:
+                yield response
 
     async def RewriteQuery(  # noqa: N802
-        self, request: generator_service_pb2.RewriteQueryRequest, context: _Context
-    ) -> generator_service_pb2.RewriteQueryResponse:
-        asked = converters.to_rewrite(request)
-        rewriting = await self._use_cases.rewriter.rewrite(
-            asked.query, asked.history, asked.max_sub_queries, asked.model
-        )
-        return converters.from_rewriting(rewriting)
+        self, request: messages.RewriteQueryRequest, context: _Context
+    ) -> messages.RewriteQueryResponse:
+        checks.check_rewrite(request)
+        return await self._use_cases.rewriter.rewrite(request)
 
     async def ContextualizeChunks(  # noqa: N802
-        self, request: generator_service_pb2.ContextualizeChunksRequest, context: _Context
-    ) -> generator_service_pb2.ContextualizeChunksResponse:
-        asked = converters.to_contextualize(request, max_passage_characters=self._max_passage_characters)
-        contextualizer = _available(self._use_cases.contextualizer)
-        contexts = await contextualizer.contexts(
-            asked.title, asked.document, asked.chunks, asked.prompt, asked.model
-        )
-        return converters.from_contexts(contexts)
+        self, request: messages.ContextualizeChunksRequest, context: _Context
+    ) -> messages.ContextualizeChunksResponse:
+        checks.check_contextualize(request, self._max_passage_characters)
+        return await _available(self._use_cases.contextualizer).contextualize(request)
 
     async def JudgeRelevance(  # noqa: N802
-        self, request: generator_service_pb2.JudgeRelevanceRequest, context: _Context
-    ) -> generator_service_pb2.JudgeRelevanceResponse:
-        asked = converters.to_relevance(request, max_passage_characters=self._max_passage_characters)
-        judge = _available(self._use_cases.relevance)
-        return converters.from_relevances(await judge.relevances(asked.query, asked.passages, asked.model))
+        self, request: messages.JudgeRelevanceRequest, context: _Context
+    ) -> messages.JudgeRelevanceResponse:
+        checks.check_relevance(request, self._max_passage_characters)
+        return await _available(self._use_cases.relevance).relevances(request)
 
     async def JudgeFaithfulness(  # noqa: N802
-        self, request: generator_service_pb2.JudgeFaithfulnessRequest, context: _Context
-    ) -> generator_service_pb2.JudgeFaithfulnessResponse:
-        asked = converters.to_faithfulness(request, max_passage_characters=self._max_passage_characters)
-        judged = await self._use_cases.faithfulness.judge(
-            asked.query, asked.answer, asked.passages, asked.model
-        )
-        return converters.from_faithfulness(judged)
+        self, request: messages.JudgeFaithfulnessRequest, context: _Context
+    ) -> messages.JudgeFaithfulnessResponse:
+        checks.check_faithfulness(request, self._max_passage_characters)
+        return await self._use_cases.faithfulness.judge(request)
 
 
 def _available[T](use_case: T | None) -> T:

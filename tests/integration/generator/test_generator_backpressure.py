@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
 from groundline.v1 import generator_service_pb2, generator_service_pb2_grpc
-from groundline_generator.domain import Delta, ModelFinished, Passage, Question
-from groundline_generator.judging import TermJudge
-from groundline_generator.rewriting import RuleRewriter
-from groundline_generator.service import AnswerService
+from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
+from groundline_generator.domain.calls import ModelFinished
+from groundline_generator.service.answering import AnswerService
+from groundline_generator.service.judging import TermJudge
+from groundline_generator.service.rewriting import RuleRewriter
 from groundline_generator.servicer import SERVICE, GeneratorServicer, UseCases
 from groundline_runtime.channels import open_channel
 from groundline_runtime.server import Application
@@ -25,17 +26,19 @@ class EndlessModel:
         self.written = 0
         self.closed = asyncio.Event()
 
-    def check(self, question: Question) -> str:
+    def check(self, request: GenerateRequest) -> str:
         return "endless"
 
-    def served(self, question: Question) -> Sequence[Passage]:
-        return question.passages
+    def served(self, request: GenerateRequest) -> Sequence[NumberedPassage]:
+        return request.passages
 
-    async def stream(self, question: Question) -> AsyncGenerator[Delta | ModelFinished]:
+    async def stream(
+        self, request: GenerateRequest, served: Sequence[NumberedPassage]
+    ) -> AsyncGenerator[str | ModelFinished]:
         try:
             while self.written < BOUND_BYTES:
                 self.written += len(PIECE)
-                yield Delta(PIECE)
+                yield PIECE
                 await asyncio.sleep(0)
         finally:
             self.closed.set()

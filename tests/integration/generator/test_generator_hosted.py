@@ -13,10 +13,10 @@ from groundline.v1 import chat_pb2, generator_service_pb2, generator_service_pb2
 from groundline_generator.__main__ import wire
 from groundline_generator.servicer import SERVICE
 from groundline_generator.settings import GeneratorSettings
-from groundline_generator.testing import HOLD, GeminiWire, OpenAIWire, ProviderServer, Reply, Wire
 from groundline_runtime.channels import open_channel
 from groundline_runtime.settings import SettingsError, load_settings
 from groundline_runtime.status import from_rpc_error
+from groundline_tests.generator.providers import HOLD, GeminiWire, OpenAIWire, ProviderServer, Reply, Wire
 from groundline_tests.runtime import serve
 from pydantic import SecretStr
 

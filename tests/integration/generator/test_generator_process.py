@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 
 from groundline.v1 import generator_service_pb2, generator_service_pb2_grpc
 from groundline_generator.servicer import SERVICE
-from groundline_generator.testing import OpenAIWire, ProviderServer
 from groundline_runtime.channels import open_channel
+from groundline_tests.generator.providers import OpenAIWire, ProviderServer
 from groundline_tests.runtime import OtlpCollector
 
 SECRETS = ("sesame", "Paris", "capital")

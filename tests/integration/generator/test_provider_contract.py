@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 from google.oauth2.credentials import Credentials
+from groundline.v1 import chat_pb2
 from groundline_generator.adapters.gemini import GeminiModel
 from groundline_generator.adapters.openai import OpenAIModel
-from groundline_generator.domain import Delta, FinishReason, Message, ModelCall, ModelFinished, Usage
+from groundline_generator.domain.calls import ModelCall, ModelFinished
 from groundline_generator.ports import ChatModel
-from groundline_generator.testing import CUT, HOLD, GeminiWire, OpenAIWire, ProviderServer, Reply, Wire
 from groundline_runtime.errors import (
     FailedPreconditionError,
     GroundlineError,
@@ -19,13 +19,23 @@ from groundline_runtime.errors import (
     ResourceExhaustedError,
     UnavailableError,
 )
+from groundline_tests.generator.messages import used, user
+from groundline_tests.generator.providers import (
+    CUT,
+    HOLD,
+    GeminiWire,
+    OpenAIWire,
+    ProviderServer,
+    Reply,
+    Wire,
+)
 from pydantic import SecretStr
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 CALL = ModelCall(
     "wanted-model",
     "Be brief.",
-    (Message("user", "Hi"),),
+    (user("Hi"),),
     temperature=0.5,
     max_output_tokens=77,
     schema=SCHEMA,
@@ -69,7 +79,7 @@ async def collected(model: ChatModel, call: ModelCall) -> tuple[str, ModelFinish
     events = [event async for event in model.stream(call)]
     finished = events.pop()
     assert isinstance(finished, ModelFinished)
-    return "".join(event.text for event in events if isinstance(event, Delta)), finished
+    return "".join(event for event in events if isinstance(event, str)), finished
 
 
 @pytest.fixture(params=["openai", "gemini"])
@@ -117,7 +127,7 @@ async def test_a_stream_cut_in_the_middle_is_no_answer(provider: Provider, endin
         received.append(await anext(events))
         with pytest.raises(UnavailableError) as failure:
             await anext(events)
-    assert received == [Delta("Half of")]
+    assert received == ["Half of"]
     assert failure.value.reason == "PROVIDER_STREAM_CUT"
 
 
@@ -148,7 +158,7 @@ async def test_a_provider_that_is_away_is_unavailable(provider: Provider) -> Non
 async def test_a_safety_block_is_a_finish_reason(provider: Provider) -> None:
     text, finished = await provider.answered(provider.wire.withheld())
     assert text == ""
-    assert finished.finish_reason is FinishReason.SAFETY
+    assert finished.finish_reason == chat_pb2.FINISH_REASON_SAFETY
 
 
 async def test_cancelling_before_the_first_token_closes_the_stream(provider: Provider) -> None:
@@ -166,7 +176,7 @@ async def test_leaving_in_the_middle_closes_the_stream(provider: Provider) -> No
     provider.server.replies = [Reply([provider.wire.text("Some"), HOLD])]
     async with provider.model() as model:
         events = model.stream(CALL)
-        assert await anext(events) == Delta("Some")
+        assert await anext(events) == "Some"
         await provider.server.holding.wait()
         await events.aclose()
         await provider.server.abandoned.wait()
@@ -175,17 +185,17 @@ async def test_leaving_in_the_middle_closes_the_stream(provider: Provider) -> No
 async def test_text_arrives_as_it_is_written(provider: Provider) -> None:
     text, finished = await provider.answered(provider.wire.answer("Größe", " 5", " m²"))
     assert text == "Größe 5 m²"
-    assert finished == ModelFinished(FinishReason.STOP, Usage(12, 4, 5), model="served-model")
+    assert finished == ModelFinished(chat_pb2.FINISH_REASON_STOP, used(12, 4, 5), model="served-model")
 
 
 async def test_the_token_limit_is_a_finish_reason(provider: Provider) -> None:
     _, finished = await provider.answered(Reply([provider.wire.text("x"), provider.wire.cut_short()]))
-    assert finished.finish_reason is FinishReason.MAX_TOKENS
+    assert finished.finish_reason == chat_pb2.FINISH_REASON_MAX_TOKENS
 
 
 async def test_usage_may_be_missing(provider: Provider) -> None:
     _, finished = await provider.answered(Reply([provider.wire.text("x"), provider.wire.end()]))
-    assert finished.usage == Usage()
+    assert finished.usage == used()
 
 
 async def test_the_call_reaches_the_provider_whole(provider: Provider) -> None:
@@ -213,7 +223,7 @@ async def test_the_call_reaches_the_provider_whole(provider: Provider) -> None:
 
 
 async def test_the_shared_prefix_opens_the_prompt(provider: Provider) -> None:
-    call = ModelCall("m", "", (Message("user", "Hi"),), prefix="<document>…</document>")
+    call = ModelCall("m", "", (user("Hi"),), prefix="<document>…</document>")
     await provider.answered(provider.wire.answer("ok"), call)
     body = str(provider.server.requests[0].body)
     assert body.index("<document>…") < body.index("Hi")

@@ -10,15 +10,14 @@ import pytest
 from groundline.v1 import generator_service_pb2_grpc
 from groundline_generator.adapters.gemini import GeminiModel
 from groundline_generator.adapters.openai import OpenAIModel
-from groundline_generator.contextualizing import Contextualizer
-from groundline_generator.guarding import GuardedModel
-from groundline_generator.judging import TermJudge
-from groundline_generator.limits import Limiter
-from groundline_generator.prompted import ModelChoice
-from groundline_generator.rewriting import RuleRewriter
-from groundline_generator.service import AnswerService
+from groundline_generator.domain.calls import ModelChoice
+from groundline_generator.service.answering import AnswerService
+from groundline_generator.service.contextualizing import Contextualizer
+from groundline_generator.service.guarded_model import GuardedModel
+from groundline_generator.service.judging import TermJudge
+from groundline_generator.service.quota import Limiter
+from groundline_generator.service.rewriting import RuleRewriter
 from groundline_generator.servicer import GeneratorServicer, UseCases
-from groundline_generator.testing import GeminiWire, OpenAIWire, ProviderServer, Reply, Request, Wire
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
 from groundline_ingestor.adapters.contextualizing import GENERATOR_SERVICE, GrpcContextWriter
 from groundline_ingestor.adapters.postgres import Pool, acquire, chunk_table, open_database
@@ -29,6 +28,7 @@ from groundline_runtime.channels import open_channel
 from groundline_runtime.context import Caller
 from groundline_runtime.server import Application
 from groundline_tests.embedding import FakeEmbedder
+from groundline_tests.generator.providers import GeminiWire, OpenAIWire, ProviderServer, Reply, Request, Wire
 from groundline_tests.runtime import serve
 from pydantic import SecretStr
 

@@ -1,12 +1,13 @@
 import pytest
-from groundline_generator.citations import MarkerFilter, cite, validate
-from groundline_generator.domain import FinishReason, Passage
+from groundline.v1 import chat_pb2
+from groundline_generator.domain.citations import MarkerFilter, cite, validate
+from groundline_tests.generator.messages import numbered
 from hypothesis import given
 from hypothesis import strategies as st
 
 PASSAGES = {
-    1: Passage(1, "Paris is the capital of France. It lies on the Seine.", chunk_id="10"),
-    2: Passage(2, "Berlin is the capital of Germany.", chunk_id="20"),
+    1: numbered(1, "Paris is the capital of France. It lies on the Seine.", chunk_id="10"),
+    2: numbered(2, "Berlin is the capital of Germany.", chunk_id="20"),
 }
 
 
@@ -65,7 +66,7 @@ def test_a_stray_backtick_ends_with_its_line() -> None:
 def test_citations_span_their_sentence_without_the_marker() -> None:
     answer = "Paris is the capital of France. [1] Berlin is that of Germany [2] [1]. Rome [1], not Bonn [2]."
     found = cite(answer, PASSAGES)
-    assert [(c.source_number, answer[c.start : c.end], c.chunk_id) for c in found] == [
+    assert [(c.source_number, answer[c.start_offset : c.end_offset], c.chunk_id) for c in found] == [
         (1, "Paris is the capital of France.", "10"),
         (2, "Berlin is that of Germany", "20"),
         (1, "Berlin is that of Germany", "10"),
@@ -76,21 +77,21 @@ def test_citations_span_their_sentence_without_the_marker() -> None:
 
 
 def test_a_refusal_is_not_grounded() -> None:
-    validation = validate("Capital?", "I cannot answer.", PASSAGES, FinishReason.NO_ANSWER)
+    validation = validate("Capital?", "I cannot answer.", PASSAGES, chat_pb2.FINISH_REASON_NO_ANSWER)
     assert not validation.grounded
     assert [issue.reason for issue in validation.issues] == ["NO_SUPPORTING_PASSAGE"]
-    empty = validate("Capital?", "I cannot answer.", {}, FinishReason.NO_ANSWER)
+    empty = validate("Capital?", "I cannot answer.", {}, chat_pb2.FINISH_REASON_NO_ANSWER)
     assert [issue.reason for issue in empty.issues] == ["NO_PASSAGES"]
 
 
 def test_an_empty_answer_is_an_issue() -> None:
-    validation = validate("Capital?", " ", PASSAGES, FinishReason.STOP)
+    validation = validate("Capital?", " ", PASSAGES, chat_pb2.FINISH_REASON_STOP)
     assert [issue.reason for issue in validation.issues] == ["EMPTY_ANSWER"]
 
 
 def test_sentences_without_source_or_support_are_named() -> None:
     answer = "Paris is the capital of France. [1] Rome was founded by twins. Whales sing songs. [2]"
-    validation = validate("What is the capital of France?", answer, PASSAGES, FinishReason.STOP)
+    validation = validate("What is the capital of France?", answer, PASSAGES, chat_pb2.FINISH_REASON_STOP)
     assert not validation.grounded
     assert validation.cited_share == pytest.approx(2 / 3)
     assert validation.supported_share == pytest.approx(1 / 3)
@@ -102,17 +103,17 @@ def test_a_quotation_is_grounded() -> None:
         "What is the capital of France?",
         "Paris is the capital of France. [1]",
         PASSAGES,
-        FinishReason.STOP,
+        chat_pb2.FINISH_REASON_STOP,
     )
     assert validation.grounded
     assert validation.cited_share == validation.supported_share == validation.query_relevance == 1
     assert validation.confidence == 1
-    assert validation.issues == ()
+    assert not validation.issues
 
 
 def test_an_answer_about_something_else_is_an_issue() -> None:
     answer = "Berlin is the capital of Germany. [2]"
-    validation = validate("How high is the tower of Pisa?", answer, PASSAGES, FinishReason.STOP)
+    validation = validate("How high is the tower of Pisa?", answer, PASSAGES, chat_pb2.FINISH_REASON_STOP)
     assert [issue.reason for issue in validation.issues] == ["LOW_RELEVANCE"]
     assert validation.grounded
     assert validation.confidence == 0
@@ -120,9 +121,14 @@ def test_an_answer_about_something_else_is_an_issue() -> None:
 
 @pytest.mark.parametrize(
     ("ending", "reason"),
-    [(FinishReason.MAX_TOKENS, "ANSWER_CUT_OFF"), (FinishReason.SAFETY, "ANSWER_WITHHELD")],
+    [
+        (chat_pb2.FINISH_REASON_MAX_TOKENS, "ANSWER_CUT_OFF"),
+        (chat_pb2.FINISH_REASON_SAFETY, "ANSWER_WITHHELD"),
+    ],
 )
-def test_an_answer_that_did_not_come_to_its_end_is_an_issue(ending: FinishReason, reason: str) -> None:
+def test_an_answer_that_did_not_come_to_its_end_is_an_issue(
+    ending: chat_pb2.FinishReason.ValueType, reason: str
+) -> None:
     for answer in ("Paris is the capital of France. [1]", ""):
         validation = validate("What is the capital of France?", answer, PASSAGES, ending)
         assert validation.issues[0].reason == reason

@@ -1,17 +1,17 @@
 from functools import partial
 
 import pytest
-from groundline_generator.domain import Passage
-from groundline_generator.extraction import extract
+from groundline_generator.domain.extraction import extract
+from groundline_tests.generator.messages import numbered
 
 answers = partial(extract, min_relevance=0.4, max_sentences=3)
 
-PORTS = Passage(
+PORTS = numbered(
     1,
     "# Ports\n\nThe gateway listens on port 8080. It speaks HTTP.\n\nThe retriever listens on port 9001.",
     title="Operations",
 )
-BACKUP = Passage(2, "Backups run every night. They are kept for 30 days in object storage.", title="Backups")
+BACKUP = numbered(2, "Backups run every night. They are kept for 30 days in object storage.", title="Backups")
 
 
 def test_no_passage_answers_nothing() -> None:
@@ -33,12 +33,12 @@ def test_a_question_that_no_passage_speaks_of_is_refused(query: str) -> None:
 
 
 def test_headings_alone_are_not_an_answer() -> None:
-    assert answers("backup retention", [Passage(1, "# Backup retention")]).extracts == ()
+    assert answers("backup retention", [numbered(1, "# Backup retention")]).extracts == ()
 
 
 def test_dissimilar_passages_are_refused_sooner() -> None:
     def ask(similarity: float) -> float:
-        return answers("nightly backup cost", [Passage(1, BACKUP.text, similarity=similarity)]).relevance
+        return answers("nightly backup cost", [numbered(1, BACKUP.text, similarity=similarity)]).relevance
 
     assert ask(-0.2) < ask(0.8)
 
@@ -49,13 +49,13 @@ def test_the_sentence_that_answers_is_quoted_with_its_number() -> None:
 
 
 def test_german_questions_find_inflected_answers() -> None:
-    passage = Passage(1, "Das Haus ist alt. Die Sicherungen werden dreißig Tage lang aufbewahrt.")
+    passage = numbered(1, "Das Haus ist alt. Die Sicherungen werden dreißig Tage lang aufbewahrt.")
     (best, *_) = answers("Wie lange wird eine Sicherung aufbewahrt?", [passage]).extracts
     assert best.text == "Die Sicherungen werden dreißig Tage lang aufbewahrt."
 
 
 def test_what_is_asked_for_decides_between_equal_sentences() -> None:
-    passage = Passage(1, "The tower of Pisa opened to visitors. The tower of Pisa opened in 1372.")
+    passage = numbered(1, "The tower of Pisa opened to visitors. The tower of Pisa opened in 1372.")
     (best,) = extract(
         "When was the tower of Pisa opened?", [passage], min_relevance=0.4, max_sentences=1
     ).extracts
@@ -63,31 +63,31 @@ def test_what_is_asked_for_decides_between_equal_sentences() -> None:
 
 
 def test_repeated_sentences_are_quoted_once() -> None:
-    copy = Passage(3, BACKUP.text)
+    copy = numbered(3, BACKUP.text)
     texts = [e.text for e in answers("How long are backups kept?", [BACKUP, copy]).extracts]
     assert len(texts) == len(set(texts))
 
 
 def test_never_more_sentences_than_allowed() -> None:
-    passage = Passage(1, " ".join(f"The port of service number {n} is {9000 + n}." for n in range(20)))
+    passage = numbered(1, " ".join(f"The port of service number {n} is {9000 + n}." for n in range(20)))
     assert len(extract("service port", [passage], min_relevance=0, max_sentences=2).extracts) <= 2
 
 
 def test_sentences_of_one_passage_keep_their_order() -> None:
-    passage = Passage(1, "First mix flour with water. Later mix flour with yeast.")
+    passage = numbered(1, "First mix flour with water. Later mix flour with yeast.")
     texts = [e.text for e in answers("mix flour", [passage]).extracts]
     assert texts == ["First mix flour with water.", "Later mix flour with yeast."]
 
 
 def test_the_documents_own_footnote_marks_are_left_out() -> None:
-    passage = Passage(1, "The bridge[3] was built\nin 1890.[12]")
+    passage = numbered(1, "The bridge[3] was built\nin 1890.[12]")
     assert (
         answers("When was the bridge built?", [passage]).extracts[0].text == "The bridge was built in 1890."
     )
 
 
 def test_code_is_quoted_as_it_stands() -> None:
-    passage = Passage(1, "```\ndef max_retry_count():\n    return 5\n```")
+    passage = numbered(1, "```\ndef max_retry_count():\n    return 5\n```")
     (code,) = answers("What does max_retry_count return?", [passage]).extracts
     assert code.is_code
     assert code.text == "def max_retry_count():\n    return 5"
@@ -105,26 +105,28 @@ def test_a_checkpoint_stops_the_work() -> None:
 
 
 def test_a_quotation_keeps_intervals_and_loses_what_would_read_as_citations() -> None:
-    passage = Passage(1, "The score of a passage lies in [0, 1] as shown earlier [3, 4].")
+    passage = numbered(1, "The score of a passage lies in [0, 1] as shown earlier [3, 4].")
     extraction = extract("Where does the score lie?", [passage], min_relevance=0.1, max_sentences=1)
     assert extraction.extracts[0].text == "The score of a passage lies in [0, 1] as shown earlier."
 
 
 def test_a_sentence_that_refers_back_is_read_with_the_one_before() -> None:
-    passage = Passage(
+    passage = numbered(
         1,
         "The stock exchange of Warsaw is old. It was closed for years. It was reopened in 1991.",
     )
     quoted = answers("When was the stock exchange reopened?", [passage]).extracts
     assert "It was reopened in 1991." in [each.text for each in quoted]
-    passage = Passage(1, "Die Börse von Warschau ist alt. Sie wurde 1991 wieder eröffnet. Der Park ist groß.")
+    passage = numbered(
+        1, "Die Börse von Warschau ist alt. Sie wurde 1991 wieder eröffnet. Der Park ist groß."
+    )
     quoted = answers("Wann wurde die Warschauer Börse eröffnet?", [passage]).extracts
     assert "Sie wurde 1991 wieder eröffnet." in [each.text for each in quoted]
 
 
 def test_what_a_german_question_is_about_weighs_more_than_how_it_is_worded() -> None:
-    about = Passage(1, "Der Leuchtturm von Kiel steht seit hundert Jahren.")
-    worded = Passage(1, "Ein Betrag wurde sofort endgültig bewilligt.")
+    about = numbered(1, "Der Leuchtturm von Kiel steht seit hundert Jahren.")
+    worded = numbered(1, "Ein Betrag wurde sofort endgültig bewilligt.")
     query = "Wurde der Leuchtturm endgültig bewilligt?"
     assert answers(query, [about]).relevance > answers(query.lower(), [about]).relevance
     assert answers(query, [worded]).relevance < answers(query.lower(), [worded]).relevance

@@ -1,5 +1,5 @@
 import pytest
-from groundline_generator.segments import Kind, Segment, segments
+from groundline_generator.domain.segments import Kind, Segment, segments
 from hypothesis import given
 from hypothesis import strategies as st
 

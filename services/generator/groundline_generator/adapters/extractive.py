@@ -5,18 +5,19 @@ import re
 import threading
 from collections.abc import AsyncGenerator, Sequence
 
-from groundline_runtime.errors import FailedPreconditionError
+from groundline.v1 import chat_pb2
+from groundline.v1.chat_pb2 import ValidationIssue
+from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
 
-from groundline_generator.domain import Delta, FinishReason, Issue, ModelFinished, Passage, Question
-from groundline_generator.extraction import Extract, Extraction, extract
-from groundline_generator.refusals import refusal
+from groundline_generator.domain.calls import ModelChoice, ModelFinished
+from groundline_generator.domain.extraction import Extract, Extraction, extract
+from groundline_generator.domain.refusals import refusal
 
 __all__ = ["ExtractiveModel"]
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
-
-_NAME = "extractive"
+_MODELS = ModelChoice("extractive")
 
 
 class ExtractiveModel:
@@ -26,34 +27,30 @@ class ExtractiveModel:
         self._min_relevance = min_relevance
         self._max_sentences = max_sentences
 
-    def check(self, question: Question) -> str:
-        wanted = question.options.model
-        if wanted is not None and wanted != _NAME:
-            raise FailedPreconditionError(
-                "MODEL_NOT_AVAILABLE",
-                f"model '{wanted}' is not available; available: {_NAME}",
-                metadata={"model": wanted, "available": _NAME},
-            )
-        return _NAME
+    def check(self, request: GenerateRequest) -> str:
+        return _MODELS.of(request.options.model)
 
-    def served(self, question: Question) -> Sequence[Passage]:
-        return question.passages
+    def served(self, request: GenerateRequest) -> Sequence[NumberedPassage]:
+        return request.passages
 
-    async def stream(self, question: Question) -> AsyncGenerator[Delta | ModelFinished]:
+    async def stream(
+        self, request: GenerateRequest, served: Sequence[NumberedPassage]
+    ) -> AsyncGenerator[str | ModelFinished]:
         """Answer sentence by sentence; see AnswerModel."""
-        issues = _unused(question)
-        extraction = await self._extract(question)
+        issues = _unused(request)
+        extraction = await self._extract(request, served)
         if not extraction.extracts:
-            yield Delta(refusal(question.query))
-            yield ModelFinished(FinishReason.NO_ANSWER, issues=issues)
+            yield refusal(request.query)
+            yield ModelFinished(chat_pb2.FINISH_REASON_NO_ANSWER, issues=issues)
             return
-        limit = question.options.max_output_tokens
-        quoted, complete = _within(extraction.extracts, limit)
+        quoted, complete = _within(extraction.extracts, request.options.max_output_tokens)
         for previous, piece in zip((None, *quoted), quoted, strict=False):
-            yield Delta(_separator(previous, piece) + _quoted(piece))
-        yield ModelFinished(FinishReason.STOP if complete else FinishReason.MAX_TOKENS, issues=issues)
+            yield _separator(previous, piece) + _quoted(piece)
+        yield ModelFinished(
+            chat_pb2.FINISH_REASON_STOP if complete else chat_pb2.FINISH_REASON_MAX_TOKENS, issues=issues
+        )
 
-    async def _extract(self, question: Question) -> Extraction:
+    async def _extract(self, request: GenerateRequest, served: Sequence[NumberedPassage]) -> Extraction:
         """Extract in a thread, which ends soon after this is cancelled."""
         cancelled = threading.Event()
 
@@ -61,13 +58,15 @@ class ExtractiveModel:
             if cancelled.is_set():
                 raise _CancelledError
 
-        threshold = question.options.min_relevance
+        options = request.options
         try:
             return await asyncio.to_thread(
                 extract,
-                question.query,
-                question.passages,
-                min_relevance=self._min_relevance if threshold is None else threshold,
+                request.query,
+                served,
+                min_relevance=(
+                    options.min_relevance if options.HasField("min_relevance") else self._min_relevance
+                ),
                 max_sentences=self._max_sentences,
                 checkpoint=checkpoint,
             )
@@ -79,9 +78,12 @@ class _CancelledError(Exception):
     """Ends the thread; nobody waits for it any more."""
 
 
-def _within(extracts: Sequence[Extract], limit: int | None) -> tuple[list[Extract], bool]:
-    """The first extracts that fit into `limit` tokens, and whether all did; a first one too long is cut."""
-    if limit is None:
+def _within(extracts: Sequence[Extract], limit: int) -> tuple[list[Extract], bool]:
+    """The first extracts that fit into `limit` tokens, and whether all did; a first one too long is cut.
+
+    0 is no limit.
+    """
+    if not limit:
         return list(extracts), True
     fitting: list[Extract] = []
     for piece in extracts:
@@ -106,21 +108,18 @@ def _quoted(piece: Extract) -> str:
     return f"{text} [{piece.number}]"
 
 
-def _unused(question: Question) -> tuple[Issue, ...]:
+def _unused(request: GenerateRequest) -> list[ValidationIssue]:
     """What speaks to a language model and finds none; said in the answer, since it changes nothing here."""
     names = [
         name
         for name, value in (
-            ("system_prompt", question.options.system_prompt),
-            ("prompt_template", question.options.prompt_template),
-            ("additional_context", question.additional_context),
+            ("system_prompt", request.options.system_prompt),
+            ("prompt_template", request.options.prompt_template),
+            ("additional_context", request.additional_context),
         )
         if value
     ]
     if not names:
-        return ()
-    return (
-        Issue(
-            "INPUT_NOT_USED", f"the extractive provider calls no language model; not used: {', '.join(names)}"
-        ),
-    )
+        return []
+    message = f"the extractive provider calls no language model; not used: {', '.join(names)}"
+    return [ValidationIssue(reason="INPUT_NOT_USED", message=message)]

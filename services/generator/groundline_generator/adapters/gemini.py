@@ -11,7 +11,10 @@ import structlog
 from google import genai
 from google.auth.credentials import Credentials
 from google.genai import errors, types
+from groundline.v1 import chat_pb2
+from groundline.v1.chat_pb2 import FinishReason, Usage, ValidationIssue
 from groundline_runtime.errors import GroundlineError
+from groundline_runtime.tokens import estimated_tokens
 from pydantic import SecretStr
 
 from groundline_generator.adapters.failures import (
@@ -23,8 +26,7 @@ from groundline_generator.adapters.failures import (
     translated,
     unreadable,
 )
-from groundline_generator.domain import Delta, FinishReason, Issue, ModelCall, ModelFinished, Usage
-from groundline_generator.tokens import estimated_tokens
+from groundline_generator.domain.calls import ModelCall, ModelFinished
 
 __all__ = ["GeminiModel"]
 
@@ -128,10 +130,10 @@ class GeminiModel:
             # It ends by itself after its time to live.
             _log.warning("context_cache_not_deleted", model=model, reason=error.reason)
 
-    async def stream(self, call: ModelCall) -> AsyncGenerator[Delta | ModelFinished]:
+    async def stream(self, call: ModelCall) -> AsyncGenerator[str | ModelFinished]:
         """See ChatModel."""
-        finish: FinishReason | None = None
-        issues: tuple[Issue, ...] = ()
+        finish: FinishReason.ValueType | None = None
+        issues: tuple[ValidationIssue, ...] = ()
         usage = Usage()
         model = ""
         opened: list[httpx2.Response] = []
@@ -145,13 +147,16 @@ class GeminiModel:
                     model = response.model_version or model
                     usage = _usage(response) or usage
                     if (feedback := response.prompt_feedback) and feedback.block_reason:
-                        finish, issues = FinishReason.SAFETY, (_withheld(str(feedback.block_reason.value)),)
+                        finish, issues = (
+                            chat_pb2.FINISH_REASON_SAFETY,
+                            (_withheld(str(feedback.block_reason.value)),),
+                        )
                     for candidate in (response.candidates or ())[:1]:
                         for text in _texts(candidate):
-                            yield Delta(text)
+                            yield text
                         if (reason := candidate.finish_reason) and finish is None:
                             finish = _finish(reason)
-                            if finish is FinishReason.SAFETY:
+                            if finish == chat_pb2.FINISH_REASON_SAFETY:
                                 issues = (_withheld(str(reason.value)),)
             finally:
                 await responses.aclose()
@@ -189,14 +194,16 @@ def _texts(candidate: types.Candidate) -> list[str]:
     return [part.text for part in parts if part.text and not part.thought]
 
 
-def _finish(reason: types.FinishReason) -> FinishReason:
+def _finish(reason: types.FinishReason) -> FinishReason.ValueType:
     if reason in (types.FinishReason.MAX_TOKENS, types.FinishReason.CONTINUATION):
-        return FinishReason.MAX_TOKENS
-    return FinishReason.SAFETY if reason in _SAFETY else FinishReason.STOP
+        return chat_pb2.FINISH_REASON_MAX_TOKENS
+    return chat_pb2.FINISH_REASON_SAFETY if reason in _SAFETY else chat_pb2.FINISH_REASON_STOP
 
 
-def _withheld(reason: str) -> Issue:
-    return Issue("WITHHELD_FOR_SAFETY", f"the provider withheld the answer: {reason}")
+def _withheld(reason: str) -> ValidationIssue:
+    return ValidationIssue(
+        reason="WITHHELD_FOR_SAFETY", message=f"the provider withheld the answer: {reason}"
+    )
 
 
 def _usage(response: types.GenerateContentResponse) -> Usage | None:
@@ -204,10 +211,10 @@ def _usage(response: types.GenerateContentResponse) -> Usage | None:
     if usage is None:
         return None
     return Usage(
-        usage.prompt_token_count or 0,
-        usage.cached_content_token_count or 0,
+        prompt_tokens=usage.prompt_token_count or 0,
+        cached_tokens=usage.cached_content_token_count or 0,
         # Thinking is written, and paid for, like the answer.
-        (usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0),
+        output_tokens=(usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0),
     )
 
 

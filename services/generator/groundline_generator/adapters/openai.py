@@ -7,6 +7,8 @@ from typing import Any
 
 import httpx2
 import openai
+from groundline.v1 import chat_pb2
+from groundline.v1.chat_pb2 import FinishReason, Usage
 from groundline_runtime.errors import GroundlineError
 from pydantic import SecretStr
 
@@ -19,14 +21,14 @@ from groundline_generator.adapters.failures import (
     translated,
     unreadable,
 )
-from groundline_generator.domain import Delta, FinishReason, ModelCall, ModelFinished, Usage
+from groundline_generator.domain.calls import ModelCall, ModelFinished
 
 __all__ = ["OpenAIModel"]
 
 _FINISH_REASONS = {
-    "stop": FinishReason.STOP,
-    "length": FinishReason.MAX_TOKENS,
-    "content_filter": FinishReason.SAFETY,
+    "stop": chat_pb2.FINISH_REASON_STOP,
+    "length": chat_pb2.FINISH_REASON_MAX_TOKENS,
+    "content_filter": chat_pb2.FINISH_REASON_SAFETY,
 }
 _CONNECT_SECONDS = 5.0
 
@@ -55,9 +57,9 @@ class OpenAIModel:
         """These servers cache what prompts begin with by themselves."""
         yield None
 
-    async def stream(self, call: ModelCall) -> AsyncGenerator[Delta | ModelFinished]:
+    async def stream(self, call: ModelCall) -> AsyncGenerator[str | ModelFinished]:
         """See ChatModel."""
-        finish: FinishReason | None = None
+        finish: FinishReason.ValueType | None = None
         usage = Usage()
         model = ""
         with translated(_meaning, call.model):
@@ -69,11 +71,11 @@ class OpenAIModel:
                     for choice in chunk.get("choices") or ():
                         delta = choice.get("delta") or {}
                         if text := delta.get("content") or delta.get("refusal"):
-                            yield Delta(text)
+                            yield text
                         if delta.get("refusal"):
-                            finish = FinishReason.SAFETY
+                            finish = chat_pb2.FINISH_REASON_SAFETY
                         if (reason := choice.get("finish_reason")) and finish is None:
-                            finish = _FINISH_REASONS.get(reason, FinishReason.STOP)
+                            finish = _FINISH_REASONS.get(reason, chat_pb2.FINISH_REASON_STOP)
             finally:
                 await chunks.close()
         if finish is None:
@@ -143,9 +145,9 @@ def _usage(usage: dict[str, Any] | None) -> Usage | None:
         return None
     details = usage.get("prompt_tokens_details") or {}
     return Usage(
-        usage.get("prompt_tokens") or 0,
-        details.get("cached_tokens") or 0,
-        usage.get("completion_tokens") or 0,
+        prompt_tokens=usage.get("prompt_tokens") or 0,
+        cached_tokens=details.get("cached_tokens") or 0,
+        output_tokens=usage.get("completion_tokens") or 0,
     )
 
 

@@ -2,7 +2,7 @@ import asyncio
 import time
 
 import pytest
-from groundline_generator.limits import Limiter
+from groundline_generator.service.quota import Limiter
 from groundline_runtime.context import deadline_at
 from groundline_runtime.errors import ResourceExhaustedError
 

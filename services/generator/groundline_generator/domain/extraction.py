@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from groundline_generator.citations import without_markers
-from groundline_generator.domain import Passage
-from groundline_generator.language import content_terms, guess_language
-from groundline_generator.segments import Kind, Segment, segments
+from groundline.v1.generator_service_pb2 import NumberedPassage
+
+from groundline_generator.domain.citations import without_markers
+from groundline_generator.domain.language import content_terms, guess_language
+from groundline_generator.domain.segments import Kind, Segment, segments
 
 __all__ = ["Extract", "Extraction", "extract"]
 
@@ -131,7 +132,7 @@ class _Query:
 
 def extract(
     query: str,
-    passages: Sequence[Passage],
+    passages: Sequence[NumberedPassage],
     *,
     min_relevance: float,
     max_sentences: int,
@@ -171,18 +172,19 @@ def extract(
     return Extraction(extracts, quotable[0].relevance)
 
 
-def _candidates(index: int, passage: Passage, language: str | None) -> list[_Candidate]:
+def _candidates(index: int, passage: NumberedPassage, language: str | None) -> list[_Candidate]:
+    passage_text = passage.text
     above = frozenset(content_terms(f"{passage.title} {passage.context}", language))
     return [
         _Candidate(
             passage=index,
             position=position,
             segment=segment,
-            text=(text := passage.text[segment.start : segment.end]),
+            text=(text := passage_text[segment.start : segment.end]),
             terms=Counter(content_terms(text, language)),
             heading_terms=above | frozenset(content_terms(segment.heading, language)),
         )
-        for position, segment in enumerate(segments(passage.text, language))
+        for position, segment in enumerate(segments(passage_text, language))
     ]
 
 
@@ -233,9 +235,12 @@ def _asked_for(query: str) -> re.Pattern[str] | None:
     return None
 
 
-def _score(asked: _Query, passage: Passage, rank: int, members: Sequence[_Candidate], average: float) -> None:
+def _score(
+    asked: _Query, passage: NumberedPassage, rank: int, members: Sequence[_Candidate], average: float
+) -> None:
     in_passage = frozenset(term for member in members for term in member.terms)
-    similarity = max(0.0, passage.similarity) if passage.similarity is not None else 0.0
+    known = passage.HasField("similarity")
+    similarity = max(0.0, passage.similarity)
     prior = 1 + _RANK_PRIOR / (rank + 1) + _SIMILARITY_PRIOR * similarity
     for position, member in enumerate(members):
         beside = frozenset(
@@ -271,7 +276,7 @@ def _score(asked: _Query, passage: Passage, rank: int, members: Sequence[_Candid
             score *= _KIND_OF_ANSWER_BONUS
         member.score = score * prior
         member.relevance = covered / asked.total
-        if passage.similarity is not None:
+        if known:
             member.relevance += _SIMILARITY_SHARE * (similarity - member.relevance)
 
 

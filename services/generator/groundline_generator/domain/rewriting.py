@@ -9,10 +9,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from groundline_generator.domain import Message, Rewriting
-from groundline_generator.language import content_terms, guess_language
+from groundline.v1.chat_pb2 import ChatMessage
 
-__all__ = ["decompose", "rewrite", "standalone"]
+from groundline_generator.domain.language import content_terms, guess_language
+
+__all__ = ["decompose", "standalone"]
 
 _WORD = re.compile(r"[\w][\w'’.+#/-]*[\w+#]|\w")
 _QUOTED = re.compile(r"[\"“„«']([^\"“”„«»']{2,80})[\"”“»']")
@@ -76,13 +77,7 @@ _ARTICLE = re.compile(r"^(?:the|an?|der|die|das|dem|den|des|eine[rnms]?|ein)\s+"
 _TOPIC_TERMS = 6
 
 
-def rewrite(query: str, history: Sequence[Message], max_sub_queries: int) -> Rewriting:
-    """What the rules make of a question; the question itself where they find nothing to do."""
-    alone = standalone(query, history)
-    return Rewriting(alone, decompose(alone, max_sub_queries), model="rules")
-
-
-def standalone(query: str, history: Sequence[Message]) -> str:
+def standalone(query: str, history: Sequence[ChatMessage]) -> str:
     """The question with what it leaves out beside it in parentheses."""
     asked = [message.content for message in history if message.role == "user"]
     if not _points_back(query) or not asked:
@@ -116,7 +111,7 @@ def decompose(query: str, max_sub_queries: int) -> tuple[str, ...]:
         return ()
     asked: list[str] = []
     for part in parts[:max_sub_queries]:
-        history = [Message("user", earlier) for earlier in asked]
+        history = [ChatMessage(role="user", content=earlier) for earlier in asked]
         asked.append(standalone(part if part.endswith("?") else f"{part}?", history))
     return tuple(asked)
 

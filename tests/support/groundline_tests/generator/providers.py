@@ -2,12 +2,10 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
-
-from groundline_generator.domain import Delta, ModelCall, ModelFinished
 
 __all__ = [
     "CUT",
@@ -17,7 +15,6 @@ __all__ = [
     "ProviderServer",
     "Reply",
     "Request",
-    "ScriptedChat",
     "Wire",
 ]
 
@@ -201,28 +198,3 @@ type Wire = OpenAIWire | GeminiWire
 
 def _event(content: object) -> str:
     return f"data: {json.dumps(content)}\n\n"
-
-
-class ScriptedChat:
-    """A ChatModel in memory: each call gets the next script of texts, an end, or a failure."""
-
-    provider = "scripted"
-
-    def __init__(self, *scripts: Sequence[str | ModelFinished | Exception]) -> None:
-        self._scripts = list(scripts)
-        self.calls: list[ModelCall] = []
-        self.open = 0
-
-    def cache(self, model: str, system: str, prefix: str) -> AbstractAsyncContextManager[str | None]:
-        return nullcontext()
-
-    async def stream(self, call: ModelCall) -> AsyncGenerator[Delta | ModelFinished]:
-        self.calls.append(call)
-        self.open += 1
-        try:
-            for step in self._scripts.pop(0):
-                if isinstance(step, Exception):
-                    raise step
-                yield Delta(step) if isinstance(step, str) else step
-        finally:
-            self.open -= 1

@@ -2,38 +2,36 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 
 import pytest
+from groundline.v1 import chat_pb2
+from groundline.v1.generator_service_pb2 import GenerateCompleted, GenerateRequest, NumberedPassage
+from groundline.v1.options_pb2 import GenerationOptions
 from groundline_generator.adapters.extractive import ExtractiveModel
-from groundline_generator.domain import (
-    Completed,
-    Delta,
-    FinishReason,
-    GenerationOptions,
-    ModelFinished,
-    Passage,
-    Question,
-)
+from groundline_generator.domain.calls import ModelFinished
 from groundline_generator.ports import AnswerModel
-from groundline_generator.service import AnswerService
+from groundline_generator.service.answering import AnswerService
 from groundline_runtime.errors import FailedPreconditionError, InternalError, UnavailableError
+from groundline_tests.generator.messages import ask, numbered
 
-CAPITAL = Passage(3, "Paris is the capital of France. It lies on the Seine.", chunk_id="30", similarity=0.7)
-QUESTION = Question("What is the capital of France?", (CAPITAL,))
+CAPITAL = numbered(3, "Paris is the capital of France. It lies on the Seine.", chunk_id="30", similarity=0.7)
+QUESTION = ask("What is the capital of France?", (CAPITAL,))
 
 
 class ScriptedModel:
     """An AnswerModel that says what it was given to say."""
 
-    def __init__(self, *events: Delta | ModelFinished | Exception) -> None:
+    def __init__(self, *events: str | ModelFinished | Exception) -> None:
         self._events = events
         self.closed = False
 
-    def check(self, question: Question) -> str:
+    def check(self, request: GenerateRequest) -> str:
         return "scripted"
 
-    def served(self, question: Question) -> Sequence[Passage]:
-        return question.passages
+    def served(self, request: GenerateRequest) -> Sequence[NumberedPassage]:
+        return request.passages
 
-    async def stream(self, question: Question) -> AsyncGenerator[Delta | ModelFinished]:
+    async def stream(
+        self, request: GenerateRequest, served: Sequence[NumberedPassage]
+    ) -> AsyncGenerator[str | ModelFinished]:
         try:
             for event in self._events:
                 if isinstance(event, Exception):
@@ -45,7 +43,7 @@ class ScriptedModel:
 
 def scripted() -> AnswerModel:
     return ScriptedModel(
-        Delta("Paris is the capital"), Delta(" of France. [3]"), ModelFinished(FinishReason.STOP)
+        "Paris is the capital", " of France. [3]", ModelFinished(chat_pb2.FINISH_REASON_STOP)
     )
 
 
@@ -53,17 +51,16 @@ def extractive() -> AnswerModel:
     return ExtractiveModel(min_relevance=0.4, max_sentences=3)
 
 
-async def answered(model: AnswerModel, question: Question) -> tuple[str, Completed]:
+async def answered(model: AnswerModel, question: GenerateRequest) -> tuple[str, GenerateCompleted]:
     events = [event async for event in AnswerService(model).answer(question)]
-    completed = events.pop()
-    assert isinstance(completed, Completed)
-    return "".join(event.text for event in events if isinstance(event, Delta)), completed
+    assert [event.WhichOneof("event") for event in events] == ["delta"] * (len(events) - 1) + ["completed"]
+    return "".join(event.delta.text for event in events), events[-1].completed
 
 
 @pytest.mark.parametrize("make", [scripted, extractive])
 async def test_every_model_streams_deltas_and_one_end(make: Callable[[], AnswerModel]) -> None:
-    events = [event async for event in make().stream(QUESTION)]
-    assert all(isinstance(event, Delta) and event.text for event in events[:-1])
+    events = [event async for event in make().stream(QUESTION, QUESTION.passages)]
+    assert all(isinstance(event, str) and event for event in events[:-1])
     assert isinstance(events[-1], ModelFinished)
 
 
@@ -73,14 +70,14 @@ async def test_every_model_has_its_answers_cited_and_checked(make: Callable[[], 
     text, completed = await answered(model, QUESTION)
     assert text.startswith("Paris is the capital of France. [3]")
     citation = completed.citations[0]
-    assert text[citation.start : citation.end] == "Paris is the capital of France."
+    assert text[citation.start_offset : citation.end_offset] == "Paris is the capital of France."
     assert (citation.source_number, citation.chunk_id) == (3, "30")
     assert completed.validation.grounded
     assert completed.model == model.check(QUESTION)
 
 
 async def test_a_model_that_is_not_here_is_refused_by_name() -> None:
-    question = Question("q", (CAPITAL,), options=GenerationOptions(model="gemini-9"))
+    question = ask("q", (CAPITAL,), options=GenerationOptions(model="gemini-9"))
     with pytest.raises(FailedPreconditionError) as failure:
         await answered(extractive(), question)
     assert failure.value.reason == "MODEL_NOT_AVAILABLE"
@@ -88,7 +85,7 @@ async def test_a_model_that_is_not_here_is_refused_by_name() -> None:
 
 
 async def test_the_models_failure_reaches_the_caller() -> None:
-    model = ScriptedModel(Delta("Paris"), UnavailableError("PROVIDER_DOWN", "down"))
+    model = ScriptedModel("Paris", UnavailableError("PROVIDER_DOWN", "down"))
     with pytest.raises(UnavailableError):
         await answered(model, QUESTION)
     assert model.closed
@@ -96,11 +93,11 @@ async def test_the_models_failure_reaches_the_caller() -> None:
 
 async def test_a_stream_without_end_is_an_error() -> None:
     with pytest.raises(InternalError):
-        await answered(ScriptedModel(Delta("Paris")), QUESTION)
+        await answered(ScriptedModel("Paris"), QUESTION)
 
 
 async def test_leaving_early_closes_the_models_stream() -> None:
-    model = ScriptedModel(Delta("a b"), Delta("c"), ModelFinished(FinishReason.STOP))
+    model = ScriptedModel("a b", "c", ModelFinished(chat_pb2.FINISH_REASON_STOP))
     events = AnswerService(model).answer(QUESTION)
     await anext(events)
     await events.aclose()
@@ -109,35 +106,35 @@ async def test_leaving_early_closes_the_models_stream() -> None:
 
 async def test_invented_sources_never_reach_the_stream() -> None:
     text, completed = await answered(
-        ScriptedModel(Delta("Paris [3]. Rome ["), Delta("8]."), ModelFinished(FinishReason.STOP)), QUESTION
+        ScriptedModel("Paris [3]. Rome [", "8].", ModelFinished(chat_pb2.FINISH_REASON_STOP)), QUESTION
     )
     assert text == "Paris [3]. Rome."
     assert "UNKNOWN_CITATION" in [issue.reason for issue in completed.validation.issues]
 
 
-@pytest.mark.parametrize("passages", [(), (Passage(1, "Whales sing."),)])
-async def test_what_the_passages_do_not_hold_is_refused(passages: tuple[Passage, ...]) -> None:
-    text, completed = await answered(extractive(), Question("What is the capital of France?", passages))
+@pytest.mark.parametrize("passages", [(), (numbered(1, "Whales sing."),)])
+async def test_what_the_passages_do_not_hold_is_refused(passages: tuple[NumberedPassage, ...]) -> None:
+    text, completed = await answered(extractive(), ask("What is the capital of France?", passages))
     assert text == "I cannot answer this from the documents."
-    assert completed.finish_reason is FinishReason.NO_ANSWER
-    assert completed.citations == ()
+    assert completed.finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER
+    assert not completed.citations
 
 
 async def test_a_request_may_set_its_own_threshold() -> None:
-    strict = Question("capital of France today", (CAPITAL,), options=GenerationOptions(min_relevance=1.0))
+    strict = ask("capital of France today", (CAPITAL,), options=GenerationOptions(min_relevance=1.0))
     _, completed = await answered(extractive(), strict)
-    assert completed.finish_reason is FinishReason.NO_ANSWER
+    assert completed.finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER
 
 
 async def test_the_token_limit_ends_the_answer() -> None:
-    question = Question(QUESTION.query, (CAPITAL,), options=GenerationOptions(max_output_tokens=3))
+    question = ask(QUESTION.query, (CAPITAL,), options=GenerationOptions(max_output_tokens=3))
     text, completed = await answered(extractive(), question)
     assert text == "Paris is the [3]"
-    assert completed.finish_reason is FinishReason.MAX_TOKENS
+    assert completed.finish_reason == chat_pb2.FINISH_REASON_MAX_TOKENS
 
 
 async def test_instructions_that_only_a_language_model_follows_are_named_as_unused() -> None:
-    question = Question(
+    question = ask(
         QUESTION.query,
         (CAPITAL,),
         options=GenerationOptions(system_prompt="Be brief.", prompt_template="formal"),
@@ -150,15 +147,15 @@ async def test_instructions_that_only_a_language_model_follows_are_named_as_unus
 
 
 async def test_code_is_fenced_and_cited() -> None:
-    code = Passage(1, "```\ndef max_retry_count():\n    return limits[5]\n```")
-    text, completed = await answered(extractive(), Question("What does max_retry_count return?", (code,)))
+    code = numbered(1, "```\ndef max_retry_count():\n    return limits[5]\n```")
+    text, completed = await answered(extractive(), ask("What does max_retry_count return?", (code,)))
     assert text == "```\ndef max_retry_count():\n    return limits[5]\n``` [1]"
     assert [c.source_number for c in completed.citations] == [1]
     assert completed.validation.grounded
 
 
 async def test_cancelling_does_not_wait_for_the_extraction() -> None:
-    big = Question("word", tuple(Passage(n, "Some words here. " * 3000) for n in range(1, 60)))
+    big = ask("word", tuple(numbered(n, "Some words here. " * 3000) for n in range(1, 60)))
     task = asyncio.create_task(answered(extractive(), big))
     await asyncio.sleep(0)
     task.cancel()

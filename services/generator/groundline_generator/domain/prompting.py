@@ -4,15 +4,15 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from groundline.v1.chat_pb2 import ChatMessage
+from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
 from groundline_runtime.errors import FailedPreconditionError
-
-from groundline_generator.domain import Message, Passage, Question
-from groundline_generator.tokens import estimated_tokens
+from groundline_runtime.tokens import estimated_tokens
 
 __all__ = ["NO_ANSWER_MARKER", "PromptTemplate", "as_data", "load_templates", "pack"]
 
@@ -43,22 +43,22 @@ class PromptTemplate:
     user: Template
     passage: Template
 
-    def system_text(self, question: Question) -> str:
+    def system_text(self, request: GenerateRequest) -> str:
         """The operator's own instructions first, then the rules, so that these have the last word."""
         return self.system.substitute(
-            system_prompt=question.options.system_prompt or "", no_answer_marker=NO_ANSWER_MARKER
+            system_prompt=request.options.system_prompt, no_answer_marker=NO_ANSWER_MARKER
         ).strip()
 
-    def user_text(self, question: Question) -> str:
+    def user_text(self, request: GenerateRequest, passages: Sequence[NumberedPassage]) -> str:
         text = self.user.substitute(
-            passages="\n".join(self.passage_text(passage) for passage in question.passages),
-            additional_context=_context(question.additional_context),
-            conversation=_conversation(question.chat_history),
-            question=as_data(question.query),
+            passages="\n".join(self.passage_text(passage) for passage in passages),
+            additional_context=_context(request.additional_context),
+            conversation=_conversation(request.chat_history),
+            question=as_data(request.query.strip()),
         )
         return _BLANK_LINES.sub("\n\n", text).strip()
 
-    def passage_text(self, passage: Passage) -> str:
+    def passage_text(self, passage: NumberedPassage) -> str:
         return self.passage.substitute(
             number=passage.number,
             title=_attribute(passage.title),
@@ -75,7 +75,7 @@ def load_templates(directory: Path | None = None) -> Mapping[str, PromptTemplate
     """
     sources = {
         Path(file.name).stem: file.read_text(encoding="utf-8")
-        for file in (files("groundline_generator") / "templates").iterdir()
+        for file in (files("groundline_generator.domain") / "templates").iterdir()
         if file.name.endswith(".toml")
     }
     if directory is not None:
@@ -86,27 +86,24 @@ def load_templates(directory: Path | None = None) -> Mapping[str, PromptTemplate
 
 
 def pack(
-    template: PromptTemplate, passages: Sequence[Passage], budget_tokens: int
-) -> tuple[Sequence[Passage], Sequence[Passage]]:
-    """The best passages that fit into a budget, and those left out.
+    template: PromptTemplate, passages: Sequence[NumberedPassage], budget_tokens: int
+) -> Sequence[NumberedPassage]:
+    """The best passages that fit into a budget.
 
     The first passage is cut where it alone is too long. Neighbouring chunks of one document are put together
     in their order, at the place of the better one; numbers stay.
     """
-    kept: list[Passage] = []
-    left_out: list[Passage] = []
+    kept: list[NumberedPassage] = []
     remaining = budget_tokens
     for passage in passages:
         cost = estimated_tokens(template.passage_text(passage))
         if cost > remaining and not kept:
             passage = _cut(passage, cost, remaining)
             cost = min(cost, remaining)
-        if cost > remaining:
-            left_out.append(passage)
-            continue
-        kept.append(passage)
-        remaining -= cost
-    return _neighbours_together(kept), left_out
+        if cost <= remaining:
+            kept.append(passage)
+            remaining -= cost
+    return _neighbours_together(kept)
 
 
 def as_data(text: str) -> str:
@@ -122,21 +119,24 @@ def _context(text: str) -> str:
     return f"\n<context>\n{as_data(text)}\n</context>\n" if text.strip() else ""
 
 
-def _conversation(messages: Sequence[Message]) -> str:
+def _conversation(messages: Sequence[ChatMessage]) -> str:
     if not messages:
         return ""
     lines = "\n".join(f"{message.role}: {as_data(message.content)}" for message in messages)
     return f"\n<conversation>\n{lines}\n</conversation>\n"
 
 
-def _cut(passage: Passage, cost: int, budget: int) -> Passage:
-    length = max(1, len(passage.text) * budget // cost * 9 // 10)
-    head = passage.text[:length]
-    return replace(passage, text=(head.rsplit(None, 1)[0] if " " in head else head) + " …")
+def _cut(passage: NumberedPassage, cost: int, budget: int) -> NumberedPassage:
+    text = passage.text
+    head = text[: max(1, len(text) * budget // cost * 9 // 10)]
+    cut = NumberedPassage()
+    cut.CopyFrom(passage)
+    cut.text = (head.rsplit(None, 1)[0] if " " in head else head) + " …"
+    return cut
 
 
-def _neighbours_together(passages: Iterable[Passage]) -> list[Passage]:
-    runs: list[list[Passage]] = []
+def _neighbours_together(passages: Iterable[NumberedPassage]) -> list[NumberedPassage]:
+    runs: list[list[NumberedPassage]] = []
     for passage in passages:
         joined = [run for run in runs if _adjoins(run[-1], passage) or _adjoins(passage, run[0])]
         if not joined:
@@ -150,7 +150,7 @@ def _neighbours_together(passages: Iterable[Passage]) -> list[Passage]:
     return [passage for run in runs for passage in run]
 
 
-def _adjoins(first: Passage, second: Passage) -> bool:
+def _adjoins(first: NumberedPassage, second: NumberedPassage) -> bool:
     """Chunks of one document have consecutive ids where they were written in one go, as the ingestor does."""
     if (first.uri, first.title) != (second.uri, second.title):
         return False

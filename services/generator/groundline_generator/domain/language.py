@@ -14,7 +14,7 @@ _LANGUAGES = ("english", "german")
 
 def _stop_words(language: str) -> frozenset[str]:
     """Function words, and words that only make a question a question; the rest is what a text is about."""
-    file = files("groundline_generator") / "stop_words" / f"{language}.txt"
+    file = files("groundline_generator.domain") / "stop_words" / f"{language}.txt"
     return frozenset(file.read_text(encoding="utf-8").split())
 
 

@@ -2,10 +2,11 @@ import time
 from collections.abc import Sequence
 
 import pytest
-from groundline_generator.domain import Delta, FinishReason, Message, ModelCall, ModelFinished, Usage
-from groundline_generator.guarding import GuardedModel, structured
-from groundline_generator.limits import Limiter
-from groundline_generator.testing import ScriptedChat
+from groundline.v1 import chat_pb2
+from groundline_generator.domain.calls import ModelCall, ModelFinished
+from groundline_generator.service.guarded_model import GuardedModel
+from groundline_generator.service.quota import Limiter
+from groundline_generator.service.structured import structured
 from groundline_runtime.context import deadline_at
 from groundline_runtime.errors import (
     FailedPreconditionError,
@@ -14,10 +15,12 @@ from groundline_runtime.errors import (
     ResourceExhaustedError,
     UnavailableError,
 )
+from groundline_tests.generator.messages import used, user
+from groundline_tests.generator.models import ScriptedChat
 from pydantic import BaseModel
 
-CALL = ModelCall("m", "", (Message("user", "Hi"),))
-END = ModelFinished(FinishReason.STOP, Usage(5, 0, 2))
+CALL = ModelCall("m", "", (user("Hi"),))
+END = ModelFinished(chat_pb2.FINISH_REASON_STOP, used(5, 0, 2))
 DOWN = UnavailableError("PROVIDER_UNAVAILABLE", "down")
 
 
@@ -32,13 +35,13 @@ class Guarded:
     async def _sleep(self, seconds: float) -> None:
         self.waits.append(seconds)
 
-    async def events(self) -> list[Delta | ModelFinished]:
+    async def events(self) -> list[str | ModelFinished]:
         return [event async for event in self.model.stream(CALL)]
 
 
 async def test_a_failure_before_the_first_token_is_tried_again() -> None:
     guarded = Guarded([DOWN], [DOWN], ["Hi", END])
-    assert await guarded.events() == [Delta("Hi"), END]
+    assert await guarded.events() == ["Hi", END]
     assert len(guarded.waits) == 2
     assert guarded.waits[1] > guarded.waits[0]
 
@@ -104,7 +107,7 @@ class Answer(BaseModel):
 async def test_structured_output_may_be_wrapped(text: str) -> None:
     answer, usage = await structured(ScriptedChat([text, END]), CALL, Answer)
     assert answer == Answer(a=1)
-    assert usage == Usage(5, 0, 2)
+    assert usage == used(5, 0, 2)
 
 
 @pytest.mark.parametrize("text", ["", "no", '{"a": "x"}', '{"a": 1'])
@@ -125,5 +128,5 @@ async def test_an_attempt_that_failed_gives_its_tokens_back() -> None:
     model = GuardedModel(chat, limiter, max_attempts=1)
     with pytest.raises(InternalError):
         await anext(model.stream(CALL))
-    assert await anext(model.stream(CALL)) == Delta("Hi")
+    assert await anext(model.stream(CALL)) == "Hi"
     assert waits == []

@@ -1,13 +1,14 @@
 import pytest
-from groundline_generator.domain import Message
-from groundline_generator.rules import decompose, rewrite, standalone
+from groundline.v1.chat_pb2 import ChatMessage
+from groundline_generator.domain.rewriting import decompose, standalone
+from groundline_tests.generator.messages import user
 
 
-def asked(*questions: str) -> list[Message]:
+def asked(*questions: str) -> list[ChatMessage]:
     return [
         message
         for question in questions
-        for message in (Message("user", question), Message("assistant", "An answer about Norway."))
+        for message in (user(question), ChatMessage(role="assistant", content="An answer about Norway."))
     ]
 
 
@@ -110,7 +111,3 @@ def test_decomposition_keeps_to_its_limit() -> None:
     query = "Who is A1? Who is B2? Who is C3?"
     assert len(decompose(query, 2)) == 2
     assert decompose(query, 1) == ()
-
-
-def test_the_rules_do_not_pretend_to_be_a_model() -> None:
-    assert rewrite("Who is A1?", [], 4).model == "rules"

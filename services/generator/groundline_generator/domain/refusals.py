@@ -2,8 +2,8 @@
 
 import re
 
-from groundline_generator.language import guess_language
-from groundline_generator.prompting import NO_ANSWER_MARKER
+from groundline_generator.domain.language import guess_language
+from groundline_generator.domain.prompting import NO_ANSWER_MARKER
 
 __all__ = ["RefusalFilter", "reads_like_refusal", "refusal"]
 

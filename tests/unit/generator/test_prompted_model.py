@@ -1,25 +1,20 @@
 import pytest
-from groundline_generator.domain import (
-    Completed,
-    Delta,
-    FinishReason,
-    GenerationOptions,
-    ModelFinished,
-    Passage,
-    Question,
-    Usage,
-)
-from groundline_generator.judging import ModelJudge
-from groundline_generator.prompted import ModelChoice, PromptedModel
-from groundline_generator.prompting import load_templates
-from groundline_generator.service import AnswerService
-from groundline_generator.testing import ScriptedChat
+from groundline.v1 import chat_pb2
+from groundline.v1.generator_service_pb2 import GenerateCompleted, GenerateRequest, NumberedPassage
+from groundline.v1.options_pb2 import GenerationOptions
+from groundline_generator.domain.calls import ModelChoice, ModelFinished
+from groundline_generator.domain.prompting import load_templates
+from groundline_generator.service.answering import AnswerService
+from groundline_generator.service.judging import ModelJudge
+from groundline_generator.service.prompted_model import PromptedModel
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
+from groundline_tests.generator.messages import ask, numbered, used
+from groundline_tests.generator.models import ScriptedChat
 
-END = ModelFinished(FinishReason.STOP, Usage(9, 3, 4), model="served-model")
-PARIS = Passage(3, "Paris is the capital of France.", chunk_id="30", similarity=0.7)
-WHALES = Passage(4, "Whales sing.", chunk_id="40", similarity=0.0)
-QUESTION = Question("What is the capital of France?", (PARIS,))
+END = ModelFinished(chat_pb2.FINISH_REASON_STOP, used(9, 3, 4), model="served-model")
+PARIS = numbered(3, "Paris is the capital of France.", chunk_id="30", similarity=0.7)
+WHALES = numbered(4, "Whales sing.", chunk_id="40", similarity=0.0)
+QUESTION = ask("What is the capital of France?", (PARIS,))
 MODELS = ModelChoice("m", ("n",))
 
 
@@ -28,30 +23,28 @@ def prompted(chat: ScriptedChat, *, context_tokens: int = 2000) -> PromptedModel
 
 
 async def answered(
-    model: PromptedModel, question: Question = QUESTION, judge: ModelJudge | None = None
-) -> tuple[str, Completed]:
+    model: PromptedModel, question: GenerateRequest = QUESTION, judge: ModelJudge | None = None
+) -> tuple[str, GenerateCompleted]:
     events = [event async for event in AnswerService(model, judge).answer(question)]
-    completed = events.pop()
-    assert isinstance(completed, Completed)
-    return "".join(event.text for event in events if isinstance(event, Delta)), completed
+    return "".join(event.delta.text for event in events), events[-1].completed
 
 
-def reasons(completed: Completed) -> list[str]:
+def reasons(completed: GenerateCompleted) -> list[str]:
     return [issue.reason for issue in completed.validation.issues]
 
 
 @pytest.mark.parametrize("passages", [(), (WHALES,)])
-async def test_the_hopeless_is_refused_without_paying(passages: tuple[Passage, ...]) -> None:
+async def test_the_hopeless_is_refused_without_paying(passages: tuple[NumberedPassage, ...]) -> None:
     chat = ScriptedChat()
-    text, completed = await answered(prompted(chat), Question(QUESTION.query, passages))
+    text, completed = await answered(prompted(chat), ask(QUESTION.query, passages))
     assert text == "I cannot answer this from the documents."
-    assert completed.finish_reason is FinishReason.NO_ANSWER
+    assert completed.finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER
     assert completed.prompt_version == ""
     assert chat.calls == []
 
 
 async def test_a_german_question_is_refused_in_german() -> None:
-    text, _ = await answered(prompted(ScriptedChat()), Question("Was ist die Hauptstadt von Frankreich?"))
+    text, _ = await answered(prompted(ScriptedChat()), ask("Was ist die Hauptstadt von Frankreich?"))
     assert text == "Das kann ich anhand der Dokumente nicht beantworten."
 
 
@@ -67,8 +60,8 @@ async def test_a_german_question_is_refused_in_german() -> None:
 async def test_a_marked_refusal_has_no_sources_and_no_marker(pieces: list[str], said: str) -> None:
     text, completed = await answered(prompted(ScriptedChat([*pieces, END])))
     assert text == said
-    assert completed.finish_reason is FinishReason.NO_ANSWER
-    assert completed.citations == ()
+    assert completed.finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER
+    assert not completed.citations
     assert not completed.validation.grounded
 
 
@@ -83,13 +76,13 @@ async def test_a_marked_refusal_has_no_sources_and_no_marker(pieces: list[str], 
 )
 async def test_an_unmarked_refusal_counts_as_well(said: str) -> None:
     _, completed = await answered(prompted(ScriptedChat([said, END])))
-    assert completed.finish_reason is FinishReason.NO_ANSWER
+    assert completed.finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER
 
 
 async def test_a_cited_part_of_an_answer_is_no_refusal() -> None:
     said = "Paris is the capital of France. [3] The documents do not say since when."
     _, completed = await answered(prompted(ScriptedChat([said, END])))
-    assert completed.finish_reason is FinishReason.STOP
+    assert completed.finish_reason == chat_pb2.FINISH_REASON_STOP
     assert [c.source_number for c in completed.citations] == [3]
 
 
@@ -100,7 +93,7 @@ async def test_an_answer_that_begins_like_a_refusal_passes_whole(word: str) -> N
 
 
 async def test_what_did_not_fit_is_named_and_cannot_be_cited() -> None:
-    long = Question(QUESTION.query, (PARIS, Passage(8, "word " * 4000)))
+    long = ask(QUESTION.query, (PARIS, numbered(8, "word " * 4000)))
     text, completed = await answered(
         prompted(ScriptedChat(["Paris. [3] Words. [8]", END]), context_tokens=200), long
     )
@@ -113,7 +106,7 @@ async def test_the_answer_tells_model_template_and_usage() -> None:
     _, completed = await answered(prompted(chat))
     assert completed.model == "served-model"
     assert completed.prompt_version.startswith("default@1/")
-    assert completed.usage == Usage(9, 3, 4)
+    assert completed.usage == used(9, 3, 4)
     assert completed.validation.grounded
     assert chat.calls[0].max_output_tokens == 50
 
@@ -129,14 +122,14 @@ async def test_what_is_not_here_is_refused_before_the_first_event(
     options: GenerationOptions, reason: str
 ) -> None:
     with pytest.raises(FailedPreconditionError) as failure:
-        await answered(prompted(ScriptedChat()), Question("q", (PARIS,), options=options))
+        await answered(prompted(ScriptedChat()), ask("q", (PARIS,), options=options))
     assert failure.value.reason == reason
 
 
 async def test_a_request_chooses_among_the_models_and_sets_its_own_parameters() -> None:
     chat = ScriptedChat(["x", END])
     options = GenerationOptions(model="n", temperature=1.5, max_output_tokens=7)
-    await answered(prompted(chat), Question(QUESTION.query, (PARIS,), options=options))
+    await answered(prompted(chat), ask(QUESTION.query, (PARIS,), options=options))
     assert (chat.calls[0].model, chat.calls[0].temperature, chat.calls[0].max_output_tokens) == ("n", 1.5, 7)
 
 
@@ -146,7 +139,7 @@ async def test_a_judge_overrules_the_terms_and_is_paid_for() -> None:
     _, completed = await answered(prompted(chat), judge=ModelJudge(chat, MODELS))
     assert not completed.validation.grounded
     assert reasons(completed) == ["UNSUPPORTED_SENTENCE"]
-    assert completed.usage == Usage(18, 6, 8)
+    assert completed.usage == used(18, 6, 8)
 
 
 async def test_without_its_judge_the_answer_is_checked_by_terms_and_says_so() -> None:

@@ -3,7 +3,7 @@ import math
 import pytest
 from google.protobuf.json_format import ParseDict
 from groundline.v1 import generator_service_pb2
-from groundline_generator.converters import to_question
+from groundline_generator.checks import check_generate
 from groundline_runtime.errors import InvalidArgumentError
 
 
@@ -13,7 +13,7 @@ def question(**fields: object) -> generator_service_pb2.GenerateRequest:
 
 def wrong_fields(request: generator_service_pb2.GenerateRequest) -> list[str]:
     with pytest.raises(InvalidArgumentError) as failure:
-        to_question(request, max_passage_characters=1000)
+        check_generate(request, 1000)
     return [violation.field for violation in failure.value.violations]
 
 
@@ -58,20 +58,3 @@ def test_not_a_number_is_in_no_range() -> None:
     request = question()
     request.options.min_relevance = math.nan
     assert wrong_fields(request) == ["options.min_relevance"]
-
-
-def test_the_prompt_template_is_an_option() -> None:
-    request = generator_service_pb2.GenerateRequest(query="q")
-    request.options.prompt_template = "formal"
-    assert to_question(request, max_passage_characters=1000).options.prompt_template == "formal"
-
-
-def test_unset_and_zero_differ() -> None:
-    unset = to_question(question(), max_passage_characters=1000)
-    zero = to_question(question(options={"minRelevance": 0, "temperature": 0}), max_passage_characters=1000)
-    assert (unset.options.min_relevance, unset.options.temperature) == (None, None)
-    assert (zero.options.min_relevance, zero.options.temperature) == (0, 0)
-
-
-def test_the_query_is_trimmed() -> None:
-    assert to_question(question(query=" \n why? "), max_passage_characters=1000).query == "why?"

@@ -5,9 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from groundline_generator.domain import Citation, FinishReason, Issue, Passage, Validation
-from groundline_generator.language import content_terms, guess_language
-from groundline_generator.segments import Kind, segments
+from groundline.v1 import chat_pb2
+from groundline.v1.chat_pb2 import Citation, FinishReason, Validation, ValidationIssue
+from groundline.v1.generator_service_pb2 import NumberedPassage
+
+from groundline_generator.domain.language import content_terms, guess_language
+from groundline_generator.domain.segments import Kind, segments
 
 __all__ = [
     "MarkerFilter",
@@ -37,8 +40,12 @@ _LOW_RELEVANCE = 0.4
 """Below it an answer holds less than this share of the question's terms; of such answers most were wrong."""
 
 _ENDINGS = {
-    FinishReason.MAX_TOKENS: Issue("ANSWER_CUT_OFF", "the answer ended at its limit of tokens"),
-    FinishReason.SAFETY: Issue("ANSWER_WITHHELD", "the provider withheld the rest of the answer"),
+    chat_pb2.FINISH_REASON_MAX_TOKENS: ValidationIssue(
+        reason="ANSWER_CUT_OFF", message="the answer ended at its limit of tokens"
+    ),
+    chat_pb2.FINISH_REASON_SAFETY: ValidationIssue(
+        reason="ANSWER_WITHHELD", message="the provider withheld the rest of the answer"
+    ),
 }
 
 
@@ -143,7 +150,7 @@ def claim_spans(answer: str) -> list[tuple[int, int]]:
     return [(claim.start, claim.end) for claim in _claims(answer)]
 
 
-def supported_claims(answer: str, passages: Mapping[int, Passage]) -> list[bool]:
+def supported_claims(answer: str, passages: Mapping[int, NumberedPassage]) -> list[bool]:
     """For each of `claim_spans`, whether the passages it cites hold its terms; where it cites none, any
     may."""
     known = {number: _Evidence(passage) for number, passage in passages.items()}
@@ -154,14 +161,14 @@ def supported_claims(answer: str, passages: Mapping[int, Passage]) -> list[bool]
     return verdicts
 
 
-def cite(answer: str, passages: Mapping[int, Passage]) -> list[Citation]:
+def cite(answer: str, passages: Mapping[int, NumberedPassage]) -> list[Citation]:
     """One citation for each marker, in order, with the sentence of its passage that supports it best."""
     evidence = {number: _Evidence(passage) for number, passage in passages.items()}
     return [
         Citation(
             source_number=number,
-            start=reference.start,
-            end=reference.end,
+            start_offset=reference.start,
+            end_offset=reference.end,
             supporting_text=evidence[number].best_sentence(answer[reference.start : reference.end]),
             chunk_id=passages[number].chunk_id,
         )
@@ -175,9 +182,9 @@ def cite(answer: str, passages: Mapping[int, Passage]) -> list[Citation]:
 def validate(
     query: str,
     answer: str,
-    passages: Mapping[int, Passage],
-    finish_reason: FinishReason,
-    found: Sequence[Issue] = (),
+    passages: Mapping[int, NumberedPassage],
+    finish_reason: FinishReason.ValueType,
+    found: Sequence[ValidationIssue] = (),
     verdicts: Sequence[bool] | None = None,
 ) -> Validation:
     """Check a finished answer against its passages by the terms they share.
@@ -187,34 +194,33 @@ def validate(
     shares of cited and supported sentences and the relevance to the question.
     """
     issues = list(found)
-    if finish_reason is FinishReason.NO_ANSWER:
+    if finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER:
         reason = "NO_SUPPORTING_PASSAGE" if passages else "NO_PASSAGES"
-        issues.append(Issue(reason, "no passage supports an answer" if passages else "no passage was given"))
-        return Validation(False, 0.0, 0.0, 0.0, 0.0, tuple(issues))
+        message = "no passage supports an answer" if passages else "no passage was given"
+        return Validation(issues=[*issues, _issue(reason, message)])
     if (ending := _ENDINGS.get(finish_reason)) is not None:
         issues.append(ending)
     claims = _claims(answer)
     if not claims:
-        issues.append(Issue("EMPTY_ANSWER", "the answer has no content"))
-        return Validation(False, 0.0, 0.0, 0.0, 0.0, tuple(issues))
+        return Validation(issues=[*issues, _issue("EMPTY_ANSWER", "the answer has no content")])
     known = {number: _Evidence(passage) for number, passage in passages.items()}
     cited = supported = 0
     for index, claim in enumerate(claims):
         text = claim.text
         evidence = [known[number] for number in claim.numbers if number in known]
         if not evidence:
-            issues.append(Issue("UNCITED_SENTENCE", f"no source is cited for: {_shortened(text)}"))
+            issues.append(_issue("UNCITED_SENTENCE", f"no source is cited for: {_shortened(text)}"))
             continue
         cited += 1
         if verdicts[index] if verdicts is not None else _is_supported(text, evidence):
             supported += 1
         else:
-            issues.append(Issue("UNSUPPORTED_SENTENCE", f"its sources do not support: {_shortened(text)}"))
+            issues.append(_issue("UNSUPPORTED_SENTENCE", f"its sources do not support: {_shortened(text)}"))
     relevance = _query_relevance(
         query, answer, [passages[n] for c in claims for n in c.numbers if n in passages]
     )
     if relevance < _LOW_RELEVANCE:
-        issues.append(Issue("LOW_RELEVANCE", "the answer says little of what was asked for"))
+        issues.append(_issue("LOW_RELEVANCE", "the answer says little of what was asked for"))
     cited_share, supported_share = cited / len(claims), supported / len(claims)
     return Validation(
         grounded=supported == len(claims),
@@ -222,7 +228,7 @@ def validate(
         cited_share=cited_share,
         supported_share=supported_share,
         query_relevance=relevance,
-        issues=tuple(issues),
+        issues=issues,
     )
 
 
@@ -268,7 +274,7 @@ def _masked(answer: str) -> str:
 class _Evidence:
     """A passage taken apart once, however often it is cited."""
 
-    def __init__(self, passage: Passage) -> None:
+    def __init__(self, passage: NumberedPassage) -> None:
         self._passage = passage
         self._by_language: dict[str | None, frozenset[str]] = {}
 
@@ -307,13 +313,17 @@ def _is_supported(claim: str, evidence: Sequence[_Evidence]) -> bool:
     return not wanted or len(wanted & held) / len(wanted) >= _SUPPORT_SHARE
 
 
-def _query_relevance(query: str, answer: str, cited: Sequence[Passage]) -> float:
+def _query_relevance(query: str, answer: str, cited: Sequence[NumberedPassage]) -> float:
     """Share of the question's terms in the answer or in the title or context of a cited passage."""
     language = guess_language(query) or guess_language(answer)
     wanted = frozenset(content_terms(query, language))
     placed = " ".join(f"{passage.title} {passage.context}" for passage in cited)
     held = frozenset(content_terms(f"{answer} {placed}", language))
     return len(wanted & held) / len(wanted) if wanted else 1.0
+
+
+def _issue(reason: str, message: str) -> ValidationIssue:
+    return ValidationIssue(reason=reason, message=message)
 
 
 def _shortened(text: str) -> str:

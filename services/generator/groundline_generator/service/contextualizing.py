@@ -5,17 +5,17 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from groundline.v1.chat_pb2 import ChatMessage, Usage
+from groundline.v1.generator_service_pb2 import ContextualizeChunksRequest, ContextualizeChunksResponse
 from groundline_runtime.errors import InternalError
+from groundline_runtime.tokens import estimated_tokens
 from pydantic import BaseModel
 
-from groundline_generator.concurrency import side_by_side
-from groundline_generator.domain import Contexts, Message, ModelCall, Usage
-from groundline_generator.guarding import structured
+from groundline_generator.domain.calls import ModelCall, ModelChoice, total
+from groundline_generator.domain.prompting import as_data
 from groundline_generator.ports import ChatModel
-from groundline_generator.prompted import ModelChoice
-from groundline_generator.prompting import as_data
-from groundline_generator.schemas import schema_of
-from groundline_generator.tokens import estimated_tokens
+from groundline_generator.service.concurrency import side_by_side
+from groundline_generator.service.structured import schema_of, structured
 
 __all__ = ["Contextualizer"]
 
@@ -54,39 +54,38 @@ class Contextualizer:
     models: ModelChoice
     document_tokens: int
 
-    async def contexts(
-        self,
-        title: str,
-        document: str,
-        chunks: Sequence[str],
-        prompt: str | None = None,
-        model: str | None = None,
-    ) -> Contexts:
+    async def contextualize(self, request: ContextualizeChunksRequest) -> ContextualizeChunksResponse:
         """One context for each chunk, in order; no call is made for none.
 
         Raises InternalError where the model skips one twice.
         """
-        name = self.models.of(model)
-        system = f"{prompt or _PROMPT}\n\n{_RULES}"
-        version = f"{'custom' if prompt else 'default'}@{hashlib.sha256(system.encode()).hexdigest()[:12]}"
-        if not chunks:
-            return Contexts((), name, Usage(), version)
-        prefix = f'<document title="{as_data(title)}">\n{as_data(self._shown(document))}\n</document>'
-        numbered = list(enumerate(chunks, 1))
+        name = self.models.of(request.model)
+        system = f"{request.prompt or _PROMPT}\n\n{_RULES}"
+        version = "custom" if request.prompt else "default"
+        response = ContextualizeChunksResponse(
+            model=name, prompt_version=f"{version}@{hashlib.sha256(system.encode()).hexdigest()[:12]}"
+        )
+        if not request.chunk_texts:
+            return response
+        document = as_data(self._shown(request.document_text))
+        prefix = f'<document title="{as_data(request.title)}">\n{document}\n</document>'
+        numbered = list(enumerate(request.chunk_texts, 1))
         batches = [
             numbered[start : start + _CHUNKS_PER_CALL] for start in range(0, len(numbered), _CHUNKS_PER_CALL)
         ]
         found: dict[int, str] = {}
-        usage = Usage()
+        paid: list[Usage] = []
         several = len(batches) > 1
         async with self.chat.cache(name, system, prefix if several else "") as cached:
             for group in (batches[:1], batches[1:]):
                 slots = asyncio.Semaphore(_CONCURRENT_CALLS)
                 calls = (self._batch(name, system, prefix, cached, batch, slots) for batch in group)
-                for contexts, paid in await side_by_side(calls):
+                for contexts, usage in await side_by_side(calls):
                     found |= contexts
-                    usage += paid
-        return Contexts(tuple(found[number] for number, _ in numbered), name, usage, version)
+                    paid.append(usage)
+        response.contexts.extend(found[number] for number, _ in numbered)
+        response.usage.CopyFrom(total(paid))
+        return response
 
     async def _batch(
         self,
@@ -99,7 +98,7 @@ class Contextualizer:
     ) -> tuple[dict[int, str], Usage]:
         """Asks a second time for the chunks that the model left out."""
         found: dict[int, str] = {}
-        usage = Usage()
+        paid: list[Usage] = []
         async with slots:
             for _ in range(2):
                 wanted = [(number, text) for number, text in batch if number not in found]
@@ -108,12 +107,12 @@ class Contextualizer:
                     system=system,
                     prefix=prefix,
                     cached=cached,
-                    messages=(Message("user", _listed(wanted)),),
+                    messages=(ChatMessage(role="user", content=_listed(wanted)),),
                     temperature=0.0,
                     schema=schema_of(_Contexts),
                 )
-                answer, paid = await structured(self.chat, call, _Contexts)
-                usage += paid
+                answer, usage = await structured(self.chat, call, _Contexts)
+                paid.append(usage)
                 asked = {number for number, _ in wanted}
                 found |= {
                     each.chunk: " ".join(each.context.split())
@@ -121,7 +120,7 @@ class Contextualizer:
                     if each.chunk in asked and each.context.strip()
                 }
                 if len(found) == len(batch):
-                    return found, usage
+                    return found, total(paid)
         raise InternalError(
             "MODEL_OUTPUT_INVALID", f"the model wrote no context for {len(batch) - len(found)} of the chunks"
         )

@@ -1,0 +1,73 @@
+"""Calls of language models, in terms that every provider knows."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from groundline.v1.chat_pb2 import ChatMessage, FinishReason, Usage, ValidationIssue
+from groundline_runtime.errors import FailedPreconditionError
+
+__all__ = ["ModelCall", "ModelChoice", "ModelFinished", "total"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """One call of a language model.
+
+    `prefix` opens the prompt and is the same for several calls, so that a provider can cache it; where it
+    holds `cached`, the name of its cache, system and prefix are not sent again. `schema` is a JSON schema:
+    the answer is then one JSON object that follows it.
+    """
+
+    model: str
+    system: str
+    messages: Sequence[ChatMessage]
+    prefix: str = ""
+    cached: str | None = None
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+    schema: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFinished:
+    """The end of a model's stream, with what the model itself knows to be wrong with its answer.
+
+    `model` is the name the provider answers by, where it tells; `prompt_version` names the template used.
+    """
+
+    finish_reason: FinishReason.ValueType
+    usage: Usage = field(default_factory=Usage)
+    issues: Sequence[ValidationIssue] = ()
+    model: str = ""
+    prompt_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoice:
+    """The models that requests may ask for; `default` answers where they ask for none."""
+
+    default: str
+    further: Sequence[str] = ()
+
+    def of(self, wanted: str) -> str:
+        """Raises FailedPreconditionError for a model that is not listed."""
+        if not wanted or wanted == self.default:
+            return self.default
+        if wanted not in self.further:
+            available = ", ".join((self.default, *self.further))
+            raise FailedPreconditionError(
+                "MODEL_NOT_AVAILABLE",
+                f"model '{wanted}' is not available; available: {available}",
+                metadata={"model": wanted, "available": available},
+            )
+        return wanted
+
+
+def total(usages: Iterable[Usage]) -> Usage:
+    """What several calls took together."""
+    used = Usage()
+    for usage in usages:
+        used.prompt_tokens += usage.prompt_tokens
+        used.cached_tokens += usage.cached_tokens
+        used.output_tokens += usage.output_tokens
+    return used

@@ -1,0 +1,22 @@
+"""Whether any passage is worth a model's money."""
+
+from collections.abc import Sequence
+
+from groundline.v1.generator_service_pb2 import NumberedPassage
+
+from groundline_generator.domain.extraction import extract
+
+__all__ = ["reaches"]
+
+
+def reaches(query: str, passages: Sequence[NumberedPassage], threshold: float) -> bool:
+    """Whether some passage has at least this relevance to the question, 0 to 1.
+
+    A passage's relevance is the larger of its cosine similarity, where that is known, and the weighted share
+    of the question's terms around its best sentence.
+    """
+    if any(passage.HasField("similarity") and passage.similarity >= threshold for passage in passages):
+        return True
+    if not passages:
+        return False
+    return extract(query, passages, min_relevance=threshold, max_sentences=1).relevance >= threshold

@@ -1,0 +1,165 @@
+"""Answers questions: streams what the model writes with its citations checked, then the completion."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from functools import partial
+
+from groundline.v1 import chat_pb2
+from groundline.v1.chat_pb2 import Citation, Usage, Validation, ValidationIssue
+from groundline.v1.generator_service_pb2 import (
+    GenerateCompleted,
+    GenerateDelta,
+    GenerateRequest,
+    GenerateResponse,
+    JudgeFaithfulnessRequest,
+    NumberedPassage,
+)
+from groundline_runtime.coalescing import Emit, Pace, coalesced
+from groundline_runtime.errors import GroundlineError, InternalError
+from opentelemetry import trace
+
+from groundline_generator.domain.calls import ModelFinished, total
+from groundline_generator.domain.citations import MarkerFilter, cite, validate
+from groundline_generator.ports import AnswerModel
+from groundline_generator.service.judging import FaithfulnessJudge
+
+__all__ = ["AnswerService"]
+
+_MAX_WAITING_CHARACTERS = 16_384
+"""Text of an answer that may wait for a slow peer."""
+
+_DELTAS_PER_SECOND = 2_500
+_MAXIMUM_GAP_SECONDS = 0.02
+"""25 streams of a hundred tokens a second are sent as they come; more are joined, down to fifty deltas a
+second each."""
+
+_tracer = trace.get_tracer("groundline_generator")
+
+
+class AnswerService:
+    """The use case of Generate. Answers are checked by `judge` where there is one, else by their terms."""
+
+    def __init__(self, model: AnswerModel, judge: FaithfulnessJudge | None = None) -> None:
+        self._model = model
+        self._judge = judge
+        self._pace = Pace(_DELTAS_PER_SECOND, _MAXIMUM_GAP_SECONDS)
+
+    async def answer(self, request: GenerateRequest) -> AsyncGenerator[GenerateResponse]:
+        """Any number of deltas, then one completion. Markers of unknown passages are removed on the way.
+
+        Deltas that wait for a slow reader become one; the model waits once 16,384 characters do. Raises
+        FailedPreconditionError for a model or template that is not here, and whatever the model raises.
+        """
+        name = self._model.check(request)
+        async with aclosing(
+            coalesced(
+                partial(self._answer, request, name),
+                max_waiting_characters=_MAX_WAITING_CHARACTERS,
+                pace=self._pace,
+            )
+        ) as events:
+            async for event in events:
+                if isinstance(event, str):
+                    yield GenerateResponse(delta=GenerateDelta(text=event))
+                else:
+                    yield GenerateResponse(completed=event)
+
+    async def _answer(self, request: GenerateRequest, name: str, emit: Emit[GenerateCompleted]) -> None:
+        served = {passage.number: passage for passage in self._model.served(request)}
+        markers = MarkerFilter(frozenset(served))
+        answer: list[str] = []
+        finished: ModelFinished | None = None
+
+        async def write(text: str) -> None:
+            if text:
+                answer.append(text)
+                await emit(text)
+
+        with _tracer.start_as_current_span(
+            "answer",
+            attributes={"groundline.passages": len(served)},
+            record_exception=False,
+            set_status_on_exception=False,
+        ):
+            async with aclosing(self._model.stream(request, tuple(served.values()))) as events:
+                async for event in events:
+                    if isinstance(event, str):
+                        await write(markers.feed(event))
+                    else:
+                        finished = event
+            if finished is None:
+                raise InternalError(
+                    "MODEL_STREAM_INCOMPLETE", "the model's answer ended without a finish reason"
+                )
+            await write(markers.finish())
+            issues = [*finished.issues, *_omitted(request, served), *_unknown(markers.unknown)]
+            await emit(await self._completed(request, served, "".join(answer), finished, issues, name))
+
+    async def _completed(
+        self,
+        request: GenerateRequest,
+        served: dict[int, NumberedPassage],
+        answer: str,
+        finished: ModelFinished,
+        issues: list[ValidationIssue],
+        name: str,
+    ) -> GenerateCompleted:
+        refused = finished.finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER
+        verdicts: list[bool] | None = None
+        usage = finished.usage
+        if self._judge is not None and not refused and answer.strip():
+            verdicts, paid = await self._judged(
+                self._judge, request.query, answer, tuple(served.values()), issues
+            )
+            usage = total((usage, paid))
+
+        def checked() -> tuple[Sequence[Citation], Validation]:
+            citations = () if refused else cite(answer, served)
+            return citations, validate(
+                request.query, answer, served, finished.finish_reason, issues, verdicts
+            )
+
+        # Milliseconds for a long answer: in a thread, so that other streams go on meanwhile.
+        citations, validation = await asyncio.to_thread(checked)
+        return GenerateCompleted(
+            finish_reason=finished.finish_reason,
+            usage=usage,
+            citations=citations,
+            validation=validation,
+            model=finished.model or name,
+            prompt_version=finished.prompt_version,
+        )
+
+    async def _judged(
+        self,
+        judge: FaithfulnessJudge,
+        query: str,
+        answer: str,
+        served: Sequence[NumberedPassage],
+        issues: list[ValidationIssue],
+    ) -> tuple[list[bool] | None, Usage]:
+        """The judge's verdicts; where it fails the terms decide, and an issue says so."""
+        try:
+            judged = await judge.judge(JudgeFaithfulnessRequest(query=query, answer=answer, passages=served))
+        except GroundlineError as error:
+            issues.append(
+                ValidationIssue(reason="JUDGE_UNAVAILABLE", message=f"checked by terms alone: {error.reason}")
+            )
+            return None, Usage()
+        return [verdict.supported for verdict in judged.verdicts], judged.usage
+
+
+def _omitted(request: GenerateRequest, served: dict[int, NumberedPassage]) -> list[ValidationIssue]:
+    left_out = [str(passage.number) for passage in request.passages if passage.number not in served]
+    if not left_out:
+        return []
+    message = f"the prompt's budget had no room for: {', '.join(left_out)}"
+    return [ValidationIssue(reason="PASSAGES_OMITTED", message=message)]
+
+
+def _unknown(numbers: set[int]) -> list[ValidationIssue]:
+    return [
+        ValidationIssue(reason="UNKNOWN_CITATION", message=f"[{number}] names no passage and was removed")
+        for number in sorted(numbers)
+    ]

@@ -1,0 +1,140 @@
+"""Every call of a hosted model passes here: the quota, retries before the first token, telemetry."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, aclosing
+
+from groundline.v1.chat_pb2 import Usage
+from groundline_runtime.context import remaining_seconds
+from groundline_runtime.errors import (
+    GroundlineError,
+    ResourceExhaustedError,
+    UnavailableError,
+)
+from groundline_runtime.tokens import estimated_tokens
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
+from tenacity.wait import wait_exponential_jitter
+
+from groundline_generator.domain.calls import ModelCall, ModelFinished
+from groundline_generator.ports import ChatModel
+from groundline_generator.service.quota import Limiter
+from groundline_generator.service.telemetry import observed
+
+__all__ = ["GuardedModel"]
+
+_RETRYABLE = (UnavailableError, ResourceExhaustedError)
+_INITIAL_WAIT_SECONDS = 0.25
+_MAX_WAIT_SECONDS = 10.0
+_USUAL_OUTPUT_TOKENS = 500
+"""What a call is held to write when it sets no limit, until its usage is known."""
+
+
+class GuardedModel:
+    """A ChatModel around another."""
+
+    def __init__(
+        self,
+        model: ChatModel,
+        limiter: Limiter,
+        *,
+        max_attempts: int,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._model = model
+        self._limiter = limiter
+        self._max_attempts = max_attempts
+        self._sleep = sleep
+
+    @property
+    def provider(self) -> str:
+        return self._model.provider
+
+    def cache(self, model: str, system: str, prefix: str) -> AbstractAsyncContextManager[str | None]:
+        return self._model.cache(model, system, prefix)
+
+    async def stream(self, call: ModelCall) -> AsyncGenerator[str | ModelFinished]:
+        """See ChatModel. Retried until the first event, within the request's deadline."""
+        with observed(self.provider, call) as observation:
+            with observation.current():
+                first, rest = await self._begun(call)
+            async with aclosing(rest):
+                observation.observe(first)
+                yield first
+                if isinstance(first, ModelFinished):
+                    return
+                async for event in rest:
+                    observation.observe(event)
+                    yield event
+                    if isinstance(event, ModelFinished):
+                        return
+                raise UnavailableError("PROVIDER_STREAM_CUT", "the model's answer was cut off")
+
+    async def _begun(
+        self, call: ModelCall
+    ) -> tuple[str | ModelFinished, AsyncGenerator[str | ModelFinished]]:
+        async for attempt in AsyncRetrying(
+            stop=self._gives_up,
+            wait=_wait,
+            sleep=self._sleep,
+            retry=retry_if_exception(_worth_retrying),
+            reraise=True,
+        ):
+            with attempt:
+                return await self._attempt(call)
+        raise AssertionError("tenacity returns or raises")
+
+    def _gives_up(self, retry_state: RetryCallState) -> bool:
+        """After the last attempt, or where the deadline would pass before the next."""
+        left = remaining_seconds()
+        late = left is not None and retry_state.upcoming_sleep >= left
+        return late or retry_state.attempt_number >= self._max_attempts
+
+    async def _attempt(
+        self, call: ModelCall
+    ) -> tuple[str | ModelFinished, AsyncGenerator[str | ModelFinished]]:
+        guess = _guessed_tokens(call)
+        reservation = await self._limiter.reserve(guess)
+        events = self._model.stream(call)
+
+        async def settling() -> AsyncGenerator[str | ModelFinished]:
+            async with aclosing(events):
+                async for event in events:
+                    if isinstance(event, ModelFinished) and event.usage != Usage():
+                        reservation.settle(event.usage.prompt_tokens + event.usage.output_tokens)
+                    yield event
+
+        settled = settling()
+        try:
+            return await anext(settled), settled
+        except StopAsyncIteration:
+            raise UnavailableError("PROVIDER_STREAM_CUT", "the model answered nothing") from None
+        except GroundlineError:
+            # What failed before its first token is hardly charged for.
+            reservation.settle(0)
+            raise
+
+
+def _guessed_tokens(call: ModelCall) -> int:
+    text = sum(estimated_tokens(message.content) for message in call.messages)
+    text += estimated_tokens(call.system) + estimated_tokens(call.prefix)
+    return text + (call.max_output_tokens or _USUAL_OUTPUT_TOKENS)
+
+
+def _worth_retrying(error: BaseException) -> bool:
+    """Not where our own limiter gave up: it has queued the call for as long as it may."""
+    return isinstance(error, _RETRYABLE) and error.reason != "GENERATOR_QUOTA_EXHAUSTED"
+
+
+_backoff = wait_exponential_jitter(
+    initial=_INITIAL_WAIT_SECONDS, max=_MAX_WAIT_SECONDS, jitter=_INITIAL_WAIT_SECONDS
+)
+
+
+def _wait(retry_state: RetryCallState) -> float:
+    """The provider's Retry-After where it names one, and never less; else exponential, with jitter."""
+    error = retry_state.outcome.exception() if retry_state.outcome else None
+    asked = error.retry_after_seconds if isinstance(error, GroundlineError) else None
+    seconds = _backoff(retry_state)
+    if asked is None:
+        return seconds
+    return asked + min(seconds, _INITIAL_WAIT_SECONDS)

@@ -1,0 +1,110 @@
+"""The AnswerModel of the hosted providers: a prompt made of the passages, and a model that reads it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+
+from groundline.v1 import chat_pb2
+from groundline.v1.chat_pb2 import ChatMessage
+from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
+from groundline.v1.options_pb2 import GenerationOptions
+from groundline_runtime.errors import FailedPreconditionError
+
+from groundline_generator.domain.calls import ModelCall, ModelChoice, ModelFinished
+from groundline_generator.domain.citations import MarkerFilter, cites
+from groundline_generator.domain.prompting import PromptTemplate, pack
+from groundline_generator.domain.refusals import RefusalFilter, reads_like_refusal, refusal
+from groundline_generator.domain.relevance import reaches
+from groundline_generator.ports import ChatModel
+
+__all__ = ["PromptedModel"]
+
+
+@dataclass(frozen=True, slots=True)
+class PromptedModel:
+    """Answers by a ChatModel. `context_tokens` is what the passages of a prompt may take."""
+
+    chat: ChatModel
+    models: ModelChoice
+    templates: Mapping[str, PromptTemplate]
+    template: str
+    context_tokens: int
+    min_relevance: float
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raises FailedPreconditionError where the default template is missing."""
+        self._template(GenerationOptions())
+
+    def check(self, request: GenerateRequest) -> str:
+        self._template(request.options)
+        return self.models.of(request.options.model)
+
+    def served(self, request: GenerateRequest) -> Sequence[NumberedPassage]:
+        return pack(self._template(request.options), request.passages, self.context_tokens)
+
+    async def stream(
+        self, request: GenerateRequest, served: Sequence[NumberedPassage]
+    ) -> AsyncGenerator[str | ModelFinished]:
+        """See AnswerModel. Where no passage reaches the threshold the model is not called."""
+        options = request.options
+        threshold = options.min_relevance if options.HasField("min_relevance") else self.min_relevance
+        # Milliseconds: in a thread, so that other streams go on meanwhile.
+        if not await asyncio.to_thread(reaches, request.query, served, threshold):
+            yield refusal(request.query)
+            yield ModelFinished(chat_pb2.FINISH_REASON_NO_ANSWER)
+            return
+        template = self._template(options)
+        refusals = RefusalFilter()
+        # A refusal cites nothing, whatever the model writes.
+        no_markers = MarkerFilter(frozenset())
+        answer: list[str] = []
+        async with aclosing(self.chat.stream(self._call(request, served, template))) as events:
+            async for event in events:
+                if isinstance(event, str):
+                    if text := refusals.feed(event):
+                        answer.append(text)
+                        yield no_markers.feed(text) if refusals.refused else text
+                    continue
+                if text := refusals.finish():
+                    answer.append(text)
+                    yield text
+                if refusals.refused:
+                    yield no_markers.finish() if answer else refusal(request.query)
+                refused = refusals.refused or (
+                    event.finish_reason == chat_pb2.FINISH_REASON_STOP
+                    and _reads_like_refusal("".join(answer), served)
+                )
+                yield replace(
+                    event,
+                    finish_reason=chat_pb2.FINISH_REASON_NO_ANSWER if refused else event.finish_reason,
+                    prompt_version=template.version,
+                )
+
+    def _call(
+        self, request: GenerateRequest, served: Sequence[NumberedPassage], template: PromptTemplate
+    ) -> ModelCall:
+        options = request.options
+        return ModelCall(
+            model=self.models.of(options.model),
+            system=template.system_text(request),
+            messages=(ChatMessage(role="user", content=template.user_text(request, served)),),
+            temperature=options.temperature if options.HasField("temperature") else self.temperature,
+            max_output_tokens=options.max_output_tokens or self.max_output_tokens,
+        )
+
+    def _template(self, options: GenerationOptions) -> PromptTemplate:
+        name = options.prompt_template or self.template
+        if name not in self.templates:
+            raise FailedPreconditionError(
+                "PROMPT_TEMPLATE_NOT_AVAILABLE",
+                f"prompt template '{name}' is not available; available: {', '.join(sorted(self.templates))}",
+                metadata={"prompt_template": name},
+            )
+        return self.templates[name]
+
+
+def _reads_like_refusal(answer: str, served: Sequence[NumberedPassage]) -> bool:
+    return reads_like_refusal(answer, cited=cites(answer, frozenset(passage.number for passage in served)))

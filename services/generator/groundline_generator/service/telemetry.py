@@ -1,0 +1,124 @@
+"""What is told of model calls: one span and the metrics of OpenTelemetry's conventions for generative AI."""
+
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+from groundline.v1.chat_pb2 import FinishReason
+from groundline_runtime.errors import GroundlineError
+from opentelemetry import metrics, trace
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+from opentelemetry.util.types import AttributeValue
+
+from groundline_generator.domain.calls import ModelCall, ModelFinished
+
+__all__ = ["Observation", "observed"]
+
+_tracer = trace.get_tracer("groundline_generator")
+_meter = metrics.get_meter("groundline_generator")
+_duration = _meter.create_histogram(
+    "gen_ai.client.operation.duration", unit="s", description="Duration of a model call"
+)
+_first_chunk = _meter.create_histogram(
+    "gen_ai.client.operation.time_to_first_chunk", unit="s", description="Time to a model's first text"
+)
+_tokens = _meter.create_histogram(
+    "gen_ai.client.token.usage", unit="{token}", description="Tokens of a model call"
+)
+
+
+@contextmanager
+def observed(provider: str, call: ModelCall) -> Iterator["Observation"]:
+    """One span and one measurement for the block; a GroundlineError is its failure."""
+    span = _tracer.start_span(
+        f"chat {call.model}", kind=SpanKind.CLIENT, attributes=_attributes(provider, call)
+    )
+    observation = Observation(provider, call, span)
+    try:
+        yield observation
+    except GroundlineError as error:
+        observation.failed(error.reason)
+        raise
+    finally:
+        observation.end()
+
+
+@dataclass(slots=True)
+class Observation:
+    """Writes down what a call did; never what it said."""
+
+    provider: str
+    call: ModelCall
+    span: Span
+    started: float = 0.0
+    chunks: int = 0
+    error: str = ""
+    response_model: str = ""
+
+    def __post_init__(self) -> None:
+        self.started = time.perf_counter()
+
+    def current(self) -> AbstractContextManager[Span]:
+        """Makes the span the current one inside the block."""
+        return trace.use_span(self.span, record_exception=False, set_status_on_exception=False)
+
+    def observe(self, event: str | ModelFinished) -> None:
+        if isinstance(event, str):
+            self.chunks += 1
+            if self.chunks == 1:
+                seconds = time.perf_counter() - self.started
+                self.span.set_attribute("gen_ai.response.time_to_first_chunk", seconds)
+                _first_chunk.record(seconds, self._labels())
+            return
+        self.response_model = event.model or self.call.model
+        self.span.set_attributes(
+            {
+                "gen_ai.response.model": self.response_model,
+                "gen_ai.response.finish_reasons": [_finish_reason(event)],
+                "gen_ai.usage.input_tokens": event.usage.prompt_tokens,
+                "gen_ai.usage.output_tokens": event.usage.output_tokens,
+                "gen_ai.usage.cache_read.input_tokens": event.usage.cached_tokens,
+            }
+        )
+        for kind, count in (("input", event.usage.prompt_tokens), ("output", event.usage.output_tokens)):
+            if count:
+                _tokens.record(count, {**self._labels(), "gen_ai.token.type": kind})
+
+    def failed(self, reason: str) -> None:
+        self.error = reason
+        self.span.set_attribute("error.type", reason)
+        self.span.set_status(Status(StatusCode.ERROR, reason))
+
+    def end(self) -> None:
+        labels = self._labels()
+        if self.error:
+            labels["error.type"] = self.error
+        _duration.record(time.perf_counter() - self.started, labels)
+        self.span.end()
+
+    def _labels(self) -> dict[str, AttributeValue]:
+        return {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": self.provider,
+            "gen_ai.request.model": self.call.model,
+        }
+
+
+def _attributes(provider: str, call: ModelCall) -> dict[str, AttributeValue]:
+    attributes: dict[str, AttributeValue] = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": provider,
+        "gen_ai.request.model": call.model,
+        "gen_ai.request.stream": True,
+        "gen_ai.output.type": "json" if call.schema else "text",
+    }
+    if call.temperature is not None:
+        attributes["gen_ai.request.temperature"] = call.temperature
+    if call.max_output_tokens is not None:
+        attributes["gen_ai.request.max_tokens"] = call.max_output_tokens
+    return attributes
+
+
+def _finish_reason(finished: ModelFinished) -> str:
+    return FinishReason.Name(finished.finish_reason).removeprefix("FINISH_REASON_").lower()

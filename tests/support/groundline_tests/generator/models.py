@@ -1,0 +1,33 @@
+"""Models in memory that say what they were given to say."""
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+
+from groundline_generator.domain.calls import ModelCall, ModelFinished
+
+__all__ = ["ScriptedChat"]
+
+
+class ScriptedChat:
+    """A ChatModel in memory: each call gets the next script of texts, an end, or a failure."""
+
+    provider = "scripted"
+
+    def __init__(self, *scripts: Sequence[str | ModelFinished | Exception]) -> None:
+        self._scripts = list(scripts)
+        self.calls: list[ModelCall] = []
+        self.open = 0
+
+    def cache(self, model: str, system: str, prefix: str) -> AbstractAsyncContextManager[str | None]:
+        return nullcontext()
+
+    async def stream(self, call: ModelCall) -> AsyncGenerator[str | ModelFinished]:
+        self.calls.append(call)
+        self.open += 1
+        try:
+            for step in self._scripts.pop(0):
+                if isinstance(step, Exception):
+                    raise step
+                yield step
+        finally:
+            self.open -= 1
