@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
@@ -12,6 +11,7 @@ from typing import Any
 import grpc
 import pytest
 from groundline_cli.stack.postgres import EmbeddedPostgres
+from groundline_cli.stack.suite import MIGRATIONS
 from groundline_runtime.server import Application
 from groundline_tests.runtime import serve
 
@@ -29,16 +29,12 @@ async def postgres(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Em
 async def template_database(postgres: EmbeddedPostgres) -> str:
     """Name of a migrated database that others are copied from."""
     dsn = await postgres.create_database(TEMPLATE)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "groundline_ingestor",
-        "migrate",
-        env={**os.environ, "GROUNDLINE_DATABASE_URL": dsn},
-        stderr=asyncio.subprocess.PIPE,
-    )
-    _, problem = await process.communicate()
-    assert process.returncode == 0, problem.decode()
+    for command in MIGRATIONS:
+        process = await asyncio.create_subprocess_exec(
+            *command, env={**os.environ, "GROUNDLINE_DATABASE_URL": dsn}, stderr=asyncio.subprocess.PIPE
+        )
+        _, problem = await process.communicate()
+        assert process.returncode == 0, problem.decode()
     return TEMPLATE
 
 

@@ -21,10 +21,10 @@ from groundline.v1 import (
     reranker_service_pb2,
     retriever_service_pb2,
 )
-from groundline_coordinator.settings import CoordinatorSettings
+from groundline_coordinator.settings import CoordinatorSettings, MigrationSettings
 from groundline_gateway.settings import GatewaySettings
 from groundline_generator.settings import GeneratorSettings
-from groundline_ingestor.settings import IngestorSettings, MigrationSettings
+from groundline_ingestor.settings import IngestorSettings
 from groundline_reranker.settings import RerankerSettings
 from groundline_retriever.settings import RetrieverSettings
 from groundline_runtime.health import LIVENESS

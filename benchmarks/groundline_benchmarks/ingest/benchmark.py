@@ -16,10 +16,11 @@ from typing import Any, Final, cast
 
 import numpy as np
 from groundline_cli.stack.postgres import EmbeddedPostgres
+from groundline_database import Pool, acquire, open_pool, register_vectors
 from groundline_embedding import EmbeddingSettings, create_embedder
 from groundline_embedding.local import models
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
-from groundline_ingestor.adapters.postgres import Pool, acquire, chunk_table, open_database
+from groundline_ingestor.adapters.postgres import chunk_table
 from groundline_ingestor.adapters.postgres_documents import CHUNK_COLUMNS
 from groundline_ingestor.adapters.postgres_vector_indexes import (
     LEAST_ROWS,
@@ -30,7 +31,7 @@ from groundline_ingestor.domain import Collection, DocumentInput, Job, JobState,
 from groundline_ingestor.migrate import migrate
 from groundline_ingestor.service.pipeline import STORING_CONNECTIONS, TRANSACTION_CHUNKS
 from groundline_ingestor.service.preparation import identify
-from groundline_ingestor.settings import IngestorSettings
+from groundline_ingestor.settings import IngestorSettings, MigrationSettings
 from groundline_lexical import LexicalIndex, detect_lexical_index
 from pydantic import SecretStr
 
@@ -98,8 +99,9 @@ async def measure_on(server: EmbeddedPostgres, sizes: Sizes, report: Callable[[s
     name = f"bench_{uuid.uuid4().hex[:12]}"
     dsn = SecretStr(await server.create_database(name))
     try:
-        await migrate(dsn)
-        async with open_database(dsn, max_size=POOL_SIZE) as pool:
+        settings = MigrationSettings(database_url=dsn, pool_max_size=POOL_SIZE)
+        await migrate(settings)
+        async with open_pool(settings, init=register_vectors) as pool:
             async with acquire(pool) as connection:
                 lexical = await detect_lexical_index(connection)
             bench = _Bench(pool, lexical, dsn, report)

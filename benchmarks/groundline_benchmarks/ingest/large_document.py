@@ -6,8 +6,8 @@ import sys
 import time
 
 import psutil
+from groundline_database import acquire, open_pool, register_vectors
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
-from groundline_ingestor.adapters.postgres import acquire, open_database
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
 
@@ -24,7 +24,7 @@ async def main(job_id: str) -> None:
     only_warnings()
     settings, process = IngestorSettings(), psutil.Process()
     async with (
-        open_database(settings.database_url, max_size=settings.pool_max_size) as pool,
+        open_pool(settings, init=register_vectors) as pool,
         open_sandbox(settings) as sandbox,
     ):
         async with acquire(pool) as connection:

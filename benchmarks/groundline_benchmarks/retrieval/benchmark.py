@@ -19,10 +19,11 @@ import psutil
 from groundline.v1 import options_pb2, retriever_service_pb2, retriever_service_pb2_grpc
 from groundline_cli.client import GatewayClient, JsonObject
 from groundline_cli.stack.stack import ReadyInfo
+from groundline_database import register_vectors
 from groundline_embedding import EmbeddingSettings, create_embedder
 from groundline_ingestor.adapters.postgres_vector_indexes import builds_held_off, vector_index_on
 from groundline_lexical import Connection, LexicalIndex, detect_lexical_index, lexical_text
-from groundline_retriever.adapters.postgres import SERVER_SETTINGS, prepare_connection
+from groundline_retriever.adapters.postgres import SERVER_SETTINGS
 from pgvector import HalfVector
 
 from groundline_benchmarks.measuring.processes import peak_rss_mib
@@ -172,7 +173,7 @@ async def load(client: GatewayClient, database_url: str, collection: str, count:
     started = time.perf_counter()
     connection = await asyncpg.connect(database_url, timeout=10)
     try:
-        await prepare_connection(connection)
+        await register_vectors(connection)
         if await connection.fetchval("SELECT true FROM collections WHERE collection_id = $1", collection):
             found = await _loaded(connection, collection)
             if found != count:
@@ -286,7 +287,7 @@ async def open_ways(
             info.database_url,
             min_size=2 * CLIENTS,
             max_size=2 * CLIENTS,
-            init=prepare_connection,
+            init=register_vectors,
             reset=_nothing,
             server_settings=dict(SERVER_SETTINGS),
         ) as pool,

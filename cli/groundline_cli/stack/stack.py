@@ -20,7 +20,7 @@ from groundline_cli.stack.ports import LOOPBACK, reserved_port
 from groundline_cli.stack.postgres import EmbeddedPostgres
 from groundline_cli.stack.process import Command
 from groundline_cli.stack.readiness import wait_until_healthy, wait_until_serving
-from groundline_cli.stack.suite import MIGRATE, SERVICES, Service, gateway_command, services_environment
+from groundline_cli.stack.suite import MIGRATIONS, SERVICES, Service, gateway_command, services_environment
 from groundline_cli.stack.supervisor import Supervisor
 
 __all__ = ["Parts", "ReadyInfo", "RunningStack", "StackOptions", "run_until_stopped", "running_stack"]
@@ -67,7 +67,7 @@ class ReadyInfo:
 class Parts:
     """The programs that the suite is made of."""
 
-    migrate: tuple[str, ...] = MIGRATE
+    migrations: Sequence[tuple[str, ...]] = MIGRATIONS
     services: Sequence[Service] = SERVICES
     gateway: Callable[[Mapping[str, str], Path, int, str, Mapping[str, str]], Command] = gateway_command
 
@@ -115,8 +115,9 @@ async def running_stack(
         environment = services_environment(options.environ, database_url)
 
         with _step(report, "schema migrated"):
-            migrate = Command(name="migrate", argv=parts.migrate, env=environment)
-            await supervisor.run(migrate, timeout_seconds=_MIGRATE_TIMEOUT_SECONDS)
+            for argv in parts.migrations:
+                migrate = Command(name="migrate", argv=argv, env=environment)
+                await supervisor.run(migrate, timeout_seconds=_MIGRATE_TIMEOUT_SECONDS)
         for service in parts.services:
             await supervisor.start(service.command(environment, addresses))
         await supervisor.until(_all_serving(parts.services, addresses, report))

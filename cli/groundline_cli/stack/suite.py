@@ -14,7 +14,7 @@ from groundline_cli.stack.errors import StackError
 from groundline_cli.stack.ports import LOOPBACK
 from groundline_cli.stack.process import Command
 
-__all__ = ["MIGRATE", "SERVICES", "Service", "gateway_command", "services_environment"]
+__all__ = ["MIGRATIONS", "SERVICES", "Service", "gateway_command", "services_environment"]
 
 # For the gateway and for clients; no service has a use for them.
 _KEY_VARIABLES = ("GROUNDLINE_API_KEY", "GROUNDLINE_API_KEYS", "GROUNDLINE_GATEWAY_API_KEYS")
@@ -63,8 +63,8 @@ SERVICES = (
 )
 """In order of start; the last is stopped first."""
 
-MIGRATE = (*_module("ingestor"), "migrate")
-"""Brings the database's schema up to date and ends."""
+MIGRATIONS = tuple((*_module(service), "migrate") for service in ("ingestor", "coordinator"))
+"""Each brings the tables of one service up to date and ends."""
 
 
 def services_environment(environ: Mapping[str, str], database_url: str) -> dict[str, str]:

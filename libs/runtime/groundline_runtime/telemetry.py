@@ -80,7 +80,7 @@ def _identity(service: str) -> dict[str, str]:
 
 
 def _instrument_asyncpg() -> None:
-    """Give each SQL statement a span, where the `postgres` extra is installed; parameters are left out."""
+    """Give each SQL statement a span, where groundline-database is installed; parameters are left out."""
     try:
         from opentelemetry.instrumentation.asyncpg import AsyncPGInstrumentor
     except ModuleNotFoundError:

@@ -1,23 +1,32 @@
-"""Starts the coordinator."""
+"""Runs the coordinator, or migrates its tables."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import grpc
 from groundline.v1 import coordinator_service_pb2_grpc
+from groundline_database import (
+    check_database,
+    keep_session,
+    migrate,
+    migrations_of,
+    open_pool,
+    require_schema,
+)
+from groundline_database.commands import serve_or_migrate
 from groundline_runtime.channels import open_channel
-from groundline_runtime.postgres import open_pool, require_schema_version
-from groundline_runtime.server import Application, run
+from groundline_runtime.server import Application
 
 from groundline_coordinator.adapters import generator, reranker, retriever
-from groundline_coordinator.adapters.postgres import PostgresCatalog, PostgresThreads, check_database
+from groundline_coordinator.adapters.postgres import PostgresCatalog, PostgresThreads
 from groundline_coordinator.service import ChatService, Limits, ThreadService
 from groundline_coordinator.servicer import SERVICE, CoordinatorServicer
-from groundline_coordinator.settings import CoordinatorSettings
+from groundline_coordinator.settings import CoordinatorSettings, MigrationSettings
 
 __all__ = ["main", "wire"]
 
-SCHEMA_VERSION = 3
+SCHEMA = {"ingestor": 1, "coordinator": len(migrations_of("coordinator"))}
+"""Least versions of the tables that it reads."""
 
 
 @asynccontextmanager
@@ -35,14 +44,8 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
                 )
             )
 
-        pool = await stack.enter_async_context(
-            open_pool(
-                settings.database_url,
-                max_size=settings.database_pool_size,
-                application_name=settings.service_name(),
-            )
-        )
-        await require_schema_version(pool, SCHEMA_VERSION)
+        pool = await stack.enter_async_context(open_pool(settings, reset=keep_session))
+        await require_schema(pool, SCHEMA)
         threads = PostgresThreads(pool)
         chats = ChatService(
             retriever=retriever.GrpcRetriever(await channel(settings.retriever_target, retriever.SERVICE)),
@@ -75,8 +78,13 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
         )
 
 
-def main() -> None:
-    run(CoordinatorSettings, wire)
+def main(argv: Sequence[str] | None = None) -> None:
+    """`groundline-coordinator [serve|migrate] [--settings FILE]`."""
+    serve_or_migrate(CoordinatorSettings, wire, MigrationSettings, _migrate, argv)
+
+
+async def _migrate(settings: MigrationSettings) -> None:
+    await migrate(settings, "coordinator")
 
 
 if __name__ == "__main__":

@@ -2,22 +2,24 @@
 
 from typing import Annotated
 
+from groundline_database import DatabaseSettings
 from groundline_runtime.settings import Seconds, ServiceSettings
-from pydantic import Field, SecretStr
+from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-__all__ = ["CoordinatorSettings"]
+__all__ = ["CoordinatorSettings", "MigrationSettings"]
 
 Target = Annotated[str, Field(min_length=1)]
 
 
-class CoordinatorSettings(ServiceSettings):
-    """Read from GROUNDLINE_COORDINATOR_* and GROUNDLINE_*."""
+class MigrationSettings(ServiceSettings, DatabaseSettings):
+    """What `migrate` reads."""
 
     model_config = SettingsConfigDict(env_prefix="GROUNDLINE_COORDINATOR_")
 
-    database_url: SecretStr
-    """PostgreSQL that holds collections and threads."""
+
+class CoordinatorSettings(MigrationSettings):
+    """Read from GROUNDLINE_COORDINATOR_* and GROUNDLINE_*."""
 
     retriever_target: Target
     """Address of the retriever: host:port, or dns:///host:port for all its replicas."""
@@ -27,9 +29,6 @@ class CoordinatorSettings(ServiceSettings):
 
     generator_target: Target
     """Address of the generator."""
-
-    database_pool_size: Annotated[int, Field(ge=1, le=1000)] = 10
-    """Most connections to the database."""
 
     rewrite_timeout_seconds: Seconds = 5.0
     """Most time for rewriting the question; never more than 20 % of what the request has left."""

@@ -1,6 +1,5 @@
 """Runs the ingestor, or migrates the database."""
 
-import argparse
 import asyncio
 import shutil
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -9,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from groundline.v1 import ingestor_service_pb2_grpc
+from groundline_database import Pool, open_pool, register_vectors, require_schema
+from groundline_database.commands import serve_or_migrate
 from groundline_embedding import Embedder, ModelError, create_embedder
 from groundline_lexical import LexicalIndex, LexicalIndexError, detect_lexical_index
 from groundline_runtime.channels import open_channel
 from groundline_runtime.errors import FailedPreconditionError
-from groundline_runtime.postgres import require_schema_version
-from groundline_runtime.server import Application, run, run_command
+from groundline_runtime.server import Application
 
 from groundline_ingestor.adapters.contextualizing import (
     GENERATOR_SERVICE,
@@ -25,7 +25,6 @@ from groundline_ingestor.adapters.crawling import CrawlLimits, HttpCrawler
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
 from groundline_ingestor.adapters.extraction.readers.common import Limits as ReaderLimits
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
-from groundline_ingestor.adapters.postgres import Pool, open_database
 from groundline_ingestor.adapters.postgres_collections import PostgresCollections
 from groundline_ingestor.adapters.postgres_crawls import PostgresCrawls
 from groundline_ingestor.adapters.postgres_documents import PostgresDocuments
@@ -35,7 +34,7 @@ from groundline_ingestor.adapters.postgres_queue import PostgresQueue
 from groundline_ingestor.adapters.postgres_reindex import PostgresReindex
 from groundline_ingestor.adapters.postgres_vector_indexes import PostgresVectorIndexes
 from groundline_ingestor.adapters.splitting import DocumentSplitter
-from groundline_ingestor.migrate import SCHEMA_VERSION, migrate
+from groundline_ingestor.migrate import SCHEMA, migrate
 from groundline_ingestor.ports import (
     CollectionRepository,
     ContextCache,
@@ -70,19 +69,19 @@ async def wire(settings: IngestorSettings) -> AsyncIterator[Application]:
     """The service on its database and embedding model. Raises FailedPreconditionError, UnavailableError."""
     with _clear_errors():
         async with (
-            open_database(settings.database_url, max_size=settings.pool_max_size) as pool,
+            open_pool(settings, init=register_vectors) as pool,
             create_embedder(settings.embedding) as embedder,
             open_sandbox(settings) as sandbox,
             open_generator(settings) as generator,
         ):
-            await require_schema_version(pool, SCHEMA_VERSION)
+            await require_schema(pool, SCHEMA)
             async with pool.acquire() as connection:
                 lexical = await detect_lexical_index(connection, settings.lexical_backend)
             stores = stores_on(pool, lexical, spool_directory=settings.spool_directory)
             servicer, worker = assemble(settings, stores, embedder, sandbox, generator)
 
             async def database_is_usable() -> None:
-                await require_schema_version(pool, SCHEMA_VERSION)
+                await require_schema(pool, SCHEMA)
 
             # The model needs no check: without it the port does not open.
             async with working(worker):
@@ -236,25 +235,7 @@ async def open_sandbox(settings: IngestorSettings) -> AsyncIterator[Sandbox]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """`groundline-ingestor [serve|migrate] [--settings FILE]`."""
-    parser = argparse.ArgumentParser(prog="groundline-ingestor", description=__doc__)
-    parser.add_argument(
-        "command",
-        nargs="?",
-        choices=("serve", "migrate"),
-        default="serve",
-        help="serve (the default), or bring the database's schema up to date and end",
-    )
-    parser.add_argument("--settings", metavar="FILE", help="read settings from a dotenv file")
-    options = parser.parse_args(argv)
-    rest = ["--settings", options.settings] if options.settings else []
-    if options.command == "migrate":
-        run_command(MigrationSettings, _migrate, rest)
-    else:
-        run(IngestorSettings, wire, rest)
-
-
-async def _migrate(settings: MigrationSettings) -> None:
-    await migrate(settings.database_url, settings.lexical_backend)
+    serve_or_migrate(IngestorSettings, wire, MigrationSettings, migrate, argv)
 
 
 @contextmanager

@@ -3,21 +3,19 @@
 from pathlib import Path
 from typing import Annotated
 
+from groundline_database import DatabaseSettings
 from groundline_embedding import EmbeddingSettings
 from groundline_runtime.settings import Seconds, ServiceSettings
-from pydantic import Field, SecretStr
+from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 __all__ = ["IngestorSettings", "MigrationSettings"]
 
 
-class MigrationSettings(ServiceSettings):
+class MigrationSettings(ServiceSettings, DatabaseSettings):
     """What `migrate` reads."""
 
     model_config = SettingsConfigDict(env_prefix="GROUNDLINE_INGESTOR_")
-
-    database_url: SecretStr
-    """PostgreSQL, as postgresql://user:password@host/database; `?host=/directory` for a unix socket."""
 
     lexical_backend: str | None = None
     """Backend of BM25, such as pg_search. Unset: the one whose extension the server has."""
@@ -26,8 +24,8 @@ class MigrationSettings(ServiceSettings):
 class IngestorSettings(MigrationSettings):
     """What the service reads."""
 
-    pool_max_size: Annotated[int, Field(ge=2, le=200)] = 10
-    """Most connections to PostgreSQL."""
+    pool_max_size: Annotated[int, Field(ge=2, le=1000)] = 10
+    """Maximum connections."""
 
     embedding: EmbeddingSettings = EmbeddingSettings()
     """The embedding model; the retriever must have the same. Fields as GROUNDLINE_EMBEDDING__MODEL and so

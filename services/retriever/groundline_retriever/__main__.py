@@ -4,17 +4,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from groundline.v1 import retriever_service_pb2_grpc
+from groundline_database import keep_session, open_pool, register_vectors
 from groundline_embedding import ModelError, create_embedder
 from groundline_lexical import LexicalIndexError, detect_lexical_index
 from groundline_runtime.errors import FailedPreconditionError
-from groundline_runtime.postgres import open_pool
 from groundline_runtime.server import Application, run
 
 from groundline_retriever.adapters.postgres import (
     SERVER_SETTINGS,
     PostgresChunkStore,
-    keep_settings,
-    prepare_connection,
 )
 from groundline_retriever.embeddings import QueryVectors
 from groundline_retriever.service import RetrievalService
@@ -34,13 +32,7 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
         async with (
             create_embedder(settings.embedding) as embedder,
             open_pool(
-                settings.database_url,
-                min_size=settings.pool_min_size,
-                max_size=settings.pool_max_size,
-                init=prepare_connection,
-                reset=keep_settings,
-                server_settings=SERVER_SETTINGS,
-                application_name=settings.service_name(),
+                settings, init=register_vectors, reset=keep_session, server_settings=SERVER_SETTINGS
             ) as pool,
         ):
             async with pool.acquire() as connection:

@@ -1,26 +1,24 @@
 """Settings of the retriever."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
+from groundline_database import DatabaseSettings
 from groundline_embedding import EmbeddingSettings
 from groundline_runtime.settings import ServiceSettings
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 __all__ = ["RetrieverSettings"]
 
 
-class RetrieverSettings(ServiceSettings):
+class RetrieverSettings(ServiceSettings, DatabaseSettings):
     model_config = SettingsConfigDict(env_prefix="GROUNDLINE_RETRIEVER_")
-
-    database_url: SecretStr
-    """PostgreSQL URL, postgresql://user:password@host/database, with TLS parameters where needed."""
 
     pool_min_size: Annotated[int, Field(ge=1, le=1000)] = 4
     """Connections that are kept open."""
 
     pool_max_size: Annotated[int, Field(ge=2, le=1000)] = 16
-    """Most connections; a hybrid search takes two for each collection at the same time."""
+    """Maximum connections; a hybrid search takes two for each collection at the same time."""
 
     embedding: EmbeddingSettings = Field(default_factory=EmbeddingSettings)
     """Embedding model; the same as the ingestor's."""
@@ -36,9 +34,3 @@ class RetrieverSettings(ServiceSettings):
 
     arm_timeout_share: Annotated[float, Field(gt=0, lt=1)] = 0.8
     """Share of a request's time after which a search arm counts as late; what the other found is returned."""
-
-    @model_validator(mode="after")
-    def _pool_sizes_fit(self) -> Self:
-        if self.pool_min_size > self.pool_max_size:
-            raise ValueError("pool_min_size is greater than pool_max_size")
-        return self

@@ -1,10 +1,9 @@
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-import asyncpg
 import grpc
 import pytest
 from groundline.v1 import (
@@ -22,6 +21,7 @@ from groundline_coordinator.__main__ import wire
 from groundline_coordinator.adapters import generator, reranker, retriever
 from groundline_coordinator.servicer import SERVICE
 from groundline_coordinator.settings import CoordinatorSettings
+from groundline_database import DatabaseSettings, Pool, open_pool
 from groundline_runtime.channels import open_channel
 from groundline_runtime.server import Application
 from groundline_tests.runtime import serve
@@ -216,17 +216,21 @@ async def coordinator(
 
 
 @pytest.fixture(scope="module")
-async def database(database_url: str) -> AsyncIterator["asyncpg.Pool[asyncpg.Record]"]:
-    async with asyncpg.create_pool(database_url, min_size=1, max_size=4) as pool:
+async def database(database_url: str) -> AsyncIterator[Pool]:
+    async with open_pool(DatabaseSettings(database_url=SecretStr(database_url))) as pool:
         yield pool
 
 
 @pytest.fixture(scope="module")
-def add_collection(database: "asyncpg.Pool[asyncpg.Record]") -> Callable[..., Any]:
+def add_collection(database: Pool) -> Callable[..., Any]:
     """Writes a collection as the ingestor does."""
 
     async def add(
-        name: str, *, readers: tuple[str, ...] = (), writers: tuple[str, ...] = (), settings: str = "{}"
+        name: str,
+        *,
+        readers: tuple[str, ...] = (),
+        writers: tuple[str, ...] = (),
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
         async with database.acquire() as connection, connection.transaction():
             partition = await connection.fetchval(
@@ -240,10 +244,10 @@ def add_collection(database: "asyncpg.Pool[asyncpg.Record]") -> Callable[..., An
             await connection.execute(
                 """
                 INSERT INTO collections (collection_id, name, settings, readers, writers, partition_id)
-                VALUES ($1, $1, $2::jsonb, $3, $4, $5)
+                VALUES ($1, $1, $2, $3, $4, $5)
                 """,
                 name,
-                settings,
+                settings or {},
                 list(readers),
                 list(writers),
                 partition,

@@ -27,11 +27,10 @@ from groundline_coordinator.domain import (
     Validation,
 )
 from groundline_coordinator.ports import CollectionCatalog, ThreadStore
+from groundline_database import DatabaseSettings, Pool, open_pool
 from groundline_runtime.errors import AbortedError, InvalidArgumentError, NotFoundError, UnavailableError
 from groundline_tests.coordinator import FakeCatalog, FakeThreads
-
-type Pool = asyncpg.Pool[asyncpg.Record]
-
+from pydantic import SecretStr
 
 LIMITS = GenerationLimits(models=("m",), max_temperature=0.5, max_top_k=3)
 
@@ -53,15 +52,13 @@ def threads(request: pytest.FixtureRequest, database: Pool) -> ThreadStore:
 
 @pytest.fixture(scope="module")
 async def restricted(add_collection: Callable[..., Awaitable[None]]) -> None:
-    await add_collection(
-        "open", settings='{"rerank": {"topK": 3}, "generation": {"temperature": 0.5}, "x": 1}'
-    )
+    await add_collection("open", settings={"rerank": {"topK": 3}, "generation": {"temperature": 0.5}, "x": 1})
     await add_collection("staff", readers=("group:staff",), writers=("user:editor",))
     await add_collection("notes", writers=("user:editor",))
     await add_collection(
         "strict",
         readers=("user:limited",),
-        settings='{"generationLimits": {"models": ["m"], "maxTemperature": 0.5, "maxTopK": 3}}',
+        settings={"generationLimits": {"models": ["m"], "maxTemperature": 0.5, "maxTopK": 3}},
     )
 
 
@@ -317,8 +314,8 @@ async def test_a_failed_append_leaves_no_thread(database: Pool) -> None:
 
 
 async def test_a_database_out_of_reach_is_unavailable(database_url: str) -> None:
-    pool = await asyncpg.create_pool(database_url, min_size=1, max_size=1)
-    await pool.close()
+    async with open_pool(DatabaseSettings(database_url=SecretStr(database_url))) as pool:
+        pass
     with pytest.raises(UnavailableError) as failure:
         await PostgresThreads(pool).get("", new_id())
     assert failure.value.reason == "DATABASE_UNAVAILABLE"

@@ -34,7 +34,7 @@ type Response = coordinator_service_pb2.ChatResponse
 
 @pytest.fixture(scope="module", autouse=True)
 async def docs(add_collection: Callable[..., Awaitable[None]]) -> None:
-    await add_collection("docs", settings='{"rerank": {"topK": 5}}')
+    await add_collection("docs", settings={"rerank": {"topK": 5}})
     await add_collection("staff", readers=("group:staff",))
 
 
@@ -314,7 +314,7 @@ async def test_limits_of_a_collection_are_a_status(
     coordinator: Stub, backends: Any, add_collection: Callable[..., Awaitable[None]]
 ) -> None:
     await add_collection(
-        "strict", readers=("user:frank",), settings='{"generationLimits": {"maxOutputTokens": 100}}'
+        "strict", readers=("user:frank",), settings={"generationLimits": {"maxOutputTokens": 100}}
     )
     with acting_as(Caller(("user:frank",))):
         _, error = await chat(

@@ -8,6 +8,7 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 from groundline.v1 import generator_service_pb2_grpc
+from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
 from groundline_generator.adapters.gemini import GeminiModel
 from groundline_generator.adapters.openai import OpenAIModel
 from groundline_generator.domain.calls import ModelChoice
@@ -20,7 +21,7 @@ from groundline_generator.service.rewriting import RuleRewriter
 from groundline_generator.servicer import GeneratorServicer, UseCases
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
 from groundline_ingestor.adapters.contextualizing import GENERATOR_SERVICE, GrpcContextWriter
-from groundline_ingestor.adapters.postgres import Pool, acquire, chunk_table, open_database
+from groundline_ingestor.adapters.postgres import chunk_table
 from groundline_ingestor.domain import ContextualizationMode, DocumentInput, JobState, NewCollection, Usage
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
@@ -109,7 +110,9 @@ async def generator(server: ProviderServer, wire: Wire) -> AsyncIterator[str]:
 
 @pytest.fixture(scope="module")
 async def pool(database_url: str) -> AsyncIterator[Pool]:
-    async with open_database(SecretStr(database_url), max_size=10) as pool:
+    async with open_pool(
+        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=10), init=register_vectors
+    ) as pool:
         yield pool
 
 

@@ -9,12 +9,12 @@ import grpc
 import pytest
 from groundline.v1 import chat_pb2, generator_service_pb2_grpc
 from groundline.v1 import generator_service_pb2 as pb
+from groundline_database import DatabaseSettings, Pool, open_pool, register_vectors
 from groundline_ingestor.adapters.contextualizing import (
     GENERATOR_SERVICE,
     GrpcContextWriter,
     PostgresContextCache,
 )
-from groundline_ingestor.adapters.postgres import Pool, open_database
 from groundline_ingestor.domain import Usage
 from groundline_runtime.channels import open_channel
 from groundline_runtime.errors import InvalidArgumentError, ResourceExhaustedError
@@ -101,7 +101,9 @@ async def test_the_generator_names_its_model_and_prompt(
 
 @pytest.fixture(scope="module")
 async def pool(database_url: str) -> AsyncIterator[Pool]:
-    async with open_database(SecretStr(database_url), max_size=2) as pool:
+    async with open_pool(
+        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=2), init=register_vectors
+    ) as pool:
         yield pool
 
 

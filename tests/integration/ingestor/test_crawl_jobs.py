@@ -19,8 +19,8 @@ from groundline.v1.ingestor_service_pb2_grpc import (
     IngestorServiceStub,
     add_IngestorServiceServicer_to_server,
 )
+from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
-from groundline_ingestor.adapters.postgres import Pool, acquire, open_database
 from groundline_ingestor.servicer import SERVICE_NAME
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
@@ -113,7 +113,9 @@ def handbook(site: Site) -> Site:
 
 @pytest.fixture(scope="module")
 async def pool(database_url: str) -> AsyncIterator[Pool]:
-    async with open_database(SecretStr(database_url), max_size=12) as pool:
+    async with open_pool(
+        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=12), init=register_vectors
+    ) as pool:
         yield pool
 
 

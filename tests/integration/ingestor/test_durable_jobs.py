@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
 from groundline_embedding.ports import Vectors
 from groundline_filters import parse
 from groundline_ingestor.__main__ import Stores, assemble, open_sandbox, stores_on, working
-from groundline_ingestor.adapters.postgres import Pool, acquire, chunk_table, open_database
+from groundline_ingestor.adapters.postgres import chunk_table
 from groundline_ingestor.domain import (
     Collection,
     CollectionChange,
@@ -86,7 +87,9 @@ class Ingestor:
 
 @pytest.fixture(scope="module")
 async def pool(database_url: str) -> AsyncIterator[Pool]:
-    async with open_database(SecretStr(database_url), max_size=12) as pool:
+    async with open_pool(
+        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=12), init=register_vectors
+    ) as pool:
         yield pool
 
 

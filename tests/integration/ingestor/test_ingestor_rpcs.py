@@ -14,8 +14,8 @@ from groundline.v1.ingestor_service_pb2_grpc import (
     IngestorServiceStub,
     add_IngestorServiceServicer_to_server,
 )
+from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
-from groundline_ingestor.adapters.postgres import Pool, acquire, open_database
 from groundline_ingestor.servicer import SERVICE_NAME
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import LexicalIndex, detect_lexical_index
@@ -35,7 +35,9 @@ NOBODY_ID = "6f1c1d9e-9d3e-4c55-8a52-0d7d2f1f5c11"
 
 @pytest.fixture(scope="module")
 async def pool(database_url: str) -> AsyncIterator[Pool]:
-    async with open_database(SecretStr(database_url), max_size=8) as pool:
+    async with open_pool(
+        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=8), init=register_vectors
+    ) as pool:
         yield pool
 
 

@@ -3,7 +3,8 @@
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
-from groundline_ingestor.adapters.postgres import Pool, acquire, chunk_table, open_database
+from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
+from groundline_ingestor.adapters.postgres import chunk_table
 from groundline_ingestor.adapters.postgres_collections import PostgresCollections
 from groundline_ingestor.adapters.postgres_crawls import PostgresCrawls
 from groundline_ingestor.adapters.postgres_documents import PostgresDocuments
@@ -37,7 +38,9 @@ class PostgresStores:
 
 @pytest.fixture(scope="module")
 async def pool(database_url: str) -> AsyncIterator[Pool]:
-    async with open_database(SecretStr(database_url), max_size=8) as pool:
+    async with open_pool(
+        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=8), init=register_vectors
+    ) as pool:
         yield pool
 
 
@@ -56,4 +59,4 @@ async def test_a_lost_database_is_unavailable_and_names_no_host(pool: Pool) -> N
         async with acquire(pool) as connection:
             await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
     assert raised.value.reason == "DATABASE_UNAVAILABLE"
-    assert raised.value.message == "the database cannot be reached"
+    assert raised.value.message == "the database cannot be reached (ConnectionDoesNotExistError)"

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors, transaction
 from groundline_ingestor.__main__ import Stores, stores_on
-from groundline_ingestor.adapters.postgres import Pool, acquire, chunk_table, open_database, transaction
+from groundline_ingestor.adapters.postgres import chunk_table
 from groundline_ingestor.adapters.postgres_vector_indexes import LEAST_ROWS, PostgresVectorIndexes
 from groundline_ingestor.domain import (
     Chunk,
@@ -33,7 +34,9 @@ PATIENCE_SECONDS = 20.0
 
 @pytest.fixture(scope="module")
 async def pool(database_url: str) -> AsyncIterator[Pool]:
-    async with open_database(SecretStr(database_url), max_size=8) as pool:
+    async with open_pool(
+        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=8), init=register_vectors
+    ) as pool:
         yield pool
 
 

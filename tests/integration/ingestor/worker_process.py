@@ -12,9 +12,9 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
+from groundline_database import acquire, open_pool, register_vectors
 from groundline_embedding.ports import Vectors
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on
-from groundline_ingestor.adapters.postgres import acquire, open_database
 from groundline_ingestor.adapters.postgres_queue import PostgresQueue
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
@@ -52,7 +52,7 @@ async def main(database_url: str, stage: str) -> None:
         database_url=SecretStr(database_url), workers=1, lease_seconds=1, crawl_private_addresses=True
     )
     async with (
-        open_database(settings.database_url, max_size=8) as pool,
+        open_pool(settings, init=register_vectors) as pool,
         open_sandbox(settings) as sandbox,
     ):
         async with acquire(pool) as connection:

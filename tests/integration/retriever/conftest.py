@@ -11,17 +11,15 @@ import asyncpg
 import grpc
 import pytest
 from groundline.v1 import retriever_service_pb2_grpc
+from groundline_database import DatabaseSettings, keep_session, open_pool, register_vectors
 from groundline_lexical import LexicalIndex, detect_lexical_index, lexical_text
 from groundline_retriever.adapters.postgres import (
     SERVER_SETTINGS,
     PostgresChunkStore,
-    keep_settings,
-    prepare_connection,
 )
 from groundline_retriever.ports import QueryEmbedder
 from groundline_retriever.service import RetrievalService
 from groundline_retriever.servicer import SERVICE, RetrieverServicer
-from groundline_runtime.postgres import open_pool
 from groundline_runtime.server import Application
 from groundline_runtime.settings import ServiceSettings
 from groundline_tests.embedding import FakeEmbedder
@@ -165,7 +163,7 @@ class Corpus:
 @pytest.fixture(scope="module")
 async def corpus(database_url: str) -> AsyncIterator[Corpus]:
     connection = await asyncpg.connect(database_url)
-    await prepare_connection(connection)
+    await register_vectors(connection)
     yield Corpus(connection, await detect_lexical_index(connection))
     await connection.close()
 
@@ -176,13 +174,10 @@ async def retriever(
 ) -> AsyncIterator[str]:
     """Serve the retriever; yields its target."""
     async with open_pool(
-        SecretStr(database_url),
-        min_size=1,
-        max_size=max_size,
-        init=prepare_connection,
-        reset=keep_settings,
+        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=max_size),
+        init=register_vectors,
+        reset=keep_session,
         server_settings=SERVER_SETTINGS,
-        application_name="retriever-test",
     ) as pool:
         async with pool.acquire() as connection:
             lexical = await detect_lexical_index(connection)

@@ -10,6 +10,7 @@ import pytest
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
 from groundline.v1 import options_pb2, retriever_service_pb2
+from groundline_database import is_readable_document
 from groundline_retriever.adapters import postgres
 from groundline_retriever.domain import Collection
 from groundline_runtime.context import PRINCIPALS_KEY
@@ -472,7 +473,7 @@ async def _plans(connection: Any, corpus: Any, table: str) -> dict[str, str]:
     vector = await corpus.embedder.embed_query("bread")
     literal = "[" + ",".join(f"{value:.3f}" for value in vector) + "]"
     dimensions = corpus.embedder.dimensions
-    visible = postgres._VISIBLE.format("", 2)
+    visible = is_readable_document("$2")
     distance = f"(embedding::halfvec({dimensions})) <=> $1::halfvec({dimensions})"
     semantic = postgres._SEMANTIC.format(
         table=table, distance=distance, selected=visible, order=distance, limit=50

@@ -17,8 +17,8 @@ sys.path[:0] = [str(Path(__file__).parent), sys.argv.pop(1)]
 
 import probe_pb2  # type: ignore[import-not-found]  # noqa: E402
 import probe_pb2_grpc  # type: ignore[import-not-found]  # noqa: E402
+from groundline_database import DatabaseSettings, open_pool, require_schema  # noqa: E402
 from groundline_runtime.channels import open_channel  # noqa: E402
-from groundline_runtime.postgres import open_pool, require_schema_version  # noqa: E402
 from groundline_runtime.server import Application, run  # noqa: E402
 from groundline_runtime.settings import ServiceSettings  # noqa: E402
 from groundline_runtime.status import translated_rpc_errors  # noqa: E402
@@ -48,8 +48,10 @@ async def wire(settings: ProbeSettings) -> AsyncIterator[Application]:
         stack.callback(print, "closed what wire opened", flush=True)
         stub = pool = None
         if settings.database_url:
-            pool = await stack.enter_async_context(open_pool(settings.database_url, application_name="probe"))
-            await require_schema_version(pool, 3)
+            pool = await stack.enter_async_context(
+                open_pool(DatabaseSettings(database_url=settings.database_url))
+            )
+            await require_schema(pool, {"probe": 3})
         if settings.backend:
             channel = await stack.enter_async_context(open_channel(settings.backend, service=SERVICE))
             stub = probe_pb2_grpc.ProbeServiceStub(channel)

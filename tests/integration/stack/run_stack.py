@@ -34,7 +34,7 @@ def main(data_dir: str, port: str, ready_file: str, migrate: str = "print('nothi
         data_dir=Path(data_dir), gateway_port=int(port), environ=os.environ, ready_files=(Path(ready_file),)
     )
     parts = Parts(
-        migrate=(sys.executable, "-c", migrate),
+        migrations=[(sys.executable, "-c", migrate)],
         services=(service("ingestor"), service("coordinator")),
         gateway=gateway,
     )

@@ -1,11 +1,12 @@
 """Collections and threads in PostgreSQL."""
 
+# ruff: noqa: S608 - what is put into SQL here are constants
+
 import base64
 import binascii
 import json
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,13 +14,13 @@ import asyncpg
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message import Message
 from groundline.v1 import chat_pb2, collection_pb2
+from groundline_database import Pool, database_errors, is_readable_collection
 from groundline_runtime.errors import (
     AbortedError,
     FieldViolation,
     InternalError,
     InvalidArgumentError,
     NotFoundError,
-    UnavailableError,
 )
 
 from groundline_coordinator.domain import (
@@ -47,24 +48,19 @@ from groundline_coordinator.messages import (
 )
 from groundline_coordinator.ports import REPLAY_SECONDS
 
-__all__ = ["PostgresCatalog", "PostgresThreads", "check_database"]
+__all__ = ["PostgresCatalog", "PostgresThreads"]
 
 RETRY_SECONDS = 1.0
 """When a request that is under way elsewhere may be asked for again."""
 
-# Writers may also read; an empty list of readers is no restriction.
-_READABLE = """
+_READABLE = f"""
     SELECT collection_id, settings
     FROM collections
-    WHERE (readers = '{}' OR readers && $1::text[] OR writers && $1::text[])
+    WHERE {is_readable_collection("$1")}
 """
 
-_SOME_READABLE = """
-    WITH readable AS MATERIALIZED (
-        SELECT collection_id, settings
-        FROM collections
-        WHERE readers = '{}' OR readers && $1::text[] OR writers && $1::text[]
-    )
+_SOME_READABLE = f"""
+    WITH readable AS MATERIALIZED ({_READABLE})
     SELECT collection_id, settings FROM readable WHERE settings ? 'generationLimits'
     UNION
     (SELECT collection_id, settings FROM readable LIMIT 2)
@@ -80,13 +76,13 @@ _THREAD = """
 class PostgresCatalog:
     """A CollectionCatalog."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def readable(
         self, principals: Sequence[str], collection_ids: Sequence[str]
     ) -> Sequence[Collection]:
-        with _database_errors():
+        with database_errors():
             if collection_ids:
                 rows = await self._pool.fetch(
                     f"{_READABLE} AND collection_id = ANY($2::text[])", list(principals), list(collection_ids)
@@ -99,11 +95,11 @@ class PostgresCatalog:
 class PostgresThreads:
     """A ThreadStore."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
     async def claim(self, claim: Claim, lease_seconds: float) -> Answered | None:
-        with _database_errors():
+        with database_errors():
             async with self._pool.acquire() as connection:
                 await connection.execute(
                     """
@@ -152,7 +148,7 @@ class PostgresThreads:
         return _answered(row)
 
     async def release(self, claim: Claim) -> None:
-        with _database_errors():
+        with database_errors():
             await self._pool.execute(
                 """
                 DELETE FROM request_replays
@@ -160,11 +156,11 @@ class PostgresThreads:
                 """,
                 claim.owner,
                 claim.request_id,
-                uuid.UUID(claim.message_id),
+                claim.message_id,
             )
 
     async def history(self, owner: str, thread_id: str, limit: int) -> Sequence[HistoryMessage]:
-        with _database_errors():
+        with database_errors():
             rows = await self._pool.fetch(
                 """
                 SELECT messages.role, messages.content
@@ -173,7 +169,7 @@ class PostgresThreads:
                 ORDER BY messages.message_index DESC
                 LIMIT $3
                 """,
-                uuid.UUID(thread_id),
+                thread_id,
                 owner,
                 limit,
             )
@@ -191,8 +187,8 @@ class PostgresThreads:
         create: bool,
         answered: tuple[Claim, Answered] | None = None,
     ) -> None:
-        key = uuid.UUID(thread_id)
-        with _database_errors():
+        key = thread_id
+        with database_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 if create:
                     await connection.execute(
@@ -217,7 +213,7 @@ class PostgresThreads:
                     """
                     INSERT INTO messages (thread_id, message_index, message_id, role, content, sources,
                                           citations, usage, finish_reason, model)
-                    VALUES ($1, $2, $3, $4, $5, $6::jsonb, $7::jsonb, $8::jsonb, $9, $10)
+                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
                     """,
                     [
                         (key, index, *_message_values(message))
@@ -228,9 +224,9 @@ class PostgresThreads:
                     await _keep_answer(connection, *answered)
 
     async def get(self, owner: str, thread_id: str) -> Thread:
-        with _database_errors():
+        with database_errors():
             row = await self._pool.fetchrow(
-                f"{_THREAD} WHERE thread_id = $1 AND owner = $2", uuid.UUID(thread_id), owner
+                f"{_THREAD} WHERE thread_id = $1 AND owner = $2", thread_id, owner
             )
         if row is None:
             raise _no_such_thread(thread_id)
@@ -241,13 +237,13 @@ class PostgresThreads:
     ) -> Page[StoredMessage]:
         (after,) = _read_token(page_token, int) if page_token else (-1,)
         await self.get(owner, thread_id)
-        with _database_errors():
+        with database_errors():
             rows = await self._pool.fetch(
                 """
                 SELECT * FROM messages WHERE thread_id = $1 AND message_index > $2
                 ORDER BY message_index LIMIT $3
                 """,
-                uuid.UUID(thread_id),
+                thread_id,
                 after,
                 page_size + 1,
             )
@@ -259,7 +255,7 @@ class PostgresThreads:
         if page_token:
             condition = "AND (update_time, thread_id) < ($3, $4)"
             values = list(_read_token(page_token, datetime.fromisoformat, uuid.UUID))
-        with _database_errors():
+        with database_errors():
             rows = await self._pool.fetch(
                 f"{_THREAD} WHERE owner = $1 {condition} ORDER BY update_time DESC, thread_id DESC LIMIT $2",
                 owner,
@@ -273,35 +269,14 @@ class PostgresThreads:
         return Page([_thread(row) for row in rows[:page_size]], token)
 
     async def delete(self, owner: str, thread_id: str) -> None:
-        with _database_errors():
+        with database_errors():
             deleted = await self._pool.fetchval(
                 "DELETE FROM threads WHERE thread_id = $1 AND owner = $2 RETURNING thread_id",
-                uuid.UUID(thread_id),
+                thread_id,
                 owner,
             )
         if deleted is None:
             raise _no_such_thread(thread_id)
-
-
-async def check_database(pool: asyncpg.Pool) -> None:
-    """Raise when the database does not answer."""
-    await pool.fetchval("SELECT 1")
-
-
-@contextmanager
-def _database_errors() -> Iterator[None]:
-    try:
-        yield
-    except (
-        OSError,
-        TimeoutError,
-        asyncpg.InterfaceError,
-        asyncpg.PostgresConnectionError,
-        asyncpg.CannotConnectNowError,
-        asyncpg.OperatorInterventionError,
-        asyncpg.InsufficientResourcesError,
-    ) as error:
-        raise UnavailableError("DATABASE_UNAVAILABLE", "the database is out of reach") from error
 
 
 async def _keep_answer(connection: Any, claim: Claim, answered: Answered) -> None:
@@ -314,30 +289,30 @@ async def _keep_answer(connection: Any, claim: Claim, answered: Answered) -> Non
     await connection.execute(
         """
         UPDATE request_replays
-        SET thread_id = $5, completed = $6::jsonb, status = $7::jsonb, expire_time = now() + $8
+        SET thread_id = $5, completed = $6, status = $7, expire_time = now() + $8
         WHERE owner = $1 AND request_id = $2 AND fingerprint = $3 AND message_id = $4
         """,
         *_claim_values(claim),
-        uuid.UUID(answered.started.thread_id),
-        json.dumps(MessageToDict(completed_to_proto(answered.completed))),
-        json.dumps(MessageToDict(status)),
+        answered.started.thread_id,
+        MessageToDict(completed_to_proto(answered.completed)),
+        MessageToDict(status),
         timedelta(seconds=REPLAY_SECONDS),
     )
 
 
-def _claim_values(claim: Claim) -> tuple[str, str, bytes, uuid.UUID]:
-    return claim.owner, claim.request_id, claim.fingerprint, uuid.UUID(claim.message_id)
+def _claim_values(claim: Claim) -> tuple[str, str, bytes, str]:
+    return claim.owner, claim.request_id, claim.fingerprint, claim.message_id
 
 
 def _answered(row: asyncpg.Record) -> Answered:
     completed = completed_from_proto(
-        ParseDict(json.loads(row["completed"]), chat_pb2.ChatCompleted(), ignore_unknown_fields=True)
+        ParseDict(row["completed"], chat_pb2.ChatCompleted(), ignore_unknown_fields=True)
     )
-    status = ParseDict(json.loads(row["status"]), chat_pb2.ChatStatus(), ignore_unknown_fields=True)
+    status = ParseDict(row["status"], chat_pb2.ChatStatus(), ignore_unknown_fields=True)
     if completed is None:
         raise InternalError("ANSWER_INCOMPLETE", "the stored answer ended for an unknown reason")
     return Answered(
-        started=Started(str(row["thread_id"]), str(row["message_id"]), trace_id=""),
+        started=Started(row["thread_id"], row["message_id"], trace_id=""),
         answer=row["content"],
         sources=_sources(row["sources"]),
         completed=completed,
@@ -347,10 +322,9 @@ def _answered(row: asyncpg.Record) -> Answered:
     )
 
 
-def _sources(stored: str) -> list[Source]:
+def _sources(stored: Sequence[Any]) -> list[Source]:
     return [
-        source_from_proto(ParseDict(value, chat_pb2.Source(), ignore_unknown_fields=True))
-        for value in json.loads(stored)
+        source_from_proto(ParseDict(value, chat_pb2.Source(), ignore_unknown_fields=True)) for value in stored
     ]
 
 
@@ -359,9 +333,7 @@ def _no_such_thread(thread_id: str) -> NotFoundError:
 
 
 def _collection(row: asyncpg.Record) -> Collection:
-    settings = ParseDict(
-        json.loads(row["settings"]), collection_pb2.CollectionSettings(), ignore_unknown_fields=True
-    )
+    settings = ParseDict(row["settings"], collection_pb2.CollectionSettings(), ignore_unknown_fields=True)
     return Collection(
         row["collection_id"],
         MessageToDict(settings.rerank),
@@ -385,40 +357,38 @@ def _limits(message: collection_pb2.GenerationLimits) -> GenerationLimits:
 
 def _thread(row: asyncpg.Record) -> Thread:
     return Thread(
-        str(row["thread_id"]), row["title"], row["message_count"], row["create_time"], row["update_time"]
+        row["thread_id"], row["title"], row["message_count"], row["create_time"], row["update_time"]
     )
 
 
 def _message_values(message: StoredMessage) -> tuple[Any, ...]:
     return (
-        uuid.UUID(message.message_id),
+        message.message_id,
         message.role,
         message.content,
         _json([source_to_proto(source) for source in message.sources]),
         _json([citation_to_proto(citation) for citation in message.citations]),
-        json.dumps(MessageToDict(usage_to_proto(message.usage))),
+        MessageToDict(usage_to_proto(message.usage)),
         message.finish_reason.value if message.finish_reason else None,
         message.model,
     )
 
 
-def _json(messages: Sequence[Message]) -> str:
-    return json.dumps([MessageToDict(message) for message in messages])
+def _json(messages: Sequence[Message]) -> list[Any]:
+    return [MessageToDict(message) for message in messages]
 
 
 def _message(row: asyncpg.Record) -> StoredMessage:
     return StoredMessage(
-        message_id=str(row["message_id"]),
+        message_id=row["message_id"],
         role=row["role"],
         content=row["content"],
         sources=_sources(row["sources"]),
         citations=[
             citation_from_proto(ParseDict(value, chat_pb2.Citation(), ignore_unknown_fields=True))
-            for value in json.loads(row["citations"])
+            for value in row["citations"]
         ],
-        usage=usage_from_proto(
-            ParseDict(json.loads(row["usage"]), chat_pb2.Usage(), ignore_unknown_fields=True)
-        ),
+        usage=usage_from_proto(ParseDict(row["usage"], chat_pb2.Usage(), ignore_unknown_fields=True)),
         finish_reason=FinishReason(row["finish_reason"]) if row["finish_reason"] else None,
         model=row["model"],
         create_time=row["create_time"],

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 import grpc
 from groundline.v1 import generator_service_pb2 as pb
 from groundline.v1 import generator_service_pb2_grpc
+from groundline_database import Pool, acquire
 from groundline_runtime.errors import InvalidArgumentError
 from groundline_runtime.status import translated_rpc_errors
 
-from groundline_ingestor.adapters.postgres import Pool, acquire
 from groundline_ingestor.domain import Usage
 from groundline_ingestor.ports import WrittenContexts
 

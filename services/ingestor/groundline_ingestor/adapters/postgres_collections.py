@@ -5,10 +5,11 @@ from datetime import datetime
 from typing import Any
 
 import asyncpg
+from groundline_database import Connection, Pool, acquire, is_readable_collection, transaction
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import AlreadyExistsError
 
-from groundline_ingestor.adapters.postgres import Connection, Pool, acquire, chunk_table, transaction
+from groundline_ingestor.adapters.postgres import chunk_table
 from groundline_ingestor.adapters.postgres_vector_indexes import builds_held_off
 from groundline_ingestor.domain import Collection, NewCollection, Partition
 
@@ -24,8 +25,6 @@ _SELECT = """
         FROM documents d WHERE d.collection_id = c.collection_id AND d.chunk_count > 0
     ) n
 """
-# An empty list of readers is no restriction; writers may also read.
-READABLE = "(c.readers = '{{}}' OR c.readers && {principals} OR c.writers && {principals})"
 
 
 class PostgresCollections:
@@ -60,7 +59,7 @@ class PostgresCollections:
     ) -> Sequence[Collection]:
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
-                f"{_SELECT} WHERE c.collection_id > $1 AND {READABLE.format(principals='$2::text[]')} "
+                f"{_SELECT} WHERE c.collection_id > $1 AND {is_readable_collection('$2', 'c')} "
                 "ORDER BY c.collection_id LIMIT $3",
                 after,
                 list(principals),

@@ -6,9 +6,9 @@ import uuid
 from typing import Final
 
 import asyncpg
+from groundline_database import Connection, Pool, acquire, transaction
 from groundline_runtime.errors import NotFoundError
 
-from groundline_ingestor.adapters.postgres import Connection, Pool, acquire, transaction
 from groundline_ingestor.adapters.postgres_items import HELD, PENDING, held_by
 from groundline_ingestor.adapters.postgres_jobs import PostgresJobs, payload_parts
 from groundline_ingestor.adapters.records import crawl_json, failure_json, input_json, read_crawl

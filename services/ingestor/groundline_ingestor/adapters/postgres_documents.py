@@ -9,10 +9,11 @@ from typing import Any, Final
 
 import asyncpg
 import numpy as np
+from groundline_database import Connection, Pool, acquire, is_readable_document, transaction
 from groundline_filters import Columns, Filter, compile_sql
 from groundline_runtime.errors import AbortedError, NotFoundError
 
-from groundline_ingestor.adapters.postgres import Connection, Pool, acquire, chunk_table, transaction
+from groundline_ingestor.adapters.postgres import chunk_table
 from groundline_ingestor.adapters.postgres_items import cancel_items_of, finish
 from groundline_ingestor.adapters.postgres_vector_indexes import vector_index_state
 from groundline_ingestor.adapters.records import read_failure
@@ -84,7 +85,7 @@ class PostgresDocuments:
                 f"""
                 SELECT {_COLUMNS} FROM documents
                 WHERE collection_id = $1 AND uri > $2
-                  AND (allowed_principals = '{{}}' OR allowed_principals && $3::text[])
+                  AND {is_readable_document("$3")}
                 ORDER BY uri LIMIT $4
                 """,
                 collection_id,
@@ -251,8 +252,7 @@ async def hold_collection(connection: Connection, collection: Collection) -> Non
 def _selected(selection: Filter, principals: Sequence[str]) -> tuple[str, list[Any]]:
     """A condition on documents, and its values from $2 on."""
     condition = compile_sql(selection, Columns(), first_parameter=3)
-    readable = "(allowed_principals = '{}' OR allowed_principals && $2::text[])"
-    return f"{readable} AND ({condition.text})", [list(principals), *condition.arguments]
+    return f"{is_readable_document('$2')} AND ({condition.text})", [list(principals), *condition.arguments]
 
 
 async def _begin_deletion(connection: Connection, collection_id: str, request_id: str) -> int | None:

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from groundline_database import Pool, acquire
 from pgvector import HalfVector
 
-from groundline_ingestor.adapters.postgres import Pool, acquire
 from groundline_ingestor.domain import Vectors
 
 __all__ = ["PostgresEmbeddingCache"]

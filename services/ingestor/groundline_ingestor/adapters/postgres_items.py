@@ -5,7 +5,8 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from groundline_ingestor.adapters.postgres import Connection
+from groundline_database import Connection
+
 from groundline_ingestor.domain import Claim, IngestionOutcome, NewVersion
 from groundline_ingestor.ports import ClaimLostError
 

@@ -8,10 +8,16 @@ from datetime import datetime
 from typing import Final
 
 import asyncpg
+from groundline_database import (
+    Connection,
+    Pool,
+    acquire,
+    is_readable_collection,
+    is_readable_document,
+    transaction,
+)
 from groundline_runtime.errors import NotFoundError
 
-from groundline_ingestor.adapters.postgres import Connection, Pool, acquire, transaction
-from groundline_ingestor.adapters.postgres_collections import READABLE
 from groundline_ingestor.adapters.postgres_items import PENDING
 from groundline_ingestor.adapters.records import input_json, read_failure
 from groundline_ingestor.domain import (
@@ -64,9 +70,8 @@ _SELECT = """
         FROM ingestion_items i WHERE i.job_id = j.job_id
     ) n
 """
-_READABLE_ITEM = """
-    ($2::text[] IS NULL OR d.document_id IS NULL
-     OR d.allowed_principals = '{}' OR d.allowed_principals && $2)
+_READABLE_ITEM = f"""
+    ($2::text[] IS NULL OR d.document_id IS NULL OR {is_readable_document("$2", "d")})
 """
 # Bytes of content in one row.
 PAYLOAD_PART: Final = 1 << 20
@@ -168,7 +173,7 @@ class PostgresJobs:
             rows = await connection.fetch(
                 f"""
                 {_SELECT}
-                WHERE {READABLE.format(principals="$1::text[]")}
+                WHERE {is_readable_collection("$1", "c")}
                   AND ($2::text IS NULL OR j.collection_id = $2)
                   AND ($3::timestamptz IS NULL OR (j.create_time, j.job_id) < ($3, $4::uuid))
                 ORDER BY j.create_time DESC, j.job_id DESC LIMIT $5

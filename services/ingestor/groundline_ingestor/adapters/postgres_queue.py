@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 import asyncpg
+from groundline_database import Pool, acquire, transaction
 
-from groundline_ingestor.adapters.postgres import Pool, acquire, transaction
 from groundline_ingestor.adapters.postgres_items import HELD, PENDING, held_by
 from groundline_ingestor.adapters.records import failure_json, read_input
 from groundline_ingestor.domain import (

@@ -10,9 +10,10 @@ from typing import Final
 
 import asyncpg
 import structlog
+from groundline_database import Connection, Pool, acquire
 from groundline_runtime.errors import UnavailableError
 
-from groundline_ingestor.adapters.postgres import Connection, Pool, acquire, chunk_table
+from groundline_ingestor.adapters.postgres import chunk_table
 from groundline_ingestor.adapters.postgres_items import PENDING
 from groundline_ingestor.domain import VectorIndexState
 
@@ -90,18 +91,18 @@ class PostgresVectorIndexes:
         for partition_id, dimensions in await self._due():
             if self._failed.get(partition_id, 0.0) > time.monotonic():
                 continue
-            try:
-                async with acquire(self._pool) as connection:
+            async with acquire(self._pool) as connection:
+                try:
                     if await build_vector_index(connection, partition_id, dimensions):
                         built.append(partition_id)
-            except asyncpg.QueryCanceledError:
-                _log.info("vector_index_build_cancelled", partition_id=partition_id)
-            except asyncpg.PostgresError as error:
-                # Searches go on without it.
-                self._failed[partition_id] = time.monotonic() + RETRY_SECONDS
-                _log.error(
-                    "vector_index_build_failed", partition_id=partition_id, error=type(error).__qualname__
-                )
+                except asyncpg.QueryCanceledError:
+                    _log.info("vector_index_build_cancelled", partition_id=partition_id)
+                except asyncpg.PostgresError as error:
+                    # Searches go on without it.
+                    self._failed[partition_id] = time.monotonic() + RETRY_SECONDS
+                    _log.error(
+                        "vector_index_build_failed", partition_id=partition_id, error=type(error).__qualname__
+                    )
         return built
 
     async def _due(self) -> list[tuple[int, int]]:

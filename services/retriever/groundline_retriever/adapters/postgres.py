@@ -1,29 +1,30 @@
 """ChunkStore on PostgreSQL: one partition table per collection, a BM25 and an HNSW index on each."""
 
+# ruff: noqa: S608 - what is put into SQL here are constants
+
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
 
 import asyncpg
 from google.protobuf import json_format
 from groundline.v1 import options_pb2
+from groundline_database import Pool, acquire, is_readable_collection, is_readable_document, require_schema
 from groundline_embedding.ports import Vectors
 from groundline_filters import Columns, compile_sql
 from groundline_lexical import Connection, LexicalIndex
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
-from groundline_runtime.postgres import require_schema_version
 from pgvector import HalfVector
-from pgvector.asyncpg import register_vector
 
 from groundline_retriever.converters import to_options
 from groundline_retriever.domain import Chunk, Collection, Hit, IterativeScan, RetrievalOptions, Selection
 from groundline_retriever.ports import EncodedVector
 
-__all__ = ["SERVER_SETTINGS", "PostgresChunkStore", "keep_settings", "prepare_connection"]
+__all__ = ["SERVER_SETTINGS", "PostgresChunkStore"]
 
-SCHEMA_VERSION = 1
+SCHEMA = {"ingestor": 1}
+"""Least version of the tables that it reads."""
 
 EF_SEARCH, ITERATIVE_SCAN = 100, IterativeScan.STRICT_ORDER
 """What connections start with, so that a search with the defaults needs no statement to set them."""
@@ -44,16 +45,14 @@ SERVER_SETTINGS: Mapping[str, str] = {
 PROBED_PARTITIONS = 4
 """Partitions that one readiness check probes; the next check goes on with the next ones."""
 
-_READABLE = """
+_READABLE = f"""
     SELECT c.collection_id, c.partition_id, p.embedding_model, p.dimensions, p.language, p.lexical_backend,
         c.settings ->> 'retrieval' AS defaults
     FROM collections c JOIN chunk_partitions p USING (partition_id)
-    WHERE (c.readers = '{}' OR c.readers && $1::text[] OR c.writers && $1::text[])
+    WHERE {is_readable_collection("$1", "c")}
 """
 _READABLE_NAMED = f"{_READABLE} AND c.collection_id = ANY ($2::text[]) ORDER BY c.collection_id"
 _READABLE_ALL = f"{_READABLE} ORDER BY c.collection_id"
-
-_VISIBLE = "({0}allowed_principals = '{{}}' OR {0}allowed_principals && ${1}::text[])"
 
 MOST_OVERFETCH = 250
 """How many times its limit a keyword search takes from the index at most before it takes all that match."""
@@ -98,31 +97,10 @@ _PROBED = """
 """
 
 
-_UNREACHABLE = (
-    OSError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.InterfaceError,  # a connection that was lost, a pool that is closing
-)
-
-
-async def keep_settings(connection: "asyncpg.Connection[Any]") -> None:
-    """Nothing to reset when a connection goes back: whatever is set here is set for one transaction.
-
-    asyncpg's own reset is a round trip before each answer.
-    """
-
-
-async def prepare_connection(connection: "asyncpg.Connection[Any]") -> None:
-    """Codecs of a new connection."""
-    await register_vector(connection)
-
-
 class PostgresChunkStore:
-    """`pool` must have been opened with SERVER_SETTINGS and prepare_connection."""
+    """`pool` must have been opened with SERVER_SETTINGS and register_vectors."""
 
-    def __init__(self, pool: "asyncpg.Pool[Any]", lexical: LexicalIndex) -> None:
+    def __init__(self, pool: Pool, lexical: LexicalIndex) -> None:
         self._pool = pool
         self._lexical = lexical
         self._probed_up_to = 0
@@ -252,7 +230,7 @@ class PostgresChunkStore:
         statement = _NEIGHBOURS.format(
             table=_table(collection),
             partition_id=collection.partition_id,
-            visible=_VISIBLE.format("c.", 1),
+            visible=is_readable_document("$1", "c"),
             chunk=_CHUNK.format(embedding="NULL"),
         )
         documents, indexes = zip(*positions, strict=True)
@@ -267,8 +245,7 @@ class PostgresChunkStore:
 
     async def require_schema(self) -> None:
         """Raise unless the database can be reached and its schema is new enough."""
-        with _database_errors():
-            await require_schema_version(self._pool, SCHEMA_VERSION)
+        await require_schema(self._pool, SCHEMA)
 
     async def require_sound_indexes(self) -> None:
         """Raise FailedPreconditionError unless BM25 finds known chunks in the next few partitions."""
@@ -299,15 +276,14 @@ class PostgresChunkStore:
             )
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator["asyncpg.pool.PoolConnectionProxy[Any]"]:
-        with _database_errors():
-            async with self._pool.acquire() as connection:
+    async def _connection(self) -> AsyncIterator[Connection]:
+        with _changed_collections():
+            async with acquire(self._pool) as connection:
                 yield connection
 
 
 @contextmanager
-def _database_errors() -> Iterator[None]:
-    """Errors of the database become errors of the suite, without its texts: they may hold SQL or the DSN."""
+def _changed_collections() -> Iterator[None]:
     try:
         yield
     except asyncpg.UndefinedTableError:
@@ -315,14 +291,6 @@ def _database_errors() -> Iterator[None]:
             "COLLECTION_CHANGED",
             "the collection was deleted or rebuilt while it was searched",
             retry_after_seconds=0.0,
-        ) from None
-    except _UNREACHABLE as error:
-        if isinstance(error, ValueError):  # asyncpg's own for an argument of a wrong type
-            raise
-        raise UnavailableError(
-            "DATABASE_UNAVAILABLE",
-            f"the database cannot be reached ({type(error).__name__})",
-            retry_after_seconds=1.0,
         ) from None
 
 
@@ -345,7 +313,7 @@ def _more(limit: int, found: int) -> tuple[int, None]:
 
 def _selected(selection: Selection) -> tuple[str, Sequence[object]]:
     """The condition on rows and its arguments, from `$2` on."""
-    visible = _VISIBLE.format("", 2)
+    visible = is_readable_document("$2")
     if selection.filter is None:
         return visible, (selection.principals,)
     condition = compile_sql(selection.filter, Columns(), first_parameter=3)

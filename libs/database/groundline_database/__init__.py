@@ -1,0 +1,35 @@
+"""What the services share of PostgreSQL."""
+
+from groundline_database.access import is_readable_collection, is_readable_document
+from groundline_database.codecs import register_codecs, register_vectors
+from groundline_database.errors import database_errors
+from groundline_database.migrations import migrate, migrations_of, require_schema
+from groundline_database.pool import (
+    Connection,
+    Pool,
+    acquire,
+    check_database,
+    keep_session,
+    open_pool,
+    transaction,
+)
+from groundline_database.settings import DatabaseSettings
+
+__all__ = [
+    "Connection",
+    "DatabaseSettings",
+    "Pool",
+    "acquire",
+    "check_database",
+    "database_errors",
+    "is_readable_collection",
+    "is_readable_document",
+    "keep_session",
+    "migrate",
+    "migrations_of",
+    "open_pool",
+    "register_codecs",
+    "register_vectors",
+    "require_schema",
+    "transaction",
+]

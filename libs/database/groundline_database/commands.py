@@ -1,0 +1,35 @@
+"""The command line of a service that owns tables."""
+
+import argparse
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+
+from groundline_runtime.server import Application, run, run_command
+from groundline_runtime.settings import ServiceSettings
+
+__all__ = ["serve_or_migrate"]
+
+
+def serve_or_migrate[S: ServiceSettings, M: ServiceSettings](
+    settings: type[S],
+    wire: Callable[[S], AbstractAsyncContextManager[Application]],
+    migration_settings: type[M],
+    migrate: Callable[[M], Awaitable[None]],
+    argv: Sequence[str] | None = None,
+) -> None:
+    """`groundline-SERVICE [serve|migrate] [--settings FILE]`; exits as groundline_runtime.server.run does."""
+    parser = argparse.ArgumentParser(prog=settings.service_name())
+    parser.add_argument(
+        "command",
+        nargs="?",
+        choices=("serve", "migrate"),
+        default="serve",
+        help="serve (the default), or bring the schema of the service's tables up to date and end",
+    )
+    parser.add_argument("--settings", metavar="FILE", help="read settings from a dotenv file")
+    options = parser.parse_args(argv)
+    rest = ["--settings", options.settings] if options.settings else []
+    if options.command == "migrate":
+        run_command(migration_settings, migrate, rest)
+    else:
+        run(settings, wire, rest)

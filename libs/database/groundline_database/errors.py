@@ -1,0 +1,89 @@
+"""The driver's errors in the suite's terms, the same in every service.
+
+| reason | what happened | retry after |
+|---|---|---|
+| DATABASE_UNAVAILABLE | the connection was refused or lost, the server stops, starts or only reads | 1 s |
+| DATABASE_BUSY | a wait for a connection, a lock or a statement ended; memory or connections ran out | 1 s |
+| DATABASE_FULL | the server's disk is full | 30 s |
+
+All are UnavailableError: the same request can succeed later. Everything else stays what it is: a wrong number
+or type of arguments or a syntax error is our own mistake, a violated constraint for the adapter to explain.
+"""
+
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import asyncpg
+from groundline_runtime.errors import UnavailableError
+
+__all__ = ["database_errors", "to_unavailable"]
+
+_FULL: Final = (asyncpg.DiskFullError,)
+
+_BUSY: Final = (
+    TimeoutError,
+    asyncpg.QueryCanceledError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.InsufficientResourcesError,  # memory, connections
+)
+
+_UNAVAILABLE: Final = (
+    OSError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.ReadOnlySQLTransactionError,  # a primary that became a standby
+    # At start these are wrong settings (see open_pool); later somebody changes a running service's database.
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+)
+
+# asyncpg has one class for a closed connection and for mistakes such as a wrong number of arguments. A
+# connection that is lost while it is held goes back to its pool at once.
+_CLOSED: Final = re.compile(r"\b(connection|pool) (is (closed|closing)|has been released)\b")
+
+# Of files that an adapter reads or writes while it holds a connection; a socket never fails so.
+_OF_FILES: Final = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+
+
+@contextmanager
+def database_errors() -> Iterator[None]:
+    """Raise UnavailableError instead of the driver's errors that trying again can mend.
+
+    Its text names the driver's class and nothing of the driver's text, which may hold SQL, values or the DSN.
+    """
+    try:
+        yield
+    except (*_FULL, *_BUSY, *_UNAVAILABLE, asyncpg.InterfaceError) as error:
+        unavailable = to_unavailable(error)
+        if unavailable is None:
+            raise
+        raise unavailable from None
+
+
+def to_unavailable(error: BaseException) -> UnavailableError | None:
+    """What database_errors() raises for an error; None for one that it lets through."""
+    name = type(error).__name__
+    if isinstance(error, _FULL):
+        return UnavailableError(
+            "DATABASE_FULL", f"the database's disk is full ({name})", retry_after_seconds=30.0
+        )
+    if isinstance(error, _BUSY):
+        return UnavailableError(
+            "DATABASE_BUSY", f"the database did not answer in time ({name})", retry_after_seconds=1.0
+        )
+    is_lost = (
+        _CLOSED.search(str(error)) is not None
+        if isinstance(error, asyncpg.InterfaceError)
+        else isinstance(error, _UNAVAILABLE) and getattr(error, "errno", None) not in _OF_FILES
+    )
+    if not is_lost:
+        return None
+    return UnavailableError(
+        "DATABASE_UNAVAILABLE", f"the database cannot be reached ({name})", retry_after_seconds=1.0
+    )

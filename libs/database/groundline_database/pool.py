@@ -1,0 +1,138 @@
+"""Pools of connections in which every wait has a bound."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import asyncpg
+import structlog
+from asyncpg.pool import PoolAcquireContext, PoolConnectionProxy
+from groundline_runtime.errors import FailedPreconditionError, UnavailableError
+
+from groundline_database.codecs import register_codecs
+from groundline_database.errors import database_errors
+from groundline_database.settings import DatabaseSettings
+
+__all__ = ["Connection", "Pool", "acquire", "check_database", "keep_session", "open_pool", "transaction"]
+
+type Connection = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
+type OnConnection = Callable[["asyncpg.Connection[Any]"], Awaitable[None]]
+
+CLOSE_SECONDS: Final = 5.0
+
+if TYPE_CHECKING:
+    _Pool = asyncpg.Pool[asyncpg.Record]
+else:
+    _Pool = asyncpg.Pool  # generic in its stubs only
+
+_log = structlog.get_logger(__name__)
+
+
+class Pool(_Pool):
+    """asyncpg's pool, whose waits for a free connection, and for giving one back, are bounded by default."""
+
+    acquire_timeout_seconds: float
+
+    def acquire(self, *, timeout: float | None = None) -> "PoolAcquireContext[asyncpg.Record]":
+        return super().acquire(timeout=self.acquire_timeout_seconds if timeout is None else timeout)
+
+
+@asynccontextmanager
+async def open_pool(
+    settings: DatabaseSettings,
+    *,
+    init: OnConnection | None = None,
+    reset: OnConnection | None = None,
+    server_settings: Mapping[str, str] | None = None,
+) -> AsyncIterator[Pool]:
+    """A pool of connections with the suite's codecs, closed on exit.
+
+    `init` prepares each new connection further. `reset` replaces asyncpg's resetting of session state when a
+    connection is given back; see keep_session.
+
+    TLS and socket directories are part of the DSN. Raises UnavailableError when the server cannot be reached
+    and FailedPreconditionError when it refuses the DSN's user, password or database; neither repeats the DSN.
+    """
+
+    async def prepare(connection: "asyncpg.Connection[Any]") -> None:
+        await register_codecs(connection)
+        if init is not None:
+            await init(connection)
+
+    try:
+        pool = Pool(
+            settings.database_url.get_secret_value(),
+            min_size=settings.pool_min_size,
+            max_size=settings.pool_max_size,
+            max_queries=50_000,
+            max_inactive_connection_lifetime=300.0,
+            init=prepare,
+            reset=reset,
+            loop=None,
+            connection_class=asyncpg.Connection,
+            record_class=asyncpg.Record,
+            timeout=settings.connect_timeout_seconds,
+            command_timeout=settings.statement_timeout_seconds,
+            server_settings={"application_name": settings.service_name(), **(server_settings or {})},
+        )
+        pool.acquire_timeout_seconds = settings.pool_timeout_seconds
+        await pool
+    except (
+        asyncpg.InvalidAuthorizationSpecificationError,
+        asyncpg.InvalidCatalogNameError,
+        asyncpg.InsufficientPrivilegeError,
+    ) as error:
+        raise FailedPreconditionError(
+            "DATABASE_REFUSED", f"the database refuses the connection ({type(error).__name__})"
+        ) from None
+    except (OSError, TimeoutError, asyncpg.PostgresConnectionError, asyncpg.CannotConnectNowError) as error:
+        raise UnavailableError(
+            "DATABASE_UNAVAILABLE", f"the database cannot be reached ({type(error).__name__})"
+        ) from None
+    except (ValueError, asyncpg.InterfaceError, asyncpg.ClientConfigurationError) as error:
+        raise FailedPreconditionError(
+            "DATABASE_URL_INVALID", f"the database URL cannot be used ({type(error).__name__})"
+        ) from None
+    try:
+        yield pool
+    finally:
+        await _close(pool)
+
+
+async def keep_session(connection: "asyncpg.Connection[Any]") -> None:
+    """A `reset` for services that set nothing outside a transaction.
+
+    asyncpg's own is a round trip whenever a connection is given back.
+    """
+
+
+@asynccontextmanager
+async def acquire(pool: Pool) -> AsyncIterator[Connection]:
+    """A connection; the driver's errors inside come out as database_errors() has them."""
+    with database_errors():
+        async with pool.acquire() as connection:
+            yield connection
+
+
+@asynccontextmanager
+async def transaction(pool: Pool) -> AsyncIterator[Connection]:
+    """A connection in a transaction, which is rolled back on any exception."""
+    async with acquire(pool) as connection, connection.transaction():
+        yield connection
+
+
+async def check_database(pool: Pool) -> None:
+    """Raise UnavailableError when the database does not answer."""
+    async with acquire(pool) as connection:
+        await connection.fetchval("SELECT 1")
+
+
+async def _close(pool: Pool) -> None:
+    # close() waits for connections in use; one that never comes back must not hold up the exit.
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await pool.close()
+    except TimeoutError:
+        _log.warning("pool_terminated")
+        pool.terminate()

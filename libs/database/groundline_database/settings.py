@@ -1,0 +1,37 @@
+"""Settings of a process that uses the database."""
+
+from typing import Annotated, Self
+
+from groundline_runtime.settings import Seconds, Settings
+from pydantic import Field, SecretStr, model_validator
+
+__all__ = ["DatabaseSettings"]
+
+
+class DatabaseSettings(Settings):
+    """A process with a database has these beside its own."""
+
+    database_url: SecretStr
+    """PostgreSQL, as postgresql://user:password@host/database, with TLS parameters where needed;
+    `?host=/directory` for a unix socket."""
+
+    pool_min_size: Annotated[int, Field(ge=1, le=1000)] = 1
+    """Connections that are kept open."""
+
+    pool_max_size: Annotated[int, Field(ge=1, le=1000)] = 10
+    """Maximum connections."""
+
+    connect_timeout_seconds: Seconds = 10.0
+    """Maximum time for opening a connection."""
+
+    pool_timeout_seconds: Seconds = 5.0
+    """Maximum wait for a connection of the pool, and for giving it back."""
+
+    statement_timeout_seconds: Seconds = 60.0
+    """Maximum time for one SQL statement."""
+
+    @model_validator(mode="after")
+    def _pool_sizes_fit(self) -> Self:
+        if self.pool_min_size > self.pool_max_size:
+            raise ValueError("pool_min_size is greater than pool_max_size")
+        return self

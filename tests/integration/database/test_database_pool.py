@@ -1,0 +1,121 @@
+"""Pools on a real PostgreSQL."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import asyncpg
+import pytest
+from groundline_database import DatabaseSettings, Pool, acquire, keep_session, open_pool, transaction
+from groundline_runtime.errors import FailedPreconditionError, GroundlineError, UnavailableError
+from pydantic import SecretStr, ValidationError
+
+type MakeSettings = Callable[..., DatabaseSettings]
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("postgresql://user:hunter2@127.0.0.1:1/x", UnavailableError),
+        ("postgresql://user:hunter2@/x?host=/nowhere", UnavailableError),
+        ("mysql://user:hunter2@127.0.0.1/x", FailedPreconditionError),
+        ("postgresql://user:hunter2@127.0.0.1:port/x", FailedPreconditionError),
+    ],
+    ids=["refused", "no socket", "other scheme", "bad port"],
+)
+async def test_a_database_that_cannot_be_used_is_named_without_its_url(
+    url: str, expected: type[GroundlineError]
+) -> None:
+    with pytest.raises(expected) as caught:
+        async with open_pool(DatabaseSettings(database_url=SecretStr(url))):
+            pass
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+async def test_an_unknown_database_is_a_failed_precondition(settings: MakeSettings) -> None:
+    dsn = settings().database_url.get_secret_value()
+    elsewhere = SecretStr(dsn.replace("/database_library?", "/elsewhere?"))
+    with pytest.raises(FailedPreconditionError) as caught:
+        async with open_pool(DatabaseSettings(database_url=elsewhere)):
+            pass
+    assert caught.value.reason == "DATABASE_REFUSED"
+
+
+def test_a_pool_that_is_smaller_than_what_it_keeps_open_is_refused(settings: MakeSettings) -> None:
+    with pytest.raises(ValidationError, match="pool_min_size is greater than pool_max_size"):
+        settings(pool_min_size=3, pool_max_size=2)
+
+
+async def test_a_pool_without_a_free_connection_is_busy_in_bounded_time(settings: MakeSettings) -> None:
+    async with open_pool(settings(pool_max_size=1, pool_timeout_seconds=0.05)) as pool, acquire(pool):
+        with pytest.raises(UnavailableError) as caught:
+            async with acquire(pool):
+                pass
+        with pytest.raises(TimeoutError):
+            await pool.fetchval("SELECT 1")
+    assert caught.value.reason == "DATABASE_BUSY"
+    assert caught.value.retry_after_seconds
+
+
+async def sleep(pool: Pool) -> None:
+    async with acquire(pool) as connection:
+        await connection.execute("SELECT pg_sleep(60)")
+
+
+async def test_a_statement_is_ended_after_its_time_and_its_connection_used_again(
+    settings: MakeSettings,
+) -> None:
+    async with open_pool(settings(pool_max_size=1, statement_timeout_seconds=0.1)) as pool:
+        with pytest.raises(UnavailableError) as caught:
+            await sleep(pool)
+        async with acquire(pool) as connection:
+            assert await connection.fetchval("SELECT 1") == 1
+            sleeping = (
+                "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(60)' AND state = 'active'"
+            )
+            assert await connection.fetchval(sleeping) == 0
+    assert caught.value.reason == "DATABASE_BUSY"
+
+
+async def create_and_fail(pool: Pool) -> None:
+    async with transaction(pool) as connection:
+        await connection.execute("CREATE TABLE half (id int)")
+        raise KeyError
+
+
+async def test_a_transaction_is_undone_by_any_exception(settings: MakeSettings) -> None:
+    async with open_pool(settings()) as pool:
+        with pytest.raises(KeyError):
+            await create_and_fail(pool)
+        assert await pool.fetchval("SELECT to_regclass('half')") is None
+
+
+async def test_a_connection_that_never_comes_back_does_not_hold_up_the_close(
+    settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("groundline_database.pool.CLOSE_SECONDS", 0.05)
+    async with asyncio.timeout(10):
+        async with open_pool(settings()) as pool:
+            await pool.acquire()
+
+
+async def test_connections_are_prepared_and_named(settings: MakeSettings) -> None:
+    prepared: list[str] = []
+
+    async def init(connection: "asyncpg.Connection[Any]") -> None:
+        prepared.append(str(await connection.fetchval("SHOW application_name")))
+
+    async with open_pool(settings(), init=init, server_settings={"work_mem": "7MB"}) as pool:
+        assert await pool.fetchval("SHOW work_mem") == "7MB"
+    assert prepared == ["groundline"]
+    assert pool.is_closing()
+
+
+async def test_what_a_session_sets_is_kept_only_where_the_service_says_so(settings: MakeSettings) -> None:
+    for reset, expected in ((None, "4MB"), (keep_session, "9MB")):
+        async with open_pool(
+            settings(pool_max_size=1), reset=reset, server_settings={"work_mem": "4MB"}
+        ) as pool:
+            await pool.execute("SET work_mem = '9MB'")
+            assert await pool.fetchval("SHOW work_mem") == expected
