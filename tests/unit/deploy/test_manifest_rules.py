@@ -26,17 +26,26 @@ pytestmark = pytest.mark.skipif(
 type Break = Callable[[Manifests], object]
 
 
+def rendered(overlay: str, *components: str) -> Manifests:
+    """The whole suite, as it is applied."""
+    applied = tool.whole(tool.DEPLOY / "k8s", overlay, *components)
+    documents = (document for directories in applied for document in tool.render(directories))
+    return Manifests(" with ".join((overlay, *components)), tuple(documents), complete=True)
+
+
 @pytest.fixture(scope="module")
 def production() -> Manifests:
-    documents = tool.render((tool.DEPLOY / "k8s/overlays/production",))
-    return Manifests("overlays/production", tuple(documents), complete=True)
+    return rendered("production")
 
 
 @pytest.fixture(scope="module")
 def with_mtls() -> Manifests:
-    k8s = tool.DEPLOY / "k8s"
-    documents = tool.render((k8s / "overlays/production", k8s / "components/mtls"))
-    return Manifests("overlays/production with mtls", tuple(documents), complete=True)
+    return rendered("production", "mtls")
+
+
+@pytest.fixture(scope="module")
+def dev() -> Manifests:
+    return rendered("dev")
 
 
 def copied(manifests: Manifests) -> Manifests:
@@ -78,6 +87,17 @@ def scaler(manifests: Manifests, name: str = "retriever") -> Node:
 def budget(manifests: Manifests, name: str = "retriever") -> Node:
     spec: Node = found(manifests, "PodDisruptionBudget", name)["spec"]
     return spec
+
+
+def cluster(manifests: Manifests) -> Node:
+    spec: Node = found(manifests, "Cluster", "groundline-database")["spec"]
+    return spec
+
+
+def collector(manifests: Manifests) -> dict[str, str]:
+    [volume] = pod(deployment(manifests, "otel-collector"))["volumes"]
+    data: dict[str, str] = found(manifests, "ConfigMap", volume["configMap"]["name"])["data"]
+    return data
 
 
 def port(manifests: Manifests, name: str = "retriever") -> Node:
@@ -242,6 +262,12 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "no container named server",
         lambda m: container(m).update(name="main"),
     ),
+    "the collector's probe asks a port on loopback": (
+        "otel-collector/collector: readinessProbe asks port 13133 of the pod's address, where 127.0.0.1",
+        lambda m: collector(m).update(
+            {"collector.yaml": collector(m)["collector.yaml"].replace("0.0.0.0:13133", "127.0.0.1:13133")}
+        ),
+    ),
     # network
     "a policy is missing": ("retriever: no NetworkPolicy", without("NetworkPolicy", "retriever")),
     "a policy leaves egress open": (
@@ -297,6 +323,14 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "database: lacks ingress from coordinator:5432",
         lambda m: policy(m, "database")["ingress"][0]["from"].pop(0),
     ),
+    "the database's metrics are cut off": (
+        "nobody may read the metrics at 9187",
+        lambda m: policy(m, "database")["ingress"].pop(),
+    ),
+    "a policy holds an empty list": (
+        "NetworkPolicy ingestor-worker: ingress: [] is not stored",
+        lambda m: policy(m, "ingestor-worker").update(ingress=[]),
+    ),
     "nothing is denied": ("no NetworkPolicy denies", without("NetworkPolicy", "deny-all")),
     "deny-all allows": (
         "allows something",
@@ -307,7 +341,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "replicas would undo the autoscaler",
         lambda m: deployment(m)["spec"].update(replicas=3),
     ),
-    "an autoscaler's bounds are crossed": ("30 to 20 replicas", lambda m: scaler(m).update(minReplicas=30)),
+    "an autoscaler's bounds are crossed": ("30 to 10 replicas", lambda m: scaler(m).update(minReplicas=30)),
     "CPU without a request": (
         "no request for cpu",
         lambda m: container(m)["resources"]["requests"].pop("cpu"),
@@ -318,7 +352,29 @@ BREAKS: dict[str, tuple[str, Break]] = {
         "no node could be drained",
         lambda m: (budget(m).pop("maxUnavailable"), budget(m).update(minAvailable=2)),
     ),
+    "a database of one instance has a budget": (
+        "its budget for a single instance blocks every drain",
+        lambda m: cluster(m).update(instances=1),
+    ),
+    "a database of several instances has no budget": (
+        "a drain may take all instances at once",
+        lambda m: cluster(m).update(enablePDB=False),
+    ),
+    "more connections than the database allows": (
+        "max_connections is 400, all replicas may open 557: others 22 + coordinator 55 + ",
+        lambda m: scaler(m).update(maxReplicas=20),
+    ),
     # drain
+    "documents take longer than the gateway drains": (
+        "gateway: waits 130 s for requests that may take 600 s",
+        lambda m: container(m, "gateway")["lifecycle"]["preStop"]["exec"].update(
+            command=["drain-gateway", "127.0.0.1:9901", "5", "130"]
+        ),
+    ),
+    "answers take longer than the coordinator drains": (
+        "coordinator: waits 20 s for requests that may take 120 s",
+        lambda m: config(m, "coordinator").update(GROUNDLINE_SHUTDOWN_GRACE_SECONDS="20"),
+    ),
     "the kubelet does not wait": (
         "killed after 30 s",
         lambda m: pod(deployment(m, "coordinator")).update(terminationGracePeriodSeconds=30),
@@ -329,9 +385,9 @@ BREAKS: dict[str, tuple[str, Break]] = {
     ),
     "no preStop": ("no preStop", lambda m: container(m).pop("lifecycle")),
     "the gateway's preStop takes longer": (
-        "gateway: killed after 150 s",
+        "gateway: killed after 625 s",
         lambda m: container(m, "gateway")["lifecycle"]["preStop"]["exec"].update(
-            command=["drain-gateway", "127.0.0.1:9901", "5", "600"]
+            command=["drain-gateway", "127.0.0.1:9901", "5", "700"]
         ),
     ),
     # pods
@@ -370,7 +426,15 @@ BREAKS: dict[str, tuple[str, Break]] = {
     "no budget": ("no PodDisruptionBudget", without("PodDisruptionBudget", "retriever")),
     "one database": (
         "groundline-database: a single replica",
-        lambda m: found(m, "Cluster", "groundline-database")["spec"].update(instances=1),
+        lambda m: cluster(m).update(instances=1),
+    ),
+    "a database in one zone": (
+        "may all share one topology.kubernetes.io/zone",
+        lambda m: cluster(m).pop("topologySpreadConstraints"),
+    ),
+    "a database on one host": (
+        "may all share one kubernetes.io/hostname",
+        lambda m: cluster(m).pop("affinity"),
     ),
     "a secret in the repository": (
         "a secret in the repository",
@@ -395,16 +459,36 @@ def test_what_is_broken_is_reported(broken: str, production: Manifests) -> None:
     assert any(expected in problem for problem in all_problems(manifests)), all_problems(manifests)
 
 
-def test_nothing_is_reported_that_is_sound(production: Manifests, with_mtls: Manifests) -> None:
+def test_nothing_is_reported_that_is_sound(
+    production: Manifests, with_mtls: Manifests, dev: Manifests
+) -> None:
     assert all_problems(production) == []
     assert all_problems(with_mtls) == []
+    assert all_problems(dev) == []
+
+
+def test_a_proxy_that_is_probed_on_loopback_is_reported(with_mtls: Manifests) -> None:
+    manifests = copied(with_mtls)
+    [proxy] = pod(deployment(manifests))["initContainers"]
+    proxy["startupProbe"]["tcpSocket"]["port"] = 15001
+    assert all_problems(manifests) == [
+        "retriever/mtls: startupProbe asks port 15001 of the pod's address, where 127.0.0.1 listens"
+    ]
+
+
+@pytest.mark.parametrize("kind", ["Namespace", "Cluster"])
+def test_services_that_are_deleted_together_with_the_data_are_reported(
+    kind: str, production: Manifests
+) -> None:
+    manifests = Manifests("overlays/production", production.documents)
+    assert any(
+        problem.startswith(kind) and "the data with it" in problem for problem in all_problems(manifests)
+    )
 
 
 @pytest.mark.parametrize("component", ["hosted-models", "hosted-embeddings", "web-sources"])
 def test_what_opens_a_way_to_the_internet_is_sound(component: str) -> None:
-    k8s = tool.DEPLOY / "k8s"
-    documents = tool.render((k8s / "overlays/production", k8s / "components" / component))
-    assert all_problems(Manifests(component, tuple(documents), complete=True)) == []
+    assert all_problems(rendered("production", component)) == []
 
 
 def test_a_call_that_passes_by_the_proxy_is_reported(with_mtls: Manifests) -> None:
