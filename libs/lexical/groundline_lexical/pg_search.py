@@ -22,7 +22,7 @@ _OLDEST, _BEFORE = (0, 21), (0, 25)
 # chunks written in batches took 600 ms to search, and 7 ms without it. Small segments are merged as they
 # are written (layer_sizes), since a search opens every one of them.
 _CREATE_INDEX = """
-    CREATE INDEX {table}_bm25 ON {table} USING bm25 (chunk_id, lexical_text)
+    CREATE INDEX {table}_bm25 ON {table} USING bm25 (chunk_id, {columns})
     WITH (
         key_field = 'chunk_id', text_fields = '{fields}',
         mutable_segment_rows = 0, layer_sizes = '10kb, 100kb, 1mb, 10mb'
@@ -30,10 +30,15 @@ _CREATE_INDEX = """
 """
 
 # paradedb.match tokenizes its text and searches for any of the tokens; nothing in it is syntax.
+_MATCH = "paradedb.match('lexical_text', $1::text)"
+# A plain condition beside the match would be counted into the score.
+_IN_COLLECTIONS = """paradedb.const_score(0.0, paradedb.term_set(
+        terms => ARRAY(SELECT paradedb.term('collection_id', id) FROM unnest({collections}::text[]) AS id)
+    ))"""
 _SEARCH = """
     SELECT chunk_id, paradedb.score(chunk_id) AS score{columns}
     FROM {table}
-    WHERE lexical_text @@@ paradedb.match('lexical_text', $1::text)
+    WHERE chunk_id @@@ {query}
     ORDER BY paradedb.score(chunk_id) DESC, chunk_id
     LIMIT {limit}
 """
@@ -54,7 +59,12 @@ class PgSearchIndex:
     """
 
     name = "pg_search"
-    capabilities = Capabilities(survives_unclean_stop=False, answers_on_standby=False, filters_in_index=False)
+    capabilities = Capabilities(
+        survives_unclean_stop=False,
+        answers_on_standby=False,
+        filters_in_index=False,
+        filters_collections=True,
+    )
 
     @classmethod
     def of_version(cls, version: str) -> Self:
@@ -75,15 +85,36 @@ class PgSearchIndex:
                 "this role may not create pg_search: let a superuser run CREATE EXTENSION pg_search"
             ) from None
 
-    async def create_index(self, connection: Connection, table: str, language: str) -> None:
-        fields = json.dumps({"lexical_text": {"tokenizer": _tokenizer(language)}})
-        await connection.execute(_CREATE_INDEX.format(table=plain_name(table), fields=fields))
+    async def create_index(
+        self, connection: Connection, table: str, language: str, *, is_shared: bool = False
+    ) -> None:
+        fields: dict[str, object] = {"lexical_text": {"tokenizer": _tokenizer(language)}}
+        if is_shared:
+            fields["collection_id"] = {"tokenizer": {"type": "keyword"}, "record": "basic"}
+        await connection.execute(
+            _CREATE_INDEX.format(
+                table=plain_name(table), columns=", ".join(fields), fields=json.dumps(fields)
+            )
+        )
 
-    def search_sql(self, table: str, *, limit: int | None, columns: str = "", condition: str = "") -> str:
+    def search_sql(
+        self,
+        table: str,
+        *,
+        limit: int | None,
+        columns: str = "",
+        condition: str = "",
+        collections: str = "",
+    ) -> str:
         if condition:
             raise ValueError("pg_search does not filter in its index")
+        query = _MATCH
+        if collections:
+            within = _IN_COLLECTIONS.format(collections=collections)
+            query = f"paradedb.boolean(must => ARRAY[{_MATCH}, {within}])"
         return _SEARCH.format(
             table=plain_name(table),
+            query=query,
             limit="ALL" if limit is None else f"{limit:d}",
             columns=f", {columns}" if columns else "",
         )

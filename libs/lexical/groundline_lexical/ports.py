@@ -26,6 +26,9 @@ class Capabilities:
     filters_in_index: bool
     """search_sql takes a `condition`, which is applied while the index is scanned."""
 
+    filters_collections: bool
+    """search_sql takes `collections`, so that many small collections can share a table and its index."""
+
 
 class LexicalIndex(Protocol):
     """A BM25 index on the columns `chunk_id` (bigint, unique in the table) and `lexical_text` of a table.
@@ -48,13 +51,24 @@ class LexicalIndex(Protocol):
         Raises LexicalIndexError when the role may not.
         """
 
-    async def create_index(self, connection: Connection, table: str, language: str) -> None:
+    async def create_index(
+        self, connection: Connection, table: str, language: str, *, is_shared: bool = False
+    ) -> None:
         """Index a table, with stop words and stemming of `language` (its English name in lower case).
 
-        A language that the backend does not know, such as "simple", is indexed without either.
+        A language that the backend does not know, such as "simple", is indexed without either. A shared table
+        has a column `collection_id` (text); without capabilities.filters_collections ValueError is raised.
         """
 
-    def search_sql(self, table: str, *, limit: int | None, columns: str = "", condition: str = "") -> str:
+    def search_sql(
+        self,
+        table: str,
+        *,
+        limit: int | None,
+        columns: str = "",
+        condition: str = "",
+        collections: str = "",
+    ) -> str:
         """The search statement; `$1` is what prepare_query made (text).
 
         Rows are chunk_id and score (higher is better), then `columns` (SQL expressions over the table, with
@@ -64,6 +78,10 @@ class LexicalIndex(Protocol):
         `condition` (SQL over the table, with parameters from `$2` on) keeps the rows for which it is true; it
         changes no score. Without capabilities.filters_in_index it raises ValueError: select the condition as
         one of the `columns` then, of as many rows as needed.
+
+        `collections` (a parameter such as `$3`, a text[]) keeps the rows of these collections in a shared
+        table while the index is scanned; it changes no score, so that scores are comparable between the
+        collections of a table. Without capabilities.filters_collections it raises ValueError.
 
         Run it with `plan_cache_mode = force_generic_plan` and `max_parallel_workers_per_gather = 0`: the same
         rows take far longer otherwise.

@@ -70,7 +70,12 @@ class VchordBm25Index:
     """LexicalIndex on vchord_bm25 0.3; every language is tokenized alike. See the module: not run yet."""
 
     name = "vchord_bm25"
-    capabilities = Capabilities(survives_unclean_stop=False, answers_on_standby=True, filters_in_index=False)
+    capabilities = Capabilities(
+        survives_unclean_stop=False,
+        answers_on_standby=True,
+        filters_in_index=False,
+        filters_collections=False,
+    )
 
     @classmethod
     def of_version(cls, version: str) -> Self:
@@ -100,11 +105,23 @@ class VchordBm25Index:
                 f"({type(error).__name__})"
             ) from None
 
-    async def create_index(self, connection: Connection, table: str, language: str) -> None:
+    async def create_index(
+        self, connection: Connection, table: str, language: str, *, is_shared: bool = False
+    ) -> None:
+        if is_shared:
+            raise ValueError("vchord_bm25 does not filter collections")
         await connection.execute(_CREATE_INDEX.format(table=plain_name(table)))
 
-    def search_sql(self, table: str, *, limit: int | None, columns: str = "", condition: str = "") -> str:
-        if condition:
+    def search_sql(
+        self,
+        table: str,
+        *,
+        limit: int | None,
+        columns: str = "",
+        condition: str = "",
+        collections: str = "",
+    ) -> str:
+        if condition or collections:
             raise ValueError("vchord_bm25 does not filter in its index")
         table = plain_name(table)
         return _SEARCH.format(

@@ -68,21 +68,23 @@ class Table:
         self.connection, self.index = connection, index
         self.language = "english"
 
-    async def create(self, texts: Sequence[str], language: str = "english") -> "Table":
+    async def create(
+        self, texts: Sequence[str], language: str = "english", *, is_shared: bool = False
+    ) -> "Table":
         await self.connection.execute(
             """
             DROP TABLE IF EXISTS pieces;
             CREATE TABLE pieces (
                 partition_id bigint NOT NULL, chunk_id bigint GENERATED ALWAYS AS IDENTITY,
                 lexical_text text NOT NULL, colour text NOT NULL, document_id uuid NOT NULL,
-                metadata jsonb NOT NULL, allowed_principals text[] NOT NULL,
+                metadata jsonb NOT NULL, allowed_principals text[] NOT NULL, collection_id text NOT NULL,
                 PRIMARY KEY (partition_id, chunk_id)
             ) PARTITION BY LIST (partition_id);
             CREATE TABLE pieces_p1 PARTITION OF pieces FOR VALUES IN (1)
             """
         )
         self.language = language
-        await self.index.create_index(self.connection, "pieces_p1", language)
+        await self.index.create_index(self.connection, "pieces_p1", language, is_shared=is_shared)
         await self.add(texts)
         return self
 
@@ -97,9 +99,11 @@ class Table:
         ]
         await self.connection.executemany(
             """
-            INSERT INTO pieces (partition_id, lexical_text, colour, document_id, metadata, allowed_principals)
+            INSERT INTO pieces
+                (partition_id, lexical_text, colour, collection_id, document_id, metadata, allowed_principals)
             VALUES (
-                1, $1, $2, $3, CASE $2 WHEN 'odd' THEN '{}' ELSE '{"kind": "lease", "n": 1}' END::jsonb,
+                1, $1, $2, $2 || '-ones', $3,
+                CASE $2 WHEN 'odd' THEN '{}' ELSE '{"kind": "lease", "n": 1}' END::jsonb,
                 CASE $2 WHEN 'odd' THEN '{}' ELSE '{user:alice}' END::text[]
             )
             """,
@@ -211,6 +215,41 @@ async def test_a_condition_among_the_columns_changes_no_score(
     assert {row["chunk_id"] for row in rows if row["selected"]} == kept
 
 
+@pytest.mark.parametrize(
+    ("collections", "kept"),
+    [
+        ([], set()),
+        (["none"], set()),
+        (["odd-ones"], {1, 3}),
+        (["odd"], set()),
+        (["even-ones", "odd-ones"], {1, 2, 3, 4}),
+    ],
+)
+async def test_collections_of_a_shared_table_are_searched_alone_with_the_scores_of_all(
+    table: Table, collections: list[str], kept: set[int]
+) -> None:
+    if not table.index.capabilities.filters_collections:
+        with pytest.raises(ValueError, match="does not filter"):
+            await table.create([], is_shared=True)
+        return
+    texts = [LEASES, "lease lease", LEASES + BREAD, "The lease is ten years long", BREAD]
+    await table.create(texts, is_shared=True)
+    scores = dict(await table.search("replica lease years"))
+    sql = table.index.search_sql("pieces_p1", limit=50, collections="$2")
+    query = table.index.prepare_query("replica lease years", "english")
+    rows = await table.connection.fetch(sql, query, collections)
+    assert {row["chunk_id"]: row["score"] for row in rows} == {key: scores[key] for key in kept}
+
+
+async def test_the_limit_counts_rows_of_the_collections_only(table: Table) -> None:
+    if not table.index.capabilities.filters_collections:
+        pytest.skip("no shared tables")
+    await table.create(["lease lease"] * 9 + ["lease and more words"], is_shared=True)
+    sql = table.index.search_sql("pieces_p1", limit=2, collections="$2")
+    rows = await table.connection.fetch(sql, table.index.prepare_query("lease", "english"), ["even-ones"])
+    assert [row["chunk_id"] for row in rows] == [2, 4]
+
+
 async def test_without_a_limit_every_match_is_found(table: Table) -> None:
     await table.create([LEASES] * 120 + [BREAD])
     assert len(await table.search("lease", limit=None)) == 120
@@ -290,11 +329,12 @@ async def test_the_best_are_taken_from_the_index_without_ranking_the_rest(
 ) -> None:
     if table.index.name != "pg_search":
         pytest.skip("EXPLAIN is pg_search's own")
-    await table.create([f"{LEASES} {number}" for number in range(200)])
-    sql = table.index.search_sql("pieces_p1", limit=5)
-    statement = await connection.prepare(f"EXPLAIN (ANALYZE, COSTS OFF) {sql}")
-    plan = "\n".join(row[0] for row in await statement.fetch("lease"))
-    assert "TopNScanExecState" in plan
+    await table.create([f"{LEASES} {number}" for number in range(200)], is_shared=True)
+    for collections, arguments in (("", []), ("$2", [["odd-ones"]])):
+        sql = table.index.search_sql("pieces_p1", limit=5, collections=collections)
+        statement = await connection.prepare(f"EXPLAIN (ANALYZE, COSTS OFF) {sql}")
+        plan = "\n".join(row[0] for row in await statement.fetch("lease", *arguments))
+        assert "TopNScanExecState" in plan
 
 
 async def test_detection_names_what_is_wrong(connection: Connection) -> None:
