@@ -24,9 +24,15 @@ from groundline_benchmarks.chat.quality import (
     spread,
 )
 from groundline_benchmarks.chat.streams import StreamStep, measure_streams, sustained
+from groundline_benchmarks.measuring.goals import Goal, goals_as_json
+from groundline_benchmarks.measuring.load import services_to_postgres
+from groundline_benchmarks.measuring.running import Report
 from groundline_benchmarks.measuring.suite import Suite, started_suite
 
 __all__ = ["ChatBench", "ChatFigures", "EvaluationInput"]
+
+EXTRACTIVE = "extractive"
+"""The provider that needs no model."""
 
 _LATENCY_COLLECTION = "bench"
 _CONCURRENCY = 4
@@ -58,7 +64,19 @@ class ChatFigures:
             **asdict(self),
             "sustainedStreams": sustained(self.streams),
             "definitions": {"overhead": OVERHEAD},
+            "goals": goals_as_json(self.goals()),
         }
+
+    def goals(self) -> list[Goal]:
+        """What these figures should be."""
+        found = [
+            Goal(f"{provider}: overhead on the first delta, ms", one.overhead[0], 8)
+            for provider, one in self.latency.items()
+        ]
+        if (extractive := self.latency.get(EXTRACTIVE)) is not None:
+            name = "one extractive answer: processor time of all services / PostgreSQL"
+            found.append(Goal(name, services_to_postgres(extractive.processor_ms), 1))
+        return found
 
 
 @dataclass(frozen=True)
@@ -74,7 +92,7 @@ class ChatBench:
     memory_chats: int = 2_000
     tokens: int = 200
     tokens_per_second: float = 100.0
-    report: Callable[[str], None] = lambda _line: None
+    report: Report = lambda _line: None
 
     async def run(self) -> ChatFigures:
         """Raises DatasetError, GatewayError, SuiteFailedError."""
@@ -87,7 +105,7 @@ class ChatBench:
         first, dataset = loaded[0]
         queries = asked[first.directory.resolve().name]
         with tempfile.TemporaryDirectory(prefix="groundline-bench-") as folder:
-            async with self._suite(Path(folder) / "extractive", {}) as (suite, client):
+            async with self._suite(Path(folder) / EXTRACTIVE, {}) as (suite, client):
                 for one, each in loaded:
                     name = one.directory.resolve().name
                     self.report(
@@ -103,7 +121,7 @@ class ChatBench:
                         on_answer=self._counting(2 * len(asked[name]), "questions"),
                     )
                 await load_collection(client, dataset, _LATENCY_COLLECTION, first.language)
-                await self._measure("extractive", suite, client, queries, None, figures)
+                await self._measure(EXTRACTIVE, suite, client, queries, None, figures)
             provider = Provider(tokens=self.tokens, tokens_per_second=self.tokens_per_second)
             async with serving_provider(provider):
                 environment = {
@@ -142,7 +160,12 @@ class ChatBench:
             self.report(f"{name}: {self.latency_chats} chats one after the other")
             chats = _times(requests, self.warm_up + self.latency_chats)
             figures.latency[name] = await measure_latency(
-                client, chats, provider, warm_up=self.warm_up, on_chat=self._counting(len(chats), "chats")
+                client,
+                chats,
+                provider,
+                suite.pids,
+                warm_up=self.warm_up,
+                on_chat=self._counting(len(chats), "chats"),
             )
         if provider is not None and self.most_streams:
             self.report(f"{name}: 1 to {self.most_streams} streams side by side")

@@ -1,20 +1,17 @@
 """groundline bench chat"""
 
-import asyncio
-import signal
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from groundline_cli.commands.gateway import CommandFailedError, json_option
-from groundline_cli.errors import GatewayError
-from groundline_cli.evaluation import DatasetError
+from groundline_cli.commands.gateway import json_option
 from groundline_cli.terminal import print_columns, print_json
 
 from groundline_benchmarks.chat.benchmark import ChatBench, ChatFigures, EvaluationInput
 from groundline_benchmarks.chat.latency import OVERHEAD
-from groundline_benchmarks.measuring.suite import SuiteFailedError
+from groundline_benchmarks.measuring.goals import print_goals
+from groundline_benchmarks.measuring.running import Report, run
+from groundline_benchmarks.measuring.suite import PROCESSES
 
 __all__ = ["chat"]
 
@@ -75,37 +72,27 @@ def chat(
 
     A signal (Ctrl-C, SIGTERM) stops the suites and removes their data.
     """
-    began = time.monotonic()
-    bench = ChatBench(
-        sets=[EvaluationInput(*_set(text)) for text in sets],
-        questions=questions,
-        latency_chats=latency_chats,
-        warm_up=min(20, latency_chats),
-        most_streams=streams,
-        cancelled_chats=cancelled_chats,
-        memory_chats=memory_chats,
-        tokens=tokens,
-        tokens_per_second=tokens_per_second,
-        report=lambda line: click.echo(f"{time.monotonic() - began:6.1f} s  {line}", err=True),
-    )
-    try:
-        figures = asyncio.run(_until_terminated(bench))
-    except asyncio.CancelledError:
-        raise SystemExit(128 + signal.SIGTERM) from None
-    except (DatasetError, GatewayError, SuiteFailedError) as error:
-        raise CommandFailedError(str(error)) from error
+    inputs = [EvaluationInput(*_set(text)) for text in sets]
+
+    async def measure(report: Report) -> ChatFigures:
+        return await ChatBench(
+            sets=inputs,
+            questions=questions,
+            latency_chats=latency_chats,
+            warm_up=min(20, latency_chats),
+            most_streams=streams,
+            cancelled_chats=cancelled_chats,
+            memory_chats=memory_chats,
+            tokens=tokens,
+            tokens_per_second=tokens_per_second,
+            report=report,
+        ).run()
+
+    figures = run(measure)
     if as_json:
         print_json(figures.as_json())
     else:
         _print(figures)
-
-
-async def _until_terminated(bench: ChatBench) -> ChatFigures:
-    """Left to its default, SIGTERM would end this process and leave the suite it has started behind."""
-    task = asyncio.current_task()
-    assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    return await bench.run()
 
 
 def _set(text: str) -> tuple[Path, str]:
@@ -155,6 +142,13 @@ def _print(figures: ChatFigures) -> None:
     if figures.latency:
         click.echo(f"overhead: {OVERHEAD}\n")
     _table(
+        ("PROCESSOR MS OF ONE CHAT", *(name.upper() for name in PROCESSES)),
+        [
+            (provider, *(round(one.processor_ms[name], 2) for name in PROCESSES))
+            for provider, one in figures.latency.items()
+        ],
+    )
+    _table(
         ("STREAMS", "GAP P95 MS", "PROVIDER P95 MS", "HELD", "CORES", "OF THEM"),
         [
             (
@@ -181,6 +175,7 @@ def _print(figures: ChatFigures) -> None:
             for process, sizes in one.processes.items()
         ],
     )
+    print_goals(figures.goals())
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -1,6 +1,5 @@
 """Time to the first delta through the gateway, its parts, and what the suite adds to the work itself."""
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -8,6 +7,7 @@ from groundline_cli.client import GatewayClient, JsonObject
 
 from groundline_benchmarks.chat.chats import TimedChat, timed_chat
 from groundline_benchmarks.chat.provider import Provider
+from groundline_benchmarks.measuring.processes import processor_time
 from groundline_benchmarks.measuring.statistics import percentile
 
 __all__ = ["OVERHEAD", "Latency", "measure_latency", "work_seconds"]
@@ -40,12 +40,15 @@ class Latency:
     overhead: tuple[float, float]
     """See OVERHEAD."""
     parts: Mapping[str, tuple[float, float]]
+    processor_ms: Mapping[str, float]
+    """Milliseconds of a processor that each process took for one chat, on average."""
 
 
 async def measure_latency(
     client: GatewayClient,
     requests: Sequence[JsonObject],
     provider: Provider | None,
+    pids: Mapping[str, int],
     *,
     warm_up: int,
     on_chat: Callable[[], None] = lambda: None,
@@ -53,20 +56,21 @@ async def measure_latency(
     """Chats one after the other; the first `warm_up` do not count."""
     chats: list[TimedChat] = []
     model: list[float] = []
-    for number, request in enumerate(requests):
-        if provider is not None:
-            provider.forget()
-        chat = await timed_chat(client, request)
+    for request in requests[:warm_up]:
+        await timed_chat(client, request)
         on_chat()
-        if number < warm_up:
-            continue
-        chats.append(chat)
-        # With a provider of our own: its own measure; a refusal asks it nothing.
-        if provider is None:
-            model.append(chat.timings.get("generating.first_token", 0.0))
-        else:
-            model.append(provider.first_token[0] if provider.first_token else 0.0)
-        await asyncio.sleep(0)
+    with processor_time(pids) as taken:
+        for request in requests[warm_up:]:
+            if provider is not None:
+                provider.forget()
+            chat = await timed_chat(client, request)
+            on_chat()
+            chats.append(chat)
+            # With a provider of our own: its own measure; a refusal asks it nothing.
+            if provider is None:
+                model.append(chat.timings.get("generating.first_token", 0.0))
+            else:
+                model.append(provider.first_token[0] if provider.first_token else 0.0)
     overheads = [
         chat.first_delta - work_seconds(chat.timings) - own for chat, own in zip(chats, model, strict=True)
     ]
@@ -76,6 +80,7 @@ async def measure_latency(
         provider_first_token=_milliseconds(model),
         overhead=_milliseconds(overheads),
         parts={part: _milliseconds([chat.timings.get(part, 0.0) for chat in chats]) for part in _PARTS},
+        processor_ms={name: seconds / len(chats) * 1000 for name, seconds in taken.items()},
     )
 
 

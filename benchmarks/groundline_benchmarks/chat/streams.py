@@ -2,19 +2,19 @@
 
 import asyncio
 import json
+import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from urllib.parse import urlsplit
 
-import psutil
 from groundline_cli.client import JsonObject
 from groundline_cli.connection import Connection
 from groundline_cli.errors import ProtocolError, UnreachableError
 
 from groundline_benchmarks.chat.provider import Provider
+from groundline_benchmarks.measuring.processes import processor_time
 from groundline_benchmarks.measuring.statistics import percentile
 
 __all__ = ["StreamStep", "measure_streams", "sustained"]
@@ -63,7 +63,8 @@ async def measure_streams(
     length = provider.tokens / provider.tokens_per_second
     while streams <= most:
         provider.forget()
-        with _cores(pids) as cores:
+        begun = time.perf_counter()
+        with processor_time({"bench": os.getpid(), **pids}) as taken:
             async with asyncio.TaskGroup() as group:
                 tasks = [
                     group.create_task(
@@ -71,6 +72,7 @@ async def measure_streams(
                     )
                     for number in range(streams)
                 ]
+        elapsed = time.perf_counter() - begun
         gaps = [gap for task in tasks for gap in task.result()]
         if not gaps or not provider.gaps:
             break
@@ -79,7 +81,7 @@ async def measure_streams(
             gap_p95=percentile(gaps, 0.95) * 1000,
             provider_gap_p95=percentile(provider.gaps, 0.95) * 1000,
             provider_planned_gap=1000 / provider.tokens_per_second,
-            cores=cores,
+            cores={name: seconds / elapsed for name, seconds in taken.items()},
         )
         steps.append(step)
         if not step.held:
@@ -154,19 +156,3 @@ class _Reader(asyncio.Protocol):
     def _end(self) -> None:
         if not self.ended.done():
             self.ended.set_result(None)
-
-
-@contextmanager
-def _cores(pids: Mapping[str, int]) -> Iterator[dict[str, float]]:
-    """Filled at the end of the block."""
-    processes = {"bench": psutil.Process(), **{name: psutil.Process(pid) for name, pid in pids.items()}}
-    before, begun = {name: _cpu_seconds(each) for name, each in processes.items()}, time.perf_counter()
-    cores: dict[str, float] = {}
-    yield cores
-    elapsed = time.perf_counter() - begun
-    cores.update({name: (_cpu_seconds(each) - before[name]) / elapsed for name, each in processes.items()})
-
-
-def _cpu_seconds(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return times.user + times.system

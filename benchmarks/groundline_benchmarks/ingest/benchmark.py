@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import sys
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -37,12 +36,14 @@ from pydantic import SecretStr
 
 from groundline_benchmarks.ingest.corpus import (
     CHUNKS_PER_DOCUMENT,
-    DIMENSIONS,
     GivenVectors,
     documents,
     large_text,
     texts_of_words,
 )
+from groundline_benchmarks.measuring.running import MeasurementError, Report
+from groundline_benchmarks.measuring.suite import working_directory
+from groundline_benchmarks.measuring.texts import DIMENSIONS
 
 __all__ = ["Measure", "Sizes", "measure", "measure_on"]
 
@@ -87,14 +88,14 @@ class Measure:
         return None if self.reference is None else round(self.figure / self.reference, 3)
 
 
-async def measure(sizes: Sizes, data_dir: Path | None, report: Callable[[str], None]) -> list[Measure]:
+async def measure(sizes: Sizes, data_dir: Path | None, report: Report) -> list[Measure]:
     """All that the sizes ask for, on a server of its own; `report` hears what is begun."""
-    with tempfile.TemporaryDirectory() as temporary:
-        async with EmbeddedPostgres(data_dir or Path(temporary)) as server:
+    with working_directory(data_dir) as directory:
+        async with EmbeddedPostgres(directory) as server:
             return await measure_on(server, sizes, report)
 
 
-async def measure_on(server: EmbeddedPostgres, sizes: Sizes, report: Callable[[str], None]) -> list[Measure]:
+async def measure_on(server: EmbeddedPostgres, sizes: Sizes, report: Report) -> list[Measure]:
     """The same, in a database that is dropped afterwards."""
     name = f"bench_{uuid.uuid4().hex[:12]}"
     dsn = SecretStr(await server.create_database(name))
@@ -118,9 +119,7 @@ async def measure_on(server: EmbeddedPostgres, sizes: Sizes, report: Callable[[s
 
 
 class _Bench:
-    def __init__(
-        self, pool: Pool, lexical: LexicalIndex, dsn: SecretStr, report: Callable[[str], None]
-    ) -> None:
+    def __init__(self, pool: Pool, lexical: LexicalIndex, dsn: SecretStr, report: Report) -> None:
         self._pool = pool
         self._lexical = lexical
         self._dsn = dsn
@@ -256,7 +255,7 @@ class _Bench:
         )
         out, _ = await process.communicate()
         if process.returncode:
-            raise RuntimeError(f"the process with the large text ended with exit code {process.returncode}")
+            raise MeasurementError(f"the process with the large text ended with code {process.returncode}")
         await self._require_done(job)
         figures: Mapping[str, float] = json.loads(out)
         found = await self._stores.collections.find("large")
@@ -296,7 +295,7 @@ class _Bench:
     async def _require_done(self, job: Job) -> None:
         found = await self._stores.jobs.find(job.job_id)
         if found is None or found.state is not JobState.DONE:
-            raise RuntimeError(f"the job did not end well: {found.state if found else 'it is gone'}")
+            raise MeasurementError(f"the job did not end well: {found.state if found else 'it is gone'}")
 
     async def _has_index(self, collection: Collection) -> bool:
         async with acquire(self._pool) as connection:
@@ -310,9 +309,9 @@ class _Bench:
     async def _require(self, collection: Collection, count: int, *, indexed: bool | None) -> None:
         found = await self._stores.collections.find(collection.collection_id)
         if found is None or found.chunk_count != count:
-            raise RuntimeError("a chunk was lost or doubled")
+            raise MeasurementError("a chunk was lost or doubled")
         if indexed is not None and indexed != await self._has_index(collection):
-            raise RuntimeError("the index of vectors is not as it should be")
+            raise MeasurementError("the index of vectors is not as it should be")
 
 
 class _Floor:
@@ -380,7 +379,7 @@ class _BareModel:
         for some in batched(by_length, self._batch_size):
             encoded = self._tokenizer.encode_batch(list(some))
             if any(one.overflowing for one in encoded):
-                raise RuntimeError("a text is too long to be read whole: the embedder would do more")
+                raise MeasurementError("a text is too long to be read whole: the embedder would do more")
             tokens = {
                 "input_ids": np.array([one.ids for one in encoded], np.int64),
                 "attention_mask": np.array([one.attention_mask for one in encoded], np.int64),

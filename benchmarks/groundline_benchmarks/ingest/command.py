@@ -1,6 +1,5 @@
 """groundline bench ingest"""
 
-import asyncio
 from dataclasses import asdict
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from groundline_cli.terminal import print_columns, print_json
 
 from groundline_benchmarks.ingest.benchmark import Measure, Sizes, measure
 from groundline_benchmarks.ingest.corpus import only_warnings
+from groundline_benchmarks.measuring.running import run
 
 __all__ = ["ingest"]
 
@@ -54,7 +54,7 @@ def ingest(chunks: int, texts: int, document_mib: int, data_dir: Path | None, as
     """
     only_warnings()
     sizes = Sizes(chunks, texts, document_mib)
-    measures = asyncio.run(measure(sizes, data_dir, lambda text: click.echo(text, err=True)))
+    measures = run(lambda report: measure(sizes, data_dir, report))
     if as_json:
         print_json({"sizes": asdict(sizes), "measures": [_as_json(one) for one in measures]})
     else:

@@ -12,21 +12,18 @@ import structlog
 from groundline_embedding.ports import Vectors
 from groundline_ingestor.domain import Chunk, DocumentVersion, NewVersion, Section, SourceType, Stretch
 
+from groundline_benchmarks.measuring.texts import DIMENSIONS, TEXT_WORDS, texts
+
 __all__ = [
     "CHUNKS_PER_DOCUMENT",
-    "DIMENSIONS",
     "GivenVectors",
     "documents",
     "large_text",
     "only_warnings",
-    "texts",
     "texts_of_words",
 ]
 
-DIMENSIONS: Final = 384
-WORDS: Final = 150
 CHUNKS_PER_DOCUMENT: Final = 16
-VOCABULARY: Final = 30_000
 TOPICS: Final = 200
 SENTENCE: Final = "This sentence, number {}, is one of many that make a text long. "
 SENTENCES_PER_PARAGRAPH: Final = 12
@@ -65,10 +62,10 @@ class GivenVectors:
 
 def documents(count: int, embedder: GivenVectors, *, seed: int, prefix: str) -> list[NewVersion]:
     """Documents, ready to be stored, with `count` chunks together."""
-    return list(_documents(texts(count, seed), embedder, prefix))
+    return list(_documents(texts(np.random.default_rng(seed), count), embedder, prefix))
 
 
-def _documents(all_texts: Sequence[str], embedder: GivenVectors, prefix: str) -> Iterator[NewVersion]:
+def _documents(all_texts: Iterator[str], embedder: GivenVectors, prefix: str) -> Iterator[NewVersion]:
     for number, some in enumerate(batched(all_texts, CHUNKS_PER_DOCUMENT)):
         uri = f"{prefix}-{number}.txt"
         version = DocumentVersion(
@@ -88,20 +85,12 @@ def _documents(all_texts: Sequence[str], embedder: GivenVectors, prefix: str) ->
         yield NewVersion(version, chunks, vectors, [Stretch("\n\n".join(some))])
 
 
-def texts(count: int, seed: int) -> list[str]:
-    """Texts of WORDS words, frequent ones as frequent as in a language."""
-    random = np.random.default_rng(seed)
-    words = _words()
-    places = np.minimum(random.zipf(1.2, (count, WORDS)), VOCABULARY) - 1
-    return [" ".join(words[place] for place in row) for row in places]
-
-
 def texts_of_words(words: Sequence[str], count: int, seed: int) -> list[str]:
-    """Texts of some WORDS given words, of differing length, every eighth word a compound of two: in tokens of
-    a model whose words they are, as long as English ones, and short enough for MiniLM to read whole."""
+    """Texts of about TEXT_WORDS given words, every eighth a compound of two: in tokens of a model whose words
+    they are, as long as English ones, and short enough for MiniLM to read whole."""
     random = np.random.default_rng(seed)
     made = []
-    for length in random.integers(WORDS - 30, WORDS + 20, size=count):
+    for length in random.integers(TEXT_WORDS - 30, TEXT_WORDS + 20, size=count):
         compounds = length // 8
         chosen = [words[place] for place in random.integers(len(words), size=length + compounds)]
         singles, halves = chosen[: length - compounds], chosen[length - compounds :]
@@ -127,9 +116,3 @@ def only_warnings() -> None:
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
-
-
-def _words() -> list[str]:
-    random = np.random.default_rng(0)
-    syllables = ["ka", "ro", "mi", "ten", "sul", "ver", "dan", "pol", "ing", "ous", "tra", "lem"]
-    return ["".join(random.choice(syllables, random.integers(1, 5))) for _ in range(VOCABULARY)]

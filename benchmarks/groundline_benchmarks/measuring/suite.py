@@ -5,15 +5,31 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from groundline_cli.connection import Connection
 
-__all__ = ["Suite", "SuiteFailedError", "started_suite"]
+__all__ = [
+    "PROCESSES",
+    "SERVICES",
+    "SUPERVISOR",
+    "Suite",
+    "SuiteFailedError",
+    "started_suite",
+    "working_directory",
+]
+
+SERVICES = ("coordinator", "retriever", "reranker", "generator", "ingestor")
+SUPERVISOR = "groundline up"
+"""The name among `Suite.pids` of the process that has started the others."""
+
+PROCESSES = ("postgres", *SERVICES, "envoy", SUPERVISOR)
+"""Names of `Suite.pids`, in the order in which figures are shown."""
 
 _START_SECONDS = 300.0
 _STOP_SECONDS = 60.0
@@ -23,8 +39,8 @@ _LOG_CHARACTERS = 2_000
 
 # A measurement sends as fast as it is answered, from one client.
 _UNLIMITED = {
-    "GROUNDLINE_GATEWAY_RATE_LIMIT_PER_MINUTE": "10000000",
-    "GROUNDLINE_GATEWAY_RATE_LIMIT_BURST": "1000000",
+    "GROUNDLINE_GATEWAY_RATE_LIMIT_PER_MINUTE": "1000000000",
+    "GROUNDLINE_GATEWAY_RATE_LIMIT_BURST": "1000000000",
 }
 
 
@@ -34,24 +50,41 @@ class SuiteFailedError(Exception):
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite that answers, with the process ids of its parts by name."""
+    """A suite that answers."""
 
     connection: Connection
+    addresses: Mapping[str, str]
+    """host:port of each service."""
     pids: Mapping[str, int]
+    """Process ids of its parts by name: the services, `postgres`, `envoy`, and SUPERVISOR."""
+    database_url: str
+
+
+@contextmanager
+def working_directory(data_dir: Path | None) -> Iterator[Path]:
+    """`data_dir`, to be kept, or a directory that is removed afterwards."""
+    if data_dir is not None:
+        yield data_dir
+    else:
+        with tempfile.TemporaryDirectory(prefix="groundline-bench-") as folder:
+            yield Path(folder)
 
 
 @asynccontextmanager
 async def started_suite(directory: Path, environment: Mapping[str, str]) -> AsyncIterator[Suite]:
     """`groundline up` on free ports with its data below `directory`; stopped on leaving.
 
-    Raises SuiteFailedError.
+    The database is the embedded one, whatever GROUNDLINE_DATABASE_URL says, unless `environment` names
+    another. Raises SuiteFailedError.
     """
     ready_file = directory / "ready.json"
+    ready_file.unlink(missing_ok=True)  # of a suite that was killed
+    inherited = {name: value for name, value in os.environ.items() if name != "GROUNDLINE_DATABASE_URL"}
     with _open_log(directory) as log:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "groundline_cli", "up", "--gateway-port", "0"),
             *("--data-dir", str(directory / "data"), "--ready-file", str(ready_file)),
-            env={**os.environ, **_UNLIMITED, **environment},
+            env={**inherited, **_UNLIMITED, **environment},
             stdout=log,
             stderr=log,
         )
@@ -62,7 +95,12 @@ async def started_suite(directory: Path, environment: Mapping[str, str]) -> Asyn
                     raise SuiteFailedError(f"the suite did not start:\n{_last_words(directory)}")
                 await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         ready = json.loads(ready_file.read_text())
-        yield Suite(Connection(ready["gateway"], ready["api_key"]), ready["pids"])
+        yield Suite(
+            connection=Connection(ready["gateway"], ready["api_key"]),
+            addresses=ready["services"],
+            pids={**ready["pids"], SUPERVISOR: process.pid},
+            database_url=ready["database_url"],
+        )
     except TimeoutError as error:
         if ready_file.exists():
             raise

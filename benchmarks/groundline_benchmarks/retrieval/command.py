@@ -1,34 +1,31 @@
 """groundline bench retrieval"""
 
-import asyncio
-import os
-import tempfile
-import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 from groundline_cli.client import GatewayClient
-from groundline_cli.commands.gateway import CommandFailedError
-from groundline_cli.connection import Connection
-from groundline_cli.errors import GatewayError
-from groundline_cli.stack.errors import StackError
-from groundline_cli.stack.stack import Report, RunningStack, StackOptions, running_stack
+from groundline_cli.commands.gateway import json_option
 from groundline_cli.terminal import print_columns, print_json
 
-from groundline_benchmarks.retrieval.benchmark import (
-    CASES,
-    CLIENTS,
-    Result,
-    load,
-    measure,
-    open_ways,
-    size_mib,
-)
+from groundline_benchmarks.measuring.goals import goals_as_json, print_goals
+from groundline_benchmarks.measuring.load import Figures, services_to_postgres
+from groundline_benchmarks.measuring.running import Report, run
+from groundline_benchmarks.measuring.suite import PROCESSES, started_suite, working_directory
+from groundline_benchmarks.retrieval.benchmark import Result, goals, measure_collection
+from groundline_benchmarks.retrieval.cases import CLIENTS, FLOOR, HYBRID
+from groundline_benchmarks.retrieval.corpus import SMALL_COLLECTION_CHUNKS
+from groundline_benchmarks.retrieval.small_collections import SmallCollections, measure_small_collections
 
 __all__ = ["retrieval"]
 
-# The gateway's rate limit is not what is measured.
-_UNLIMITED = "1000000000"
+_HEADINGS = ("CASE", "WAY", "P50 MS", "P95 MS", "PER SECOND")
+_PROCESSOR_HEADINGS = (
+    "PROCESSOR MS OF ONE",
+    "WAY",
+    *(name.upper() for name in PROCESSES),
+    "SERVICES / POSTGRES",
+)
 
 
 @click.command()
@@ -39,6 +36,12 @@ _UNLIMITED = "1000000000"
     default=(10_000,),
     show_default=True,
     help="Chunks in the collection; may be given several times, from small to large.",
+)
+@click.option(
+    "--collections",
+    type=click.IntRange(min=1),
+    help=f"Measure so many collections of {SMALL_COLLECTION_CHUNKS} chunks instead: a search over all of "
+    "them beside a search in one.",
 )
 @click.option(
     "--queries", type=click.IntRange(min=1), default=100, show_default=True, help="Serial searches."
@@ -55,11 +58,16 @@ _UNLIMITED = "1000000000"
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep the database here, so that the next run finds it loaded. Default: it is removed.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON instead of tables.")
+@json_option
 def retrieval(
-    chunks: tuple[int, ...], queries: int, seconds: float, data_dir: Path | None, as_json: bool
+    chunks: tuple[int, ...],
+    collections: int | None,
+    queries: int,
+    seconds: float,
+    data_dir: Path | None,
+    as_json: bool,
 ) -> None:
-    """Retrieval by mode: latency, throughput, memory.
+    """Retrieval by mode: latency, throughput, processor time, memory.
 
     Starts a suite of its own. The texts (150 words that follow Zipf's law) and vectors (random, 384
     dimensions) are made from a fixed seed, written by COPY, and indexed (BM25, HNSW) before anything is
@@ -67,63 +75,81 @@ def retrieval(
     retriever's cache when it is measured, so the embedding model's time is not in the figures.
 
     The floor is the two SQL statements alone, issued at the same time on open connections; "with texts" adds
-    the one that fetches the hits' texts, which the other ways bring as well. The ways take turns.
+    the one that fetches the hits' texts. The ways take turns. Processor time is what the system counts for
+    each process, PostgreSQL's backends included, while all clients search. Goals are set for 100,000 chunks;
+    the one of filtered search for 10,000.
     """
-    os.environ["GROUNDLINE_GATEWAY_RATE_LIMIT_PER_MINUTE"] = _UNLIMITED
-    os.environ["GROUNDLINE_GATEWAY_RATE_LIMIT_BURST"] = _UNLIMITED
-    started = time.monotonic()
 
-    def report(step: str) -> None:
-        click.echo(f"{time.monotonic() - started:6.1f} s  {step}", err=True)
+    async def measure(report: Report) -> list[Result] | SmallCollections:
+        with working_directory(data_dir) as directory:
+            async with started_suite(directory, {}) as suite, GatewayClient(suite.connection) as client:
+                if collections is not None:
+                    return await measure_small_collections(
+                        suite, client, collections, queries, seconds, report
+                    )
+                return [
+                    await measure_collection(suite, client, count, queries, seconds, report)
+                    for count in chunks
+                ]
 
-    async def work(directory: Path) -> list[Result]:
-        environ = {name: value for name, value in os.environ.items() if name != "GROUNDLINE_DATABASE_URL"}
-        options = StackOptions(data_dir=directory, gateway_port=0, environ=environ)
-        async with running_stack(options, report) as stack:
-            return [await _measured(stack, count, queries, seconds, report) for count in chunks]
-
-    try:
-        if data_dir is not None:
-            results = asyncio.run(work(data_dir))
-        else:
-            with tempfile.TemporaryDirectory(prefix="groundline-bench-") as directory:
-                results = asyncio.run(work(Path(directory) / "data"))
-    except (StackError, GatewayError, RuntimeError) as error:
-        raise CommandFailedError(str(error)) from error
-    if as_json:
-        print_json([_as_json(result) for result in results])
+    measured = run(measure)
+    if isinstance(measured, SmallCollections):
+        print_json(_small_as_json(measured)) if as_json else _print_small(measured)
+    elif as_json:
+        print_json([_as_json(result) for result in measured])
     else:
-        for result in results:
+        for result in measured:
             _print(result)
-
-
-async def _measured(stack: RunningStack, count: int, queries: int, seconds: float, report: Report) -> Result:
-    info, collection = stack.info, f"bench-{count}"
-    async with GatewayClient(Connection(info.gateway, info.api_key)) as client:
-        load_seconds = await load(client, info.database_url, collection, count)
-        loaded_mib = await size_mib(info.database_url, collection)
-        report(f"{count} chunks loaded, BM25 and HNSW indexes built: {loaded_mib:.0f} MiB")
-        async with open_ways(info, client, collection, queries) as ways:
-            return await measure(ways, count, load_seconds, loaded_mib, seconds=seconds, report=report)
 
 
 def _print(result: Result) -> None:
     click.echo(
         f"\n{result.chunks} chunks ({result.loaded_mib:.0f} MiB with BM25 and HNSW index), "
         f"{_loaded(result.load_seconds)}; "
-        f"the retriever has taken {result.retriever_rss_mib:.0f} MiB at most so far"
+        f"the retriever has taken {result.retriever_rss_mib:.0f} MiB at most so far\n"
     )
-    headings = ["CASE", "WAY", "P50 MS", "P95 MS", "P50 / FLOOR", "PER SECOND"]
-    rows: list[list[object]] = []
-    for case in CASES:
-        floor = result.figures["floor", case.name].quantile(0.5)
-        for (way, name), figures in result.figures.items():
-            if name == case.name:
-                half = figures.quantile(0.5)
-                rows.append(
-                    [case.name, way, half, figures.quantile(0.95), half / floor, round(figures.per_second)]
-                )
-    print_columns(headings, rows)
+    rows = []
+    for (case, way), one in result.figures.items():
+        floor = result.figures.get((case, FLOOR), result.of(HYBRID, FLOOR))
+        row = _row(case, way, one)
+        rows.append((*row, one.p50 / floor.p50, one.per_second / floor.per_second))
+    print_columns((*_HEADINGS, "P50 / FLOOR", "PER SECOND / FLOOR"), rows)
+    click.echo()
+    _print_processor_time(result.figures)
+    print_goals(goals(result))
+
+
+def _print_small(measured: SmallCollections) -> None:
+    click.echo(f"\n{measured.collections} collections of {SMALL_COLLECTION_CHUNKS} chunks\n")
+    print_columns(
+        (*_HEADINGS, "TRANSACTIONS OF ONE", "CONNECTIONS"),
+        [
+            (*_row(HYBRID.name, name, one), measured.transactions[name], measured.connections[name])
+            for name, one in measured.figures.items()
+        ],
+    )
+    click.echo()
+    _print_processor_time({(HYBRID.name, name): one for name, one in measured.figures.items()})
+    print_goals(measured.goals())
+
+
+def _row(case: str, way: str, one: Figures) -> tuple[object, ...]:
+    return case, way, one.p50, one.p95, round(one.per_second)
+
+
+def _print_processor_time(figures: Mapping[tuple[str, str], Figures]) -> None:
+    print_columns(
+        _PROCESSOR_HEADINGS,
+        [
+            (
+                case,
+                way,
+                *(round(one.processor_ms[name], 2) for name in PROCESSES),
+                services_to_postgres(one.processor_ms),
+            )
+            for (case, way), one in figures.items()
+        ],
+    )
 
 
 def _loaded(seconds: float) -> str:
@@ -137,13 +163,34 @@ def _as_json(result: Result) -> dict[str, object]:
         "loadedMib": result.loaded_mib,
         "retrieverPeakRssMib": result.retriever_rss_mib,
         "figures": [
-            {
-                "case": case,
-                "way": way,
-                "p50Ms": figures.quantile(0.5),
-                "p95Ms": figures.quantile(0.95),
-                "perSecond": figures.per_second,
-            }
-            for (way, case), figures in result.figures.items()
+            {"case": case, "way": way, **_figures_as_json(one)} for (case, way), one in result.figures.items()
         ],
+        "goals": goals_as_json(goals(result)),
+    }
+
+
+def _small_as_json(measured: SmallCollections) -> dict[str, object]:
+    return {
+        "collections": measured.collections,
+        "chunksOfEach": SMALL_COLLECTION_CHUNKS,
+        "figures": [
+            {
+                "case": HYBRID.name,
+                "way": name,
+                **_figures_as_json(one),
+                "transactions": measured.transactions[name],
+                "connections": measured.connections[name],
+            }
+            for name, one in measured.figures.items()
+        ],
+        "goals": goals_as_json(measured.goals()),
+    }
+
+
+def _figures_as_json(one: Figures) -> dict[str, object]:
+    return {
+        "p50Ms": one.p50,
+        "p95Ms": one.p95,
+        "perSecond": one.per_second,
+        "processorMs": dict(one.processor_ms),
     }

@@ -76,10 +76,11 @@ async def test_the_provider_streams_as_openai_does_and_survives_who_hangs_up() -
 async def test_first_deltas_are_timed_without_those_that_warm_up(gateway: FakeGateway) -> None:
     gateway.chat_events = EVENTS
     async with GatewayClient(gateway.connection) as client:
-        latency = await measure_latency(client, [REQUEST] * 5, None, warm_up=2)
+        latency = await measure_latency(client, [REQUEST] * 5, None, {"me": os.getpid()}, warm_up=2)
     assert latency.chats == 3
     assert 0 < latency.first_delta[0] <= latency.first_delta[1]
     assert list(latency.parts["retrieving"]) == pytest.approx([2.0, 2.0])
+    assert set(latency.processor_ms) == {"me"}
 
 
 async def test_streams_double_until_the_most(gateway: FakeGateway) -> None:

@@ -1,0 +1,55 @@
+"""What a suite takes that nobody asks anything."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from groundline_cli.client import GatewayClient
+from groundline_cli.ingestion import ensure_collection, ingest_documents
+
+from groundline_benchmarks.measuring.goals import Goal
+from groundline_benchmarks.measuring.processes import processor_time
+from groundline_benchmarks.measuring.running import MeasurementError, Report
+from groundline_benchmarks.measuring.suite import Suite
+
+__all__ = ["IdleFigures", "measure_idle"]
+
+_SETTLE_SECONDS = 10.0
+"""After its last request, before it is measured."""
+
+_COLLECTION = "bench"
+_TEXT = "The radio tower of Kiel is 308 metres high."
+
+
+@dataclass(frozen=True)
+class IdleFigures:
+    """Shares of a core, 0 to 1, by process."""
+
+    seconds: float
+    shares: Mapping[str, float]
+
+    @property
+    def total(self) -> float:
+        return sum(self.shares.values())
+
+    def goals(self) -> list[Goal]:
+        return [Goal("the whole suite, percent of a core", self.total * 100, 1)]
+
+
+async def measure_idle(suite: Suite, client: GatewayClient, seconds: float, report: Report) -> IdleFigures:
+    """Of a suite that has been used: pools, channels and models are open.
+
+    Raises GatewayError, MeasurementError.
+    """
+    report("one document, one question")
+    await ensure_collection(client, {"collectionId": _COLLECTION})
+    document = {"uri": "tower.txt", "text": _TEXT, "mimeType": "text/plain"}
+    ingested = await ingest_documents(client, [document], _COLLECTION, total=1)
+    if ingested.failures:
+        raise MeasurementError("the document could not be ingested")
+    await client.answer({"query": "How high is the tower?", "collectionIds": [_COLLECTION]})
+    await asyncio.sleep(_SETTLE_SECONDS)
+    report(f"{seconds:g} s without a request")
+    with processor_time(suite.pids) as taken:
+        await asyncio.sleep(seconds)
+    return IdleFigures(seconds, {name: used / seconds for name, used in taken.items()})

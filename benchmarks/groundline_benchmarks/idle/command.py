@@ -1,0 +1,52 @@
+"""groundline bench idle"""
+
+import click
+from groundline_cli.client import GatewayClient
+from groundline_cli.commands.gateway import json_option
+from groundline_cli.terminal import print_columns, print_json
+
+from groundline_benchmarks.idle.benchmark import IdleFigures, measure_idle
+from groundline_benchmarks.measuring.goals import goals_as_json, print_goals
+from groundline_benchmarks.measuring.running import Report, run
+from groundline_benchmarks.measuring.suite import PROCESSES, started_suite, working_directory
+
+__all__ = ["idle"]
+
+
+@click.command()
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="How long to watch; the system counts in steps of 10 ms.",
+)
+@json_option
+def idle(seconds: float, as_json: bool) -> None:
+    """Processor time that the suite takes while nobody asks.
+
+    Starts a suite of its own, uses it once, and then watches every process: the services, PostgreSQL with its
+    backends, Envoy, and `groundline up` itself.
+    """
+
+    async def measure(report: Report) -> IdleFigures:
+        with working_directory(None) as directory:
+            report("starting a suite")
+            async with started_suite(directory, {}) as suite, GatewayClient(suite.connection) as client:
+                return await measure_idle(suite, client, seconds, report)
+
+    figures = run(measure)
+    if as_json:
+        print_json(
+            {
+                "seconds": figures.seconds,
+                "shares": dict(figures.shares),
+                "total": figures.total,
+                "goals": goals_as_json(figures.goals()),
+            }
+        )
+        return
+    print_columns(
+        ("PROCESS", "PERCENT OF A CORE"), [(name, figures.shares[name] * 100) for name in PROCESSES]
+    )
+    print_goals(figures.goals())

@@ -1,0 +1,54 @@
+"""What a figure should be, printed beside what it is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+from groundline_cli.terminal import print_columns
+
+__all__ = ["Goal", "goals_as_json", "print_goals"]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A measured figure and its limit: at most that, or at least that."""
+
+    name: str
+    figure: float
+    limit: float
+    is_minimum: bool = False
+
+    @property
+    def is_met(self) -> bool:
+        return self.figure >= self.limit if self.is_minimum else self.figure <= self.limit
+
+
+def print_goals(goals: Sequence[Goal]) -> None:
+    """A table, with a mark where a goal is missed."""
+    if goals:
+        click.echo()
+        print_columns(
+            ("GOAL", "FIGURE", "SHOULD BE", ""),
+            [
+                (
+                    one.name,
+                    one.figure,
+                    f"{'at least' if one.is_minimum else 'at most'} {one.limit:g}",
+                    "" if one.is_met else "missed",
+                )
+                for one in goals
+            ],
+        )
+
+
+def goals_as_json(goals: Sequence[Goal]) -> list[dict[str, object]]:
+    """For programs."""
+    return [
+        {
+            "name": one.name,
+            "figure": one.figure,
+            "atLeast" if one.is_minimum else "atMost": one.limit,
+            "met": one.is_met,
+        }
+        for one in goals
+    ]

@@ -1,0 +1,221 @@
+"""The collections that are searched, made from a fixed seed, and the queries."""
+
+import asyncio
+import itertools
+import json
+import random
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import numpy as np
+from groundline_cli.client import GatewayClient
+from groundline_database import register_vectors
+from groundline_ingestor.adapters.postgres_vector_indexes import builds_held_off, vector_index_on
+from groundline_lexical import Connection, lexical_text
+from pgvector import HalfVector
+
+from groundline_benchmarks.measuring.running import MeasurementError
+from groundline_benchmarks.measuring.texts import DIMENSIONS, texts, words
+
+__all__ = [
+    "FILTER",
+    "FILTER_SQL",
+    "SMALL_COLLECTION_CHUNKS",
+    "load_collection",
+    "load_small_collections",
+    "partition_of",
+    "queries",
+    "questions",
+    "size_mib",
+]
+
+STOP_WORDS = 100
+"""The most frequent words, which no query has, as a language's stop words are not searched."""
+
+QUERY_WORDS = 6
+BUCKETS = 100
+"""Of the metadata's `bucket`: a filter on it keeps one in so many."""
+
+FILTER = {"bucket": 7}
+FILTER_SQL = "(metadata -> 'bucket') = '7'"
+SMALL_COLLECTION_CHUNKS = 100
+
+_INDEXES = """
+    SELECT am.amname, pg_get_indexdef(i.indexrelid), i.indexrelid::regclass::text
+    FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am am ON am.oid = c.relam
+    WHERE i.indrelid = $1::text::regclass AND am.amname IN ('bm25', 'hnsw') AND i.indisvalid
+"""
+_WORK_MEMORY_MIB = 512
+_WORK_MEMORY_CHUNKS_PER_MIB = 500
+"""A graph of vectors that outgrows maintenance_work_mem is built several times slower; one takes 1.3 KiB."""
+
+_BATCH = 1000
+_CONCURRENT_CREATIONS = 4
+_SEED = 20_260
+
+_COLUMNS = (
+    "partition_id", "document_id", "chunk_index", "original_text", "context_annotation", "lexical_text",
+    "embedding", "start_offset", "end_offset", "content_hash", "source_type", "metadata",
+    "allowed_principals", "update_time",
+)  # fmt: skip
+
+
+def queries(count: int) -> list[str]:
+    """Queries of words as frequent as in the texts, without the most frequent ones."""
+    picker = random.Random(_SEED)  # noqa: S311 (a benchmark's data)
+    vocabulary = words()[STOP_WORDS:]
+    chances = [1 / (rank + STOP_WORDS) for rank in range(len(vocabulary))]
+    return [" ".join(picker.choices(vocabulary, chances, k=QUERY_WORDS)) for _ in range(count)]
+
+
+def questions(count: int) -> list[str]:
+    """The rarest words of a sentence of each of a collection's first texts, so that there is an answer."""
+    ranks = {word: rank for rank, word in enumerate(words())}
+    found = []
+    for text in texts(np.random.default_rng(_SEED), count):
+        sentence = text.lower().split(". ")[1].split()
+        found.append(" ".join(sorted(sentence, key=ranks.__getitem__)[-QUERY_WORDS:]))
+    return found
+
+
+async def load_collection(client: GatewayClient, database_url: str, collection: str, count: int) -> float:
+    """Create a collection, write chunks into its partition, build both indexes; returns the seconds.
+
+    What an earlier run has loaded is taken as it is: 0 seconds. Raises MeasurementError where the collection
+    is there with another number of chunks.
+    """
+    started = time.perf_counter()
+    async with _connected(database_url) as connection:
+        if await connection.fetchval("SELECT true FROM collections WHERE collection_id = $1", collection):
+            found = await _indexed_chunks(connection, collection)
+            if found != count:
+                raise MeasurementError(
+                    f"{collection} has {found} indexed chunks, not {count}: remove the data directory"
+                )
+            return 0.0
+        await client.create_collection({"collectionId": collection, "name": f"Benchmark of {count} chunks"})
+        memory = max(_WORK_MEMORY_MIB, count // _WORK_MEMORY_CHUNKS_PER_MIB)
+        await connection.execute(f"SET maintenance_work_mem = '{memory}MB'")
+        await _fill_and_index(connection, collection, count)
+    return time.perf_counter() - started
+
+
+async def load_small_collections(client: GatewayClient, database_url: str, count: int) -> list[str]:
+    """Their ids: `count` collections of SMALL_COLLECTION_CHUNKS chunks, which search vectors exactly.
+
+    Raises MeasurementError where an earlier run has loaded others into the same data directory.
+    """
+    names = [f"small-{number}" for number in range(count)]
+    async with _connected(database_url) as connection:
+        known = {row[0] for row in await connection.fetch("SELECT collection_id FROM collections")}
+        if known:
+            if known != set(names):
+                raise MeasurementError("other collections are loaded: remove the data directory")
+            return names
+        for some in itertools.batched(names, _CONCURRENT_CREATIONS):
+            await asyncio.gather(
+                *(client.create_collection({"collectionId": name, "name": name}) for name in some)
+            )
+        of_texts, of_vectors = np.random.default_rng(_SEED), np.random.default_rng(_SEED)
+        for name in names:
+            numbered = list(enumerate(texts(of_texts, SMALL_COLLECTION_CHUNKS)))
+            await _write(connection, name, await partition_of(connection, name), numbered, of_vectors)
+        await connection.execute("VACUUM ANALYZE chunks")
+        await connection.execute("ANALYZE documents")
+    return names
+
+
+@asynccontextmanager
+async def _connected(database_url: str) -> AsyncIterator["asyncpg.Connection[Any]"]:
+    connection = await asyncpg.connect(database_url, timeout=10)
+    try:
+        await register_vectors(connection)
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def _fill_and_index(connection: "asyncpg.Connection[Any]", collection: str, count: int) -> None:
+    partition_id = await partition_of(connection, collection)
+    table = f"chunks_p{partition_id}"
+    definitions = {method: ddl for method, ddl, _ in await connection.fetch(_INDEXES, table)}
+    # A partition may be without its HNSW index until it has some thousand chunks.
+    definitions.setdefault("hnsw", f"CREATE INDEX {table}_embedding {vector_index_on(table, DIMENSIONS)}")
+    for _, _, name in await connection.fetch(_INDEXES, table):
+        await connection.execute(f"DROP INDEX {name}")
+    # Else the ingestor would build the index of vectors while they are loaded.
+    async with builds_held_off(connection, [partition_id]):
+        of_texts, of_vectors = np.random.default_rng(_SEED), np.random.default_rng(_SEED)
+        numbered = enumerate(texts(of_texts, count))
+        while batch := list(itertools.islice(numbered, _BATCH)):
+            await _write(connection, collection, partition_id, batch, of_vectors)
+        for definition in definitions.values():
+            await connection.execute(definition)
+    await connection.execute(f"VACUUM ANALYZE {table}")
+    await connection.execute("ANALYZE documents")
+
+
+async def _indexed_chunks(connection: "asyncpg.Connection[Any]", collection: str) -> int:
+    """How many chunks there are; 0 where an index is missing: the load was broken off."""
+    table = f"chunks_p{await partition_of(connection, collection)}"
+    methods = {method for method, _, _ in await connection.fetch(_INDEXES, table)}
+    if methods != {"bm25", "hnsw"}:
+        return 0
+    found: int = await connection.fetchval(f"SELECT count(*) FROM {table}")  # noqa: S608 (our own name)
+    return found
+
+
+async def size_mib(database_url: str, collection: str) -> float:
+    """Of the collection's partition, indexes included."""
+    async with _connected(database_url) as connection:
+        table = f"chunks_p{await partition_of(connection, collection)}"
+        size: int = await connection.fetchval("SELECT pg_total_relation_size($1::text::regclass)", table)
+    return size / 2**20
+
+
+async def partition_of(connection: Connection, collection: str) -> int:
+    """The number in the name of the collection's table of chunks."""
+    partition_id = await connection.fetchval(
+        "SELECT partition_id FROM collections WHERE collection_id = $1", collection
+    )
+    return int(partition_id)
+
+
+async def _write(
+    connection: "asyncpg.Connection[Any]",
+    collection: str,
+    partition_id: int,
+    batch: Sequence[tuple[int, str]],
+    generator: np.random.Generator,
+) -> None:
+    """One document for each chunk."""
+    now = await connection.fetchval("SELECT now()")
+    vectors = generator.standard_normal((len(batch), DIMENSIONS)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    documents: list[tuple[object, ...]] = []
+    chunks: list[tuple[object, ...]] = []
+    for (number, text), vector in zip(batch, vectors, strict=True):
+        document_id, uri = UUID(int=(partition_id << 64) + number), f"bench/{number}.txt"
+        metadata = json.dumps({"bucket": number % BUCKETS, "source": "benchmark"})
+        documents.append(
+            (document_id, collection, uri, "file", f"Text {number}", "text/plain", b"", b"", len(text),
+             metadata, "ready", 1)
+        )  # fmt: skip
+        lexical = lexical_text(text, context="", title=f"Text {number}", uri=uri)
+        chunks.append(
+            (partition_id, document_id, 0, text, "", lexical, HalfVector(vector), 0, len(text), b"", "file",
+             metadata, [], now)
+        )  # fmt: skip
+    await connection.copy_records_to_table(
+        "documents",
+        records=documents,
+        columns=(
+            "document_id", "collection_id", "uri", "source_type", "title", "mime_type", "content_hash",
+            "ingestion_hash", "size_bytes", "metadata", "state", "chunk_count",
+        ),
+    )  # fmt: skip
+    await connection.copy_records_to_table("chunks", records=chunks, columns=_COLUMNS)

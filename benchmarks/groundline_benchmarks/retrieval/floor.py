@@ -1,0 +1,109 @@
+"""What retrieval is compared to: the arms' two statements by asyncpg alone, in the process that asks."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+from groundline_database import register_vectors
+from groundline_lexical import LexicalIndex, detect_lexical_index
+from groundline_retriever.adapters.postgres import SERVER_SETTINGS
+from pgvector import HalfVector
+
+from groundline_benchmarks.retrieval.cases import CLIENTS, Case
+from groundline_benchmarks.retrieval.corpus import FILTER_SQL, partition_of
+
+__all__ = ["Floor", "open_floor"]
+
+LIMIT = 50
+"""Candidates of each arm, the suite's default."""
+
+_TEXTS = """
+    SELECT chunk_id, original_text FROM {table}
+    WHERE partition_id = {partition_id:d} AND chunk_id = ANY ($1::bigint[])
+"""
+_SEMANTIC = """
+    SELECT chunk_id, 1 - (embedding::halfvec(384) <=> $1) FROM {table} {where}
+    ORDER BY embedding::halfvec(384) <=> $1 LIMIT {limit}
+"""
+
+# pg_search refuses the condition beside its own, so all that match are ranked and looked at.
+_FILTERED_KEYWORD = """
+    SELECT chunk_id, score FROM ({ranked}) AS ranked
+    WHERE selected ORDER BY score DESC, chunk_id LIMIT {limit}
+"""
+
+
+class Floor:
+    """Both statements at the same time on open connections, and their reciprocal ranks added up."""
+
+    def __init__(
+        self,
+        pool: "asyncpg.Pool[Any]",
+        partition_id: int,
+        lexical: LexicalIndex,
+        vectors: Mapping[str, HalfVector],
+    ) -> None:
+        self._pool, self._lexical, self._vectors = pool, lexical, vectors
+        self._table = table = f"chunks_p{partition_id}"
+        everything = lexical.search_sql(table, limit=None, columns=f"{FILTER_SQL} AS selected")
+        self._keyword = {
+            False: lexical.search_sql(table, limit=LIMIT),
+            True: _FILTERED_KEYWORD.format(ranked=everything, limit=LIMIT),
+        }
+        self._texts = _TEXTS.format(table=table, partition_id=partition_id)
+
+    async def search(self, case: Case, query: str) -> None:
+        await self._ranked(case, query)
+
+    async def search_and_fetch(self, case: Case, query: str) -> None:
+        """As a caller needs it, with the texts of both arms' hits."""
+        found = await self._ranked(case, query)
+        await self._pool.fetch(self._texts, found)
+
+    async def _ranked(self, case: Case, query: str) -> list[int]:
+        arms = []
+        if case.mode != "semantic":
+            arms.append(self._keyword_arm(case, query))
+        if case.mode != "keyword":
+            arms.append(self._semantic_arm(case, query))
+        scores: dict[int, float] = defaultdict(float)
+        for hits in await asyncio.gather(*arms):
+            for rank, (chunk_id, _) in enumerate(hits, 1):
+                scores[chunk_id] += 1 / (60 + rank)
+        return sorted(scores, key=lambda chunk_id: -scores[chunk_id])
+
+    async def _keyword_arm(self, case: Case, query: str) -> Sequence[Any]:
+        # Collections are in English unless their settings say otherwise.
+        prepared = self._lexical.prepare_query(query, "english")
+        return await self._pool.fetch(self._keyword[case.filtered], prepared)
+
+    async def _semantic_arm(self, case: Case, query: str) -> Sequence[Any]:
+        where = f"WHERE {FILTER_SQL}" if case.filtered else ""
+        statement = _SEMANTIC.format(table=self._table, where=where, limit=LIMIT)
+        return await self._pool.fetch(statement, self._vectors[query])
+
+
+@asynccontextmanager
+async def open_floor(
+    database_url: str, collection: str, vectors: Mapping[str, HalfVector]
+) -> AsyncIterator[Floor]:
+    """With a connection for each statement of all clients."""
+    async with asyncpg.create_pool(
+        database_url,
+        min_size=2 * CLIENTS,
+        max_size=2 * CLIENTS,
+        init=register_vectors,
+        reset=_nothing,
+        server_settings=dict(SERVER_SETTINGS),
+    ) as pool:
+        async with pool.acquire() as connection:
+            lexical = await detect_lexical_index(connection)
+            partition_id = await partition_of(connection, collection)
+        yield Floor(pool, partition_id, lexical, vectors)
+
+
+async def _nothing(connection: "asyncpg.Connection[Any]") -> None:
+    """The connections' settings are never changed."""

@@ -1,0 +1,129 @@
+"""The ways to a search: the database alone, the ports of the services, the gateway."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from google.protobuf import json_format
+from groundline.v1 import (
+    coordinator_service_pb2,
+    coordinator_service_pb2_grpc,
+    retriever_service_pb2,
+    retriever_service_pb2_grpc,
+)
+from groundline_cli.client import GatewayClient, JsonObject
+from groundline_cli.stack.suite import LOCAL_PRINCIPAL
+from groundline_embedding import EmbeddingSettings, create_embedder
+from groundline_runtime.context import PRINCIPALS_KEY
+from pgvector import HalfVector
+
+from groundline_benchmarks.measuring.running import MeasurementError
+from groundline_benchmarks.measuring.suite import Suite
+from groundline_benchmarks.retrieval.cases import (
+    ANSWER,
+    COORDINATOR,
+    FLOOR,
+    FLOOR_WITH_TEXTS,
+    GATEWAY,
+    RETRIEVER,
+    Case,
+    Search,
+)
+from groundline_benchmarks.retrieval.floor import open_floor
+
+__all__ = ["Services", "open_services", "open_ways"]
+
+_TIMEOUT_SECONDS = 60.0
+# As the gateway says whom it lets in, so that every way is allowed the same.
+_METADATA = ((PRINCIPALS_KEY, LOCAL_PRINCIPAL),)
+_NO_ANSWER = "FINISH_REASON_NO_ANSWER"
+
+
+@dataclass(frozen=True)
+class Services:
+    """The suite's ports. Each call raises MeasurementError where the answer is not whole."""
+
+    client: GatewayClient
+    retriever: Any
+    coordinator: Any
+
+    async def retrieve(self, request: JsonObject) -> None:
+        """`request` is a search as the gateway takes it."""
+        only_retrieval = {**request, "options": request["options"]["retrieval"]}
+        message = json_format.ParseDict(only_retrieval, retriever_service_pb2.RetrieveRequest())
+        response = await self.retriever.Retrieve(message, timeout=_TIMEOUT_SECONDS, metadata=_METADATA)
+        _require_whole(response.degraded)
+
+    async def search(self, request: JsonObject) -> None:
+        """By the coordinator's own port."""
+        message = json_format.ParseDict(request, coordinator_service_pb2.SearchRequest())
+        response = await self.coordinator.Search(message, timeout=_TIMEOUT_SECONDS, metadata=_METADATA)
+        _require_whole(response.degraded)
+        _require_found(response.passages)
+
+    async def post_search(self, request: JsonObject) -> None:
+        """Through the gateway."""
+        response = await self.client.search(request)
+        _require_whole(response.get("degraded"))
+        _require_found(response.get("passages"))
+
+    async def post_answer(self, request: JsonObject) -> None:
+        """Through the gateway, by the model that the suite runs with."""
+        completed = (await self.client.answer(request))["completed"]
+        _require_whole(completed.get("degraded"))
+        if completed.get("finishReason") == _NO_ANSWER:
+            raise MeasurementError("a question was not answered, so its time says nothing")
+
+
+@asynccontextmanager
+async def open_services(suite: Suite, client: GatewayClient) -> AsyncIterator[Services]:
+    """Channels to the retriever and the coordinator, beside a client of the gateway."""
+    async with (
+        grpc.aio.insecure_channel(suite.addresses["retriever"]) as to_retriever,
+        grpc.aio.insecure_channel(suite.addresses["coordinator"]) as to_coordinator,
+    ):
+        yield Services(
+            client,
+            retriever_service_pb2_grpc.RetrieverServiceStub(to_retriever),
+            coordinator_service_pb2_grpc.CoordinatorServiceStub(to_coordinator),
+        )
+
+
+@asynccontextmanager
+async def open_ways(
+    suite: Suite, client: GatewayClient, collection: str, queries: Sequence[str]
+) -> AsyncIterator[Mapping[str, Search]]:
+    """All ways, by name, to search one collection for any of the queries."""
+    async with create_embedder(EmbeddingSettings()) as embedder:
+        vectors = {query: HalfVector(await embedder.embed_query(query)) for query in queries}
+    async with (
+        open_floor(suite.database_url, collection, vectors) as floor,
+        open_services(suite, client) as services,
+    ):
+
+        def over(call: Any) -> Search:
+            async def search(case: Case, query: str) -> None:
+                await call(case.request(query, collection))
+
+            return search
+
+        yield {
+            FLOOR: floor.search,
+            FLOOR_WITH_TEXTS: floor.search_and_fetch,
+            RETRIEVER: over(services.retrieve),
+            COORDINATOR: over(services.search),
+            GATEWAY: over(services.post_search),
+            ANSWER: over(services.post_answer),
+        }
+
+
+def _require_whole(degraded: object) -> None:
+    if degraded:
+        raise MeasurementError(f"a search was degraded, so its time says nothing: {degraded}")
+
+
+def _require_found(passages: object) -> None:
+    if not passages:
+        raise MeasurementError("a search found nothing, so its time says nothing")

@@ -1,0 +1,52 @@
+"""`groundline bench retrieval` and `bench idle` on little: every figure is taken, however good it is."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from groundline_benchmarks.idle.benchmark import measure_idle
+from groundline_benchmarks.measuring.running import MeasurementError
+from groundline_benchmarks.measuring.suite import PROCESSES, Suite, started_suite
+from groundline_benchmarks.retrieval.benchmark import goals, measure_collection
+from groundline_benchmarks.retrieval.cases import CASES
+from groundline_benchmarks.retrieval.corpus import load_collection, load_small_collections
+from groundline_benchmarks.retrieval.small_collections import (
+    SCOPED,
+    UNSCOPED,
+    measure_small_collections,
+)
+from groundline_cli.client import GatewayClient
+
+
+@pytest.fixture(scope="module")
+async def suite(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Suite]:
+    async with started_suite(tmp_path_factory.mktemp("bench"), {}) as started:
+        yield started
+
+
+async def test_every_figure_is_taken(suite: Suite) -> None:
+    begun: list[str] = []
+    async with GatewayClient(suite.connection) as client:
+        small = await measure_small_collections(suite, client, 2, 2, 0.2, begun.append)
+        result = await measure_collection(suite, client, 1000, 2, 0.2, begun.append)
+        idle = await measure_idle(suite, client, 0.2, begun.append)
+        with pytest.raises(MeasurementError, match="1000 indexed chunks, not 41"):
+            await load_collection(client, suite.database_url, "bench-1000", 41)
+        with pytest.raises(MeasurementError, match="other collections are loaded"):
+            await load_small_collections(client, suite.database_url, 3)
+    assert begun
+    assert set(small.figures) == {SCOPED, UNSCOPED}
+    assert all(transactions >= 1 for transactions in small.transactions.values())
+    assert [goal.name for goal in small.goals()] == ["2 collections: all at once / one of them"]
+    assert set(result.figures) == {(case.name, way) for case in CASES for way in case.ways}
+    for figures in (*result.figures.values(), *small.figures.values()):
+        assert 0 < figures.p50 <= figures.p95
+        assert figures.per_second > 0
+        assert set(figures.processor_ms) == set(PROCESSES)
+    assert len(goals(result)) == 6
+    assert set(idle.shares) == set(PROCESSES)
+
+
+async def test_what_is_loaded_already_is_taken_as_it_is(suite: Suite) -> None:
+    async with GatewayClient(suite.connection) as client:
+        await load_collection(client, suite.database_url, "again", 3)
+        assert await load_collection(client, suite.database_url, "again", 3) == 0
