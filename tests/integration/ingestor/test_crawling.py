@@ -303,6 +303,39 @@ async def test_pages_that_are_too_large_fail_packed_ones_by_what_they_unpack_to(
     assert len(failures) == 2
 
 
+@pytest.mark.parametrize("encoding", ["gzip, gzip", "gzip,gzip,gzip", "br", "deflate", "gzip, x-gzip"])
+@pytest.mark.parametrize("path", ["/", "/robots.txt"])
+async def test_what_is_packed_more_than_once_is_not_unpacked(
+    site: Site, crawl: Crawl, encoding: str, path: str
+) -> None:
+    packed = {"Content-Type": "text/html", "Content-Encoding": encoding}
+    site.answers = {"/": page(), path: Answer(gzip.compress(gzip.compress(bytes(10**6))), headers=packed)}
+    assert await crawl(f"{site.url}/") == ([], {f"{site.url}/": "INVALID_ENCODING"})
+
+
+async def test_encodings_in_several_headers_count_together(site: Site, crawl: Crawl) -> None:
+    twice = {"Content-Type": "text/html", "Content-Encoding": "gzip", "content-encoding": "gzip"}
+    site.answers = {"/": Answer(gzip.compress(gzip.compress(b"<p>text")), headers=twice)}
+    assert (await crawl(f"{site.url}/"))[1] == {f"{site.url}/": "INVALID_ENCODING"}
+
+
+async def test_a_page_that_is_packed_once_is_unpacked(site: Site, sandbox: Sandbox) -> None:
+    packed = {"Content-Type": "text/html", "Content-Encoding": "gzip"}
+    site.answers = {"/": Answer(gzip.compress(b"<p>text"), headers=packed)}
+    crawler = HttpCrawler(sandbox, LIMITS, resolve=Names(site_test=["127.0.0.1"]))
+    request = CrawlRequest(f"{site.url}/", allow_private_addresses=True)
+    [found] = [one async for one in crawler.crawl(request)]
+    assert isinstance(found, CrawledPage)
+    assert found.content == b"<p>text"
+
+
+async def test_a_robots_txt_that_unpacks_to_too_much_is_not_read(site: Site, crawl: Crawl) -> None:
+    packed = {"Content-Type": "text/plain", "Content-Encoding": "gzip"}
+    site.answers = {"/": page(), "/robots.txt": Answer(gzip.compress(bytes(50_000_000)), headers=packed)}
+    assert await crawl(f"{site.url}/") == ([], {f"{site.url}/": "PAGE_TOO_LARGE"})
+    assert site.paths == []
+
+
 async def test_what_is_no_page_is_passed_over_and_documents_are_taken(site: Site, crawl: Crawl) -> None:
     site.answers = {
         "/": page("/logo.png", "/manual.pdf"),

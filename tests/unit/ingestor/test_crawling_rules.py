@@ -36,6 +36,17 @@ from groundline_ingestor.domain import SourceType
         "2002:a9fe:a9fe::",
         "64:ff9b::7f00:1",
         "64:ff9b::a9fe:a9fe",
+        "64:ff9b::808:808",
+        "168.63.129.16",
+        "192.88.99.1",
+        "fec0::1",
+        "3fff::1",
+        "5f00::1",
+        "::7f00:1",
+        "::8.8.8.8",
+        "::ffff:8.8.8.8",
+        "4000::1",
+        "2002:a83f:8110::",
     ],
 )
 def test_addresses_that_are_not_the_internets_are_told(address: str) -> None:
@@ -43,7 +54,7 @@ def test_addresses_that_are_not_the_internets_are_told(address: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "64:ff9b::808:808"]
+    "address", ["93.184.215.14", "168.63.129.17", "2606:2800:21f:cb07:6820:80da:af6b:8b2c"]
 )
 def test_addresses_of_the_internet_are_told(address: str) -> None:
     assert is_public(address)

@@ -4,6 +4,7 @@ import asyncio
 import ipaddress
 import socket
 import time
+import zlib
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -36,11 +37,15 @@ _TYPES: Final = {
     "application/pdf",
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
 }
-_NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
+_GLOBAL_UNICAST: Final = ipaddress.ip_network("2000::/3")
+# What Python's is_global does not know of: relays of 6to4, documentation, and the address by which Azure's
+# machines reach their host.
+_NOT_THE_INTERNETS: Final = tuple(
+    map(ipaddress.ip_network, ("192.88.99.0/24", "3fff::/20", "168.63.129.16/32"))
+)
 
 _log = structlog.get_logger(__name__)
 
-type Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 type Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
@@ -68,18 +73,11 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the internet's, also where it carries another within it."""
+    """Whether an IP address is one of the internet's; none of those is that carry an IPv4 address within."""
     ip = ipaddress.ip_address(address.split("%", 1)[0])
-    return all(one.is_global and not one.is_multicast for one in (ip, *_carried(ip)))
-
-
-def _carried(ip: Address) -> list[Address]:
-    if isinstance(ip, ipaddress.IPv4Address):
-        return []
-    carried: list[Address | None] = [ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())]
-    if ip in _NAT64:
-        carried.append(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF))
-    return [one for one in carried if one is not None]
+    is_assigned = ip.version == 4 or ip in _GLOBAL_UNICAST
+    is_other = any(ip in network for network in _NOT_THE_INTERNETS if network.version == ip.version)
+    return is_assigned and ip.is_global and not ip.is_multicast and not is_other
 
 
 class _PinnedTransport(httpx.AsyncBaseTransport):
@@ -118,6 +116,35 @@ class _PinnedTransport(httpx.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+class _Unpacking:
+    """A body as it comes, unpacked to no more than it may be. httpx would unpack it as often as it says."""
+
+    def __init__(self, encodings: Sequence[str], most: int) -> None:
+        """Raises _RefusedError for any but one gzip."""
+        named = [name for value in encodings for name in value.lower().replace(" ", "").split(",")]
+        packings = [name for name in named if name not in {"", "identity"}]
+        if packings not in ([], ["gzip"], ["x-gzip"]):
+            raise _RefusedError("INVALID_ENCODING", "it is packed otherwise than once by gzip")
+        # gzip with its header, whose window may be as large as any.
+        self._gzip = zlib.decompressobj(16 + zlib.MAX_WBITS) if packings else None
+        self._most = most
+        self._taken = 0
+        self._left = most
+
+    def feed(self, part: bytes) -> bytes:
+        """What the part adds to the body. Raises _RefusedError with PAGE_TOO_LARGE or INVALID_ENCODING."""
+        self._taken += len(part)
+        try:
+            unpacked = self._gzip.decompress(part, self._left + 1) if self._gzip else part
+        except zlib.error:
+            raise _RefusedError("INVALID_ENCODING", "it is not packed by gzip, as it says") from None
+        self._left -= len(unpacked)
+        # What unpacks to nothing must not go on for ever either.
+        if self._left < 0 or self._taken > self._most:
+            raise _RefusedError("PAGE_TOO_LARGE", f"more than {self._most} bytes")
+        return unpacked
 
 
 class HttpCrawler:
@@ -250,10 +277,9 @@ class _Run:
         try:
             async with self.client.stream("GET", url) as response:
                 if response.status_code == httpx.codes.OK:
-                    async for part in response.aiter_bytes(64 * 1024):
-                        content += part
-                        if len(content) > most:
-                            raise _RefusedError("PAGE_TOO_LARGE", f"more than {most} bytes")
+                    unpacked = _Unpacking(response.headers.get_list("content-encoding"), most)
+                    async for part in response.aiter_raw(64 * 1024):
+                        content += unpacked.feed(part)
         except httpx.TimeoutException:
             raise _RefusedError("TIMEOUT", "the server did not answer in time") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:

@@ -1,0 +1,131 @@
+"""Bytes as text: which encodings are taken, and which one it is where none is named."""
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from chardetng_py import EncodingDetector
+
+from groundline_ingestor.adapters.extraction.failures import failure
+
+__all__ = ["decoded", "decoded_parts", "detected"]
+
+_SAMPLE_BYTES: Final = 1024**2
+"""How much is looked at from the first byte on that is not UTF-8."""
+_DAMAGED_SHARE: Final = 0.8
+"""Where so much of what is not ASCII is UTF-8, the text is that, with a fault."""
+
+# By the name that Python's codec gives itself. Others it has turn bytes into bytes (zlib, hex), run for ever on
+# some inputs (punycode), or are no encoding of documents (utf-7, unicode_escape).
+_ENCODINGS: Final = frozenset(
+    {
+        "ascii",
+        *("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"),
+        *(f"iso8859-{part}" for part in range(1, 17) if part != 12),
+        *(f"cp125{page}" for page in range(9)),
+        *("cp437", "cp850", "cp852", "cp855", "cp858", "cp862", "cp864", "cp866", "cp874"),
+        *("koi8-r", "koi8-u", "mac-roman", "mac-cyrillic", "mac-greek", "mac-latin2", "mac-turkish"),
+        *("shift_jis", "cp932", "euc_jp", "iso2022_jp", "gb2312", "gbk", "gb18030", "hz"),
+        *("big5", "big5hkscs", "cp950", "euc_kr", "cp949", "iso2022_kr", "johab", "tis-620"),
+    }
+)
+# Names of the Encoding Standard that Python does not know.
+_ALIASES: Final = {"x-mac-cyrillic": "mac-cyrillic", "iso-8859-8-i": "iso8859-8", "windows-874": "cp874"}
+_BYTE_ORDER_MARKS: Final = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_CONTROLS: Final = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+
+
+def decoded(content: str | bytes, *, charset: str = "", whole: bool = True) -> str:
+    """The text without its byte order mark: in the charset given, else in the one that it is found to be in.
+
+    What is not the whole may end within a character. Raises IngestionError with INVALID_ENCODING.
+    """
+    if isinstance(content, str):
+        return content.removeprefix("\ufeff")
+    charset = charset or detected([content], whole=whole)
+    return "".join(decoded_parts([content], charset=charset, whole=whole))
+
+
+def decoded_parts(parts: Iterable[bytes], *, charset: str, whole: bool = True) -> Iterator[str]:
+    """The same of a content that comes in parts, which may end within a character."""
+    position = undecoded = 0
+    decoder: codecs.IncrementalDecoder | None = None
+    encoding = charset
+    try:
+        for part in parts:
+            is_first = decoder is None
+            if decoder is None:
+                encoding = _BYTE_ORDER_MARKS.get(part[:2], charset)
+                decoder = _decoder(encoding)
+            undecoded = len(decoder.getstate()[0])
+            text = decoder.decode(part)
+            position += len(part)
+            yield text.removeprefix("\ufeff") if is_first else text
+        if whole and decoder is not None:
+            undecoded = len(decoder.getstate()[0])
+            yield decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        raise _not_in(encoding, position - undecoded + error.start) from None
+    except UnicodeError:
+        raise _not_in(encoding, position) from None
+
+
+def detected(parts: Iterable[bytes], *, whole: bool = True) -> str:
+    """The encoding of a text that names none: UTF-8 unless it cannot be, then what its bytes are like.
+
+    Raises IngestionError with INVALID_ENCODING where it is like no text, or UTF-8 with a fault.
+    """
+    utf8 = codecs.getincrementaldecoder("utf-8")()
+    position = 0
+    parts = iter(parts)
+    for part in parts:
+        if position == 0 and (part[:2] in _BYTE_ORDER_MARKS or _is_utf16(part)):
+            return _BYTE_ORDER_MARKS.get(part[:2]) or _is_utf16(part)
+        pending = utf8.getstate()[0]
+        try:
+            utf8.decode(part)
+        except UnicodeDecodeError as error:
+            return _legacy(pending + part, parts, position - len(pending) + error.start)
+        position += len(part)
+    if whole and (pending := utf8.getstate()[0]):
+        return _legacy(pending, parts, position - len(pending))
+    return "utf-8"
+
+
+def _decoder(charset: str) -> codecs.IncrementalDecoder:
+    try:
+        codec = codecs.lookup(_ALIASES.get(charset.lower(), charset))
+    except (LookupError, UnicodeError, ValueError):
+        codec = None
+    if codec is None or codec.name not in _ENCODINGS or codec.incrementaldecoder is None:
+        raise failure("INVALID_ENCODING", f"the charset {charset[:50]!r} is not known")
+    return codec.incrementaldecoder()
+
+
+def _is_utf16(start: bytes) -> str:
+    """UTF-16 without a mark: every other byte of western text is zero. Empty where it is not."""
+    sample = start[:512]
+    even, odd = sample[::2].count(0), sample[1::2].count(0)
+    if len(sample) >= 4 and len(sample) % 2 == 0 and max(even, odd) * 4 >= len(sample) and not min(even, odd):
+        return "utf-16-le" if odd else "utf-16-be"
+    return ""
+
+
+def _legacy(first: bytes, following: Iterator[bytes], invalid_at: int) -> str:
+    sample = bytearray(first[:_SAMPLE_BYTES])
+    while len(sample) < _SAMPLE_BYTES and (part := next(following, b"")):
+        sample += part[: _SAMPLE_BYTES - len(sample)]
+    not_ascii = sum(byte >= 0x80 for byte in sample)
+    in_utf8 = sum(len(c.encode()) for c in bytes(sample).decode("utf-8", "ignore") if c >= "\x80")
+    if in_utf8 >= _DAMAGED_SHARE * not_ascii:
+        raise _not_in("utf-8", invalid_at)
+    if _CONTROLS.search(sample) or 0 in sample:
+        raise failure("INVALID_ENCODING", "neither text nor a format that is known")
+    detector = EncodingDetector()
+    detector.feed(bytes(sample), last=True)
+    return str(detector.guess(tld=None, allow_utf8=False))
+
+
+def _not_in(encoding: str, position: int) -> Exception:
+    return failure("INVALID_ENCODING", f"not {encoding.upper()[:50]} text at byte {position}")
