@@ -1,7 +1,6 @@
 """Runs the ingestor, or migrates the database."""
 
 import asyncio
-import shutil
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from groundline_ingestor.adapters.contextualizing import (
 )
 from groundline_ingestor.adapters.crawling import CrawlLimits, HttpCrawler
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
+from groundline_ingestor.adapters.extraction.ocr import find_ocr_data
 from groundline_ingestor.adapters.extraction.readers.common import Limits as ReaderLimits
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
 from groundline_ingestor.adapters.postgres_collections import PostgresCollections
@@ -226,7 +226,7 @@ async def open_sandbox(settings: IngestorSettings) -> AsyncIterator[Sandbox]:
         max_image_pixels=settings.max_image_pixels,
         memory_bytes=settings.reader_memory_bytes,
         seconds=settings.reader_timeout_seconds,
-        ocr_command=shutil.which(settings.ocr_command) or "",
+        ocr_data=find_ocr_data(settings.ocr_data),
         ocr_languages=settings.ocr_languages,
     )
     with Sandbox(limits, processes=settings.reader_processes) as sandbox:

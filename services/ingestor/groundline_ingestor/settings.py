@@ -48,10 +48,12 @@ class IngestorSettings(MigrationSettings):
     """Most chunks of a document; one with more fails."""
 
     reader_processes: Annotated[int, Field(ge=1, le=64)] = 2
-    """Processes that read PDF, DOCX, HTML and images; one is started when it is first needed."""
+    """Processes that read what is not plain text, Markdown or source code; one is started when it is first
+    needed."""
 
     reader_timeout_seconds: Seconds = 120.0
-    """Time that reading one such file may take; a slower one fails."""
+    """Most time that reading one such file may take; a small one has less: 20 seconds, and one for each
+    20,000 bytes."""
 
     reader_memory_bytes: Annotated[int, Field(ge=256 * 1024**2, le=64 * 1024**3)] = 2 * 1024**3
     """Address space of such a process; a file that takes more fails."""
@@ -65,8 +67,9 @@ class IngestorSettings(MigrationSettings):
     max_image_pixels: Annotated[int, Field(ge=1, le=1_000_000_000)] = 100_000_000
     """Most pixels of an image."""
 
-    ocr_command: str = "tesseract"
-    """Program that reads images, by name or path; without it they fail with OCR_NOT_AVAILABLE."""
+    ocr_data: Path | None = None
+    """Folder of tesseract's language data (eng.traineddata and the like). Unset: where the system keeps it.
+    Without any, images fail with OCR_NOT_AVAILABLE."""
 
     ocr_languages: Annotated[str, Field(pattern=r"^[A-Za-z_/]+(\+[A-Za-z_/]+)*$")] = "eng"
     """Languages of images, as tesseract names them, such as eng+deu; each needs its data installed."""

@@ -1,35 +1,41 @@
 """Files that are read in processes of their own: what they say, and what becomes of the hostile."""
 
 import io
+import json
 import os
-import shutil
+import socket
 import struct
+import subprocess
+import sys
 import threading
 import zipfile
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import docx
 import psutil
 import pypdf
 import pytest
+import structlog
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
+from groundline_ingestor.adapters.extraction.ocr import find_ocr_data
 from groundline_ingestor.adapters.extraction.readers.common import Limits, ReadError
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
 from groundline_ingestor.domain import DocumentInput, Extraction, IngestionError
 from PIL import Image, ImageDraw, ImageFont
 
-TESSERACT = shutil.which("tesseract")
+OCR_DATA = find_ocr_data(None)
 LIMITS = Limits(
     max_pages=20,
     max_unpacked_bytes=4 * 1024**2,
     max_image_pixels=1_000_000,
     seconds=60,
-    ocr_command=TESSERACT or "",
+    ocr_data=OCR_DATA,
 )
-needs_tesseract = pytest.mark.skipif(TESSERACT is None, reason="tesseract is not installed")
+needs_tesseract = pytest.mark.skipif(not OCR_DATA, reason="tesseract's language data is not installed")
 
 SENTENCE = "The relief valve opens at 41 degrees"
 
@@ -127,6 +133,11 @@ def zip_of(parts: dict[str, bytes]) -> bytes:
     return out.getvalue()
 
 
+def unzipped(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
 def picture(text: str, file_format: str) -> bytes:
     image = Image.new("RGB", (900, 120), "white")
     ImageDraw.Draw(image).text((20, 30), text, fill="black", font=ImageFont.load_default(40))
@@ -184,19 +195,38 @@ def test_a_pdf_whose_stream_unpacks_to_too_much_is_refused(sandbox: Sandbox) -> 
 
 def test_pages_and_pixels_are_bounded(sandbox: Sandbox) -> None:
     assert reason_of(sandbox, pdf_of(*["page"] * 21)) == "TOO_MANY_PAGES"
-    if TESSERACT is not None:
+    if OCR_DATA:
         assert reason_of(sandbox, png_header(1001, 1000)) == "DOCUMENT_TOO_LARGE"
         assert reason_of(sandbox, png_header(60_000, 60_000)) == "DOCUMENT_TOO_LARGE"
+
+
+def test_a_docx_whose_cell_spans_millions_of_columns_is_refused(sandbox: Sandbox) -> None:
+    parts = unzipped(docx_of())
+    span = b'<w:tcPr><w:gridSpan w:val="30000000"/>'
+    parts["word/document.xml"] = parts["word/document.xml"].replace(b"<w:tcPr>", span, 1)
+    assert span in parts["word/document.xml"]
+    assert reason_of(sandbox, zip_of(parts)) == "DOCUMENT_TOO_LARGE"
+
+
+def test_a_docx_with_700_000_parts_is_refused(sandbox: Sandbox) -> None:
+    small = zip_of({"word/document.xml": b"<w:document/>"})
+    begin, end = small.index(b"PK\x01\x02"), small.index(b"PK\x05\x06")
+    directory = small[begin:end] * 700_000
+    record = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 0xFFFF, 0xFFFF, len(directory), begin, 0)
+    assert reason_of(sandbox, small[:begin] + directory + record) == "DOCUMENT_TOO_LARGE"
+
+
+def test_a_small_file_has_less_time_than_a_large_one() -> None:
+    assert (
+        LIMITS.seconds_for(1000) < LIMITS.seconds_for(600_000) < LIMITS.seconds_for(10**9) == LIMITS.seconds
+    )
 
 
 def test_entities_of_a_docx_reach_no_file_and_do_not_multiply(sandbox: Sandbox) -> None:
     xml = zipfile.ZipFile(io.BytesIO(docx_of())).read("word/document.xml")
     declared = b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/hostname">]>'
     body = xml[xml.index(b"<w:document") :].replace(b"Close the four screws.", b"Close &a; screws.")
-    parts = {
-        n: zipfile.ZipFile(io.BytesIO(docx_of())).read(n)
-        for n in zipfile.ZipFile(io.BytesIO(docx_of())).namelist()
-    }
+    parts = unzipped(docx_of())
     parts["word/document.xml"] = declared + body
     text = extract(sandbox, zip_of(parts)).text
     assert "Close" in text
@@ -205,7 +235,7 @@ def test_entities_of_a_docx_reach_no_file_and_do_not_multiply(sandbox: Sandbox) 
 
 
 def test_without_tesseract_an_image_fails_and_says_so() -> None:
-    with Sandbox(replace(LIMITS, ocr_command="")) as sandbox:
+    with Sandbox(replace(LIMITS, ocr_data="")) as sandbox:
         assert reason_of(sandbox, picture(SENTENCE, "PNG")) == "OCR_NOT_AVAILABLE"
 
 
@@ -258,6 +288,79 @@ def test_a_closed_sandbox_reads_nothing_and_leaves_no_process() -> None:
     assert set(psutil.Process().children(recursive=True)) <= before
     with pytest.raises(RuntimeError):
         sandbox.read("html", b"<p>two</p>")
+
+
+# Stands in for a reader that a file has taken over; it is there before the process confines itself.
+PROBE = """
+import ctypes, json, os, pathlib, socket, subprocess, sys, tempfile, threading, types
+from groundline_ingestor.adapters.extraction import worker
+from groundline_ingestor.adapters.extraction.readers.common import Read
+
+def attempts(of):
+    yield "connect", lambda: socket.create_connection(("127.0.0.1", of["port"]), 1)
+    yield "listen", lambda: socket.create_server(("127.0.0.1", 0))
+    yield "unix socket", lambda: socket.socketpair()
+    yield "read a file", lambda: open(of["secret"]).read()
+    yield "list a folder", lambda: os.listdir(os.path.dirname(of["secret"]))
+    yield "write a file", lambda: open(of["secret"] + ".new", "w")
+    yield "temporary file", lambda: tempfile.TemporaryFile(dir="/dev/shm")
+    yield "delete a file", lambda: os.unlink(of["secret"])
+    yield "environment of the service", lambda: open(f"/proc/{os.getppid()}/environ").read()
+    yield "fork", os.fork
+    yield "start a program", lambda: subprocess.run(["true"], check=True)
+    yield "become a program", lambda: os.execv("/bin/true", ["true"])
+    yield "thread", lambda: threading.Thread(target=print).start()
+    yield "signal", lambda: os.kill(os.getppid(), 0)
+    yield "trace", lambda: check(ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0))
+    yield "limit of the service", lambda: __import__("resource").prlimit(os.getppid(), 7)
+    yield "memory", lambda: bytearray(4 << 30)
+
+def check(result):
+    if result == -1:
+        raise PermissionError
+
+def read(data, hints, limits):
+    done = []
+    for name, attempt in attempts(json.loads(data)):
+        try:
+            attempt()
+        except (OSError, RuntimeError, MemoryError):
+            continue
+        done.append(name)
+    return Read(json.dumps(done))
+
+probe = types.ModuleType("probe")
+probe.read = read
+sys.modules["groundline_ingestor.adapters.extraction.readers.probe"] = probe
+worker.main()
+"""
+
+
+def test_a_reader_reaches_neither_network_nor_files_nor_other_processes(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        data = json.dumps({"secret": str(secret), "port": server.getsockname()[1]}).encode()
+        request = json.dumps({"reader": "probe", "size": len(data), "hints": {}}).encode() + b"\n" + data
+        process = subprocess.run(
+            [sys.executable, "-I", "-c", PROBE, json.dumps({"memory_bytes": 2 * 1024**3})],
+            input=request,
+            capture_output=True,
+            check=True,
+        )
+    isolation, answer = map(json.loads, process.stdout.splitlines())
+    assert not [said for said in isolation.values() if said.startswith("not restricted")]
+    assert json.loads(answer["read"]["text"]) == []
+    assert secret.read_text() == "secret"
+
+
+def test_what_readers_are_confined_by_is_logged_once(sandbox: Sandbox) -> None:
+    with structlog.testing.capture_logs() as logs, Sandbox(LIMITS, processes=1) as other:
+        other.read("html", b"<p>one</p>")
+        other.read("html", b"<p>two</p>")
+    [entry] = [entry for entry in logs if entry["event"] == "readers_confined"]
+    assert entry["log_level"] == "info"
+    assert entry.keys() >= {"files", "system_calls", "privileges", "resources"}
 
 
 def test_no_more_processes_read_than_may(sandbox: Sandbox) -> None:

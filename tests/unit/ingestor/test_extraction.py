@@ -1,13 +1,16 @@
 """What is read out of text formats and records, and what is refused, by content before name."""
 
+import io
 import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
-from groundline_ingestor.adapters.extraction.readers.common import Limits
-from groundline_ingestor.adapters.extraction.sandbox import Sandbox
-from groundline_ingestor.adapters.extraction.types import (
+from groundline_ingestor.adapters.extraction.formats import (
     CSV,
     DOCX,
     HTML,
@@ -17,12 +20,25 @@ from groundline_ingestor.adapters.extraction.types import (
     PDF,
     PLAIN,
     TSV,
-    type_of,
+    ZIP,
+    clean_type,
+    type_of_bytes,
+    type_of_text,
 )
+from groundline_ingestor.adapters.extraction.headings import MAX_HEADINGS
+from groundline_ingestor.adapters.extraction.readers.common import Limits, ReadError
+from groundline_ingestor.adapters.extraction.sandbox import Sandbox
 from groundline_ingestor.domain import DocumentInput, Heading, IngestionError, IngestionState, SourceType
 
-# No process is started: nothing here is of a risky format.
-EXTRACTOR = DocumentExtractor(Sandbox(Limits()))
+SANDBOX = Sandbox(Limits(), processes=1)
+EXTRACTOR = DocumentExtractor(SANDBOX)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _end_readers() -> Iterator[None]:
+    yield
+    SANDBOX.close()
+
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
@@ -40,13 +56,18 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
         (DocumentInput("a\x00b"), "INVALID_TEXT"),
         (DocumentInput(b"a\x00b"), "INVALID_TEXT"),
         (DocumentInput(b'{"a": "b\\u0000"}'), "INVALID_TEXT"),
-        (DocumentInput(b"caf\xe9 au lait"), "INVALID_ENCODING"),
-        (DocumentInput(b"caf\xe9", uri="table.csv"), "INVALID_ENCODING"),
+        (DocumentInput(b'{"a": "\\ud800 x"}'), "INVALID_TEXT"),
+        (DocumentInput('{"a": "\\ud800 x"}', source_type=SourceType.OBJECT), "INVALID_TEXT"),
+        (DocumentInput("\ud800"), "INVALID_TEXT"),
+        (DocumentInput(b"caf\xe9", mime_type="text/plain; charset=utf-8"), "INVALID_ENCODING"),
+        (DocumentInput("größer als vorgesehen".encode() + b"\xe9"), "INVALID_ENCODING"),
+        (DocumentInput(bytes(range(1, 256))), "INVALID_ENCODING"),
         (DocumentInput(b"\xff\xfea"), "INVALID_ENCODING"),
         (DocumentInput(b"text", mime_type="text/plain; charset=klingon"), "INVALID_ENCODING"),
         (DocumentInput("text", mime_type="application/pdf"), "UNSUPPORTED_TYPE"),
         (DocumentInput(b"text", mime_type="application/pdf"), "CORRUPT_DOCUMENT"),
         (DocumentInput(b"PK\x03\x04rest", uri="notes.txt"), "UNSUPPORTED_TYPE"),
+        (DocumentInput(b"{ not json", uri="data.json"), "INVALID_JSON"),
         (DocumentInput(b"\x1f\x8b\x08rest"), "UNSUPPORTED_TYPE"),
         (DocumentInput(OLE + b"rest", uri="old.doc"), "UNSUPPORTED_TYPE"),
         (DocumentInput(OLE + "EncryptedPackage".encode("utf-16-le"), uri="a.docx"), "ENCRYPTED_DOCUMENT"),
@@ -63,45 +84,137 @@ def test_what_holds_no_usable_text_fails_while_extracting(given: DocumentInput, 
 
 
 @pytest.mark.parametrize(
-    ("given", "mime_type"),
+    ("text", "name", "mime_type", "found"),
     [
-        (DocumentInput("text"), PLAIN),
-        (DocumentInput("text", uri="docs/guide.md"), MARKDOWN),
-        (DocumentInput("text", uri="https://example.org/guide.MD?raw=1#top"), MARKDOWN),
-        (DocumentInput("text", uri="guide.md", mime_type="text/plain; charset=utf-8"), PLAIN),
-        (DocumentInput("text", mime_type="Text/X-Markdown"), MARKDOWN),
-        (DocumentInput("<p>text", uri="page.html"), PLAIN),
-        (DocumentInput('{"a": 1}'), PLAIN),
-        (DocumentInput("x = 1", uri="tool.py"), "text/x-python"),
-        (DocumentInput(b"fn main() {}", uri="main.rs"), "text/x-rust"),
-        (DocumentInput(b"puts 1", uri="main.rb"), PLAIN),
-        (DocumentInput(b"text", uri="notes"), PLAIN),
-        (DocumentInput(b"# Valve\n\nText.", uri="notes"), MARKDOWN),
-        (DocumentInput(b"# a comment\nx=1", uri="run"), PLAIN),
-        (DocumentInput(b"#!/bin/sh\n\necho", uri="run"), PLAIN),
-        (DocumentInput(b"<p>text</p>", uri="page.html"), HTML),
-        (DocumentInput(b"no mark-up", uri="page.html"), PLAIN),
-        (DocumentInput(b" <!DOCTYPE html><html>", uri="notes.txt"), HTML),
-        (DocumentInput(b'<?xml version="1.0"?><html>'), HTML),
-        (DocumentInput(b"<?xml version='1.0'?><feed>"), PLAIN),
-        (DocumentInput(b"a,b\n1,2", uri="table.csv"), CSV),
-        (DocumentInput(b"one, two\nthree", uri="table.csv"), PLAIN),
-        (DocumentInput(b"a;b;c\n1;2;3\n4;5;6"), CSV),
-        (DocumentInput(b"a\tb\tc\n1\t2\t3\n4\t5\t6"), TSV),
-        (DocumentInput(b"Well, yes, no.\nShort, but, so.\nAnd prose, which ends."), PLAIN),
-        (DocumentInput(b'{"a": 1}'), JSON),
-        (DocumentInput(b'{"a": 1}\n{"a": 2}', uri="data.json"), JSON_LINES),
-        (DocumentInput(b"{ not json", uri="data.json"), PLAIN),
-        (DocumentInput(b"[link](x) and text"), PLAIN),
-        (DocumentInput(b"junk\n%PDF-1.7 ...", uri="notes.txt"), PDF),
-        (DocumentInput(b"%PDF-1.7 ...", mime_type="text/plain"), PDF),
-        (DocumentInput(b"PK\x03\x04...word/document.xml"), DOCX),
-        (DocumentInput(b"\x89PNG\r\n\x1a\n", uri="a.txt"), "image/png"),
-        (DocumentInput(b"text", mime_type="application/octet-stream"), PLAIN),
+        ("text", "", "", PLAIN),
+        ("text", "guide.md", "", MARKDOWN),
+        ("text", "guide.MD", "", MARKDOWN),
+        ("text", "guide.md", "text/plain; charset=utf-8", PLAIN),
+        ("text", "", "Text/X-Markdown", MARKDOWN),
+        ("<p>text", "page.html", "", HTML),
+        ("no mark-up", "page.html", "", PLAIN),
+        ("<p>text", "", "", PLAIN),
+        ('{"a": 1}', "", "", PLAIN),
+        ('{"a": 1}', "data.json", "", JSON),
+        ("a,b", "table.csv", "", CSV),
+        ("x = 1", "tool.py", "", "text/x-python"),
     ],
 )
-def test_the_type_is_what_the_content_is_else_what_was_said(given: DocumentInput, mime_type: str) -> None:
-    assert type_of(given) == mime_type
+def test_the_type_of_a_text_is_what_was_said_else_what_its_name_says(
+    text: str, name: str, mime_type: str, found: str
+) -> None:
+    assert type_of_text(clean_type(mime_type)[0], name, text) == found
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "mime_type", "found"),
+    [
+        (b"fn main() {}", "main.rs", "", "text/x-rust"),
+        (b"puts 1", "main.rb", "", PLAIN),
+        (b"text", "notes", "", PLAIN),
+        (b"# Valve\n\nText.", "notes", "", MARKDOWN),
+        (b"# a comment\nx=1", "run", "", PLAIN),
+        (b"#!/bin/sh\n\necho", "run", "", PLAIN),
+        (b"<p>text</p>", "page.html", "", HTML),
+        (b"no mark-up", "page.html", "", PLAIN),
+        (b" <!DOCTYPE html><html>", "notes.txt", "", HTML),
+        (b'<?xml version="1.0"?><html>', "", "", HTML),
+        (b"a,b\n1,2", "table.csv", "", CSV),
+        (b"one, two\nthree", "table.csv", "", CSV),
+        (b"a;b;c\n1;2;3\n4;5;6", "", "", CSV),
+        (b"a\tb\tc\n1\t2\t3\n4\t5\t6", "", "", TSV),
+        (b"Well, yes, no.\nShort, but, so.\nAnd prose, which ends.", "", "", PLAIN),
+        (b'{"a": 1}', "", "", JSON),
+        (b"[link](x) and text", "notes.txt", "text/plain", PLAIN),
+        (b"junk\n%PDF-1.7 ...", "notes.txt", "", PDF),
+        (b"%PDF-1.7 ...", "", "text/plain", PDF),
+        (b"PK\x03\x04...word/document.xml", "", "", DOCX),
+        (b"\x89PNG\r\n\x1a\n", "a.txt", "", "image/png"),
+        (b"text", "", "application/octet-stream", PLAIN),
+    ],
+)
+def test_the_type_of_bytes_is_what_they_are_else_what_was_said(
+    content: bytes, name: str, mime_type: str, found: str
+) -> None:
+    assert type_of_bytes(clean_type(mime_type)[0], name, content) == found
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "mime_type"),
+    [
+        (b'{"a": 1}\n{"a": 2}', "a: 1\n\na: 2", JSON_LINES),
+        (b"[link](x) and text", "[link](x) and text", PLAIN),
+        (b"{ not json", "{ not json", PLAIN),
+    ],
+)
+def test_what_only_begins_like_json_is_what_it_turns_out_to_be(
+    content: bytes, text: str, mime_type: str
+) -> None:
+    extraction = EXTRACTOR.extract(DocumentInput(content))
+    assert (extraction.text, extraction.mime_type) == (text, mime_type)
+
+
+@pytest.mark.parametrize(
+    ("stream", "called"),
+    [("WordDocument", r"\.doc"), ("PowerPoint Document", r"\.ppt"), ("__substg1.0_", r"\.msg")],
+)
+def test_an_old_format_is_refused_by_its_name(stream: str, called: str) -> None:
+    with pytest.raises(ReadError, match=called):
+        type_of_bytes("", "a", OLE + bytes(500) + stream.encode("utf-16-le"))
+
+
+@pytest.mark.parametrize(
+    "charset",
+    [
+        *("hex", "base64", "zlib", "bz2", "rot13", "quopri", "uu", "undefined"),
+        *("punycode", "idna", "utf-7", "unicode_escape", "raw_unicode_escape"),
+    ],
+)
+def test_what_is_no_encoding_of_text_is_no_charset(charset: str) -> None:
+    bomb = zlib.compress(bytes(1 << 20))
+    with pytest.raises(IngestionError) as raised:
+        EXTRACTOR.extract(DocumentInput(bomb, mime_type=f"text/plain; charset={charset}"))
+    assert raised.value.failure.reason == "INVALID_ENCODING"
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("café au lait", "latin-1"),
+        ("Für größere Ventile gilt die Übersicht.", "cp1252"),
+        ("Предохранительный клапан открывается при температуре 41 градус.", "cp1251"),
+        ("Предохранительный клапан открывается при температуре 41 градус.", "koi8-r"),
+        ("Zawór bezpieczeństwa otwiera się przy 41 stopniach; sprawdź łączność.", "cp1250"),
+        ("Η βαλβίδα ασφαλείας ανοίγει στους σαράντα έναν βαθμούς.", "cp1253"),
+        ("安全弁は41度で開きます。詳細については付録をご覧ください。", "shift_jis"),
+        ("安全弁は41度で開きます。詳細については付録をご覧ください。", "euc_jp"),
+        ("安全阀在四十一度时打开。有关详细信息，请参阅附录。", "gb18030"),
+        ("안전 밸브는 41도에서 열립니다. 자세한 내용은 부록을 참조하십시오.", "euc_kr"),
+        ("The valve opens at 41 degrees — ok", "utf-16-le"),
+        ("The valve opens at 41 degrees — ok", "utf-16-be"),
+    ],
+)
+def test_an_encoding_that_is_not_named_is_found(text: str, encoding: str) -> None:
+    assert EXTRACTOR.extract(DocumentInput(text.encode(encoding))).text == text
+
+
+def test_the_directory_of_a_zip_file_is_read_in_bounds() -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("word/document.xml", b"<w:document/>")
+    small = out.getvalue()
+    assert type_of_bytes("", "a.bin", small) == DOCX
+    directory = small[small.index(b"PK\x01\x02") : small.index(b"PK\x05\x06")]
+    other = directory.replace(b"word/document.xml", b"xxxx/xxxxxxxx.xxx")
+    many = other * 700_000 + directory
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 0xFFFF, 0xFFFF, len(many), 4, 0)
+    with pytest.raises(ReadError, match=ZIP):
+        type_of_bytes("", "a.bin", b"PK\x03\x04" + many + end)
+
+
+def test_a_text_with_two_million_headings_has_as_many_as_are_of_use() -> None:
+    text = "# a\n" * 2_000_000
+    assert len(EXTRACTOR.extract(DocumentInput(text, mime_type=MARKDOWN)).headings) == MAX_HEADINGS
 
 
 @pytest.mark.parametrize("uri", ["../../etc/passwd", "/etc/passwd", "file:///etc/passwd", "C:\\x\\..\\y.md"])
@@ -138,6 +251,12 @@ LINES = (
     "name: Valve\nsize.height: 2\nsize.unit: mm\ntags: brass, DN 4\n"
     "parts[0].id: 1\nparts[1].id: 2\nparts[1].spare: true\ntext: two\nlines"
 )
+
+
+def test_a_ragged_table_keeps_every_cell_under_its_name() -> None:
+    table = b"Region,Q1,Q2\n\nNorth,580\nSouth,1,2,late\n"
+    text = EXTRACTOR.extract(DocumentInput(table, uri="sales.csv")).text
+    assert text == "Region: North\nQ1: 580\n\nRegion: South\nQ1: 1\nQ2: 2\nlate"
 
 
 def test_a_record_is_read_field_by_field_and_names_itself() -> None:

@@ -80,8 +80,8 @@ def chunks_of(
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (PLAIN.encode() + b"\xff" + PLAIN.encode(), "INVALID_ENCODING"),
-        (PLAIN.encode() + "ö".encode()[:1], "INVALID_ENCODING"),
+        (("größer " * 9 + PLAIN).encode() + b"\xff" + PLAIN.encode(), "INVALID_ENCODING"),
+        (("größer " * 9 + PLAIN).encode() + "ö".encode()[:1], "INVALID_ENCODING"),
         (PLAIN.encode() + b"\x00" + PLAIN.encode(), "INVALID_TEXT"),
         (b" \n" * 5000, "EMPTY_TEXT"),
         (json.dumps([{"a": n} for n in range(500)]).encode(), "DOCUMENT_TOO_LARGE"),

@@ -5,10 +5,17 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from groundline_ingestor.adapters.extraction.types import MARKDOWN, PLAIN
-from groundline_ingestor.adapters.markdown import read_headings
+from groundline_ingestor.adapters.extraction.formats import MARKDOWN, PLAIN
+from groundline_ingestor.adapters.extraction.headings import read_headings
 from groundline_ingestor.adapters.splitting import DocumentSplitter
-from groundline_ingestor.domain import Chunking, ChunkingStrategy, Extraction, Section, SizeUnit
+from groundline_ingestor.domain import (
+    Chunking,
+    ChunkingStrategy,
+    Extraction,
+    Heading,
+    Section,
+    SizeUnit,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +34,8 @@ def split(
     overlap: int = 0,
     unit: SizeUnit = SizeUnit.CHARACTERS,
 ) -> Sequence[Section]:
-    headings = read_headings(text) if mime_type == MARKDOWN else ()
+    found = read_headings(text) if mime_type == MARKDOWN else ()
+    headings = tuple(Heading(*heading) for heading in found)
     chunking = Chunking(strategy, size, overlap, unit)
     return DocumentSplitter(count_words).split(Extraction(text, mime_type, headings), chunking, "english")
 

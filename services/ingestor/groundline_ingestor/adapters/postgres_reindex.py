@@ -13,7 +13,7 @@ from groundline_database import Connection, Pool, acquire, transaction
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import FailedPreconditionError
 
-from groundline_ingestor.adapters.extraction.types import is_markdown
+from groundline_ingestor.adapters.extraction.formats import is_markdown
 from groundline_ingestor.adapters.postgres import chunk_table
 from groundline_ingestor.adapters.postgres_collections import create_partition
 from groundline_ingestor.adapters.postgres_documents import copy_chunks, hold_collection

@@ -16,7 +16,7 @@ import tree_sitter_rust
 import tree_sitter_typescript
 from semantic_text_splitter import CodeSplitter, MarkdownSplitter, TextSplitter
 
-from groundline_ingestor.adapters.extraction.types import is_markdown
+from groundline_ingestor.adapters.extraction.formats import is_markdown
 from groundline_ingestor.domain import Chunking, ChunkingStrategy, Extraction, Section, SizeUnit
 
 __all__ = ["DocumentSplitter"]

@@ -7,7 +7,7 @@ from typing import Final
 
 from chardetng_py import EncodingDetector
 
-from groundline_ingestor.adapters.extraction.failures import failure
+from groundline_ingestor.adapters.extraction.readers.common import ReadError
 
 __all__ = ["decoded", "decoded_parts", "detected"]
 
@@ -16,8 +16,8 @@ _SAMPLE_BYTES: Final = 1024**2
 _DAMAGED_SHARE: Final = 0.8
 """Where so much of what is not ASCII is UTF-8, the text is that, with a fault."""
 
-# By the name that Python's codec gives itself. Others it has turn bytes into bytes (zlib, hex), run for ever on
-# some inputs (punycode), or are no encoding of documents (utf-7, unicode_escape).
+# By the name that Python's codec gives itself. Others turn bytes into bytes (zlib, hex), take quadratic time
+# (punycode), or are no encoding of documents (utf-7, unicode_escape).
 _ENCODINGS: Final = frozenset(
     {
         "ascii",
@@ -39,7 +39,7 @@ _CONTROLS: Final = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 def decoded(content: str | bytes, *, charset: str = "", whole: bool = True) -> str:
     """The text without its byte order mark: in the charset given, else in the one that it is found to be in.
 
-    What is not the whole may end within a character. Raises IngestionError with INVALID_ENCODING.
+    What is not the whole may end within a character. Raises ReadError with INVALID_ENCODING.
     """
     if isinstance(content, str):
         return content.removeprefix("\ufeff")
@@ -74,10 +74,11 @@ def decoded_parts(parts: Iterable[bytes], *, charset: str, whole: bool = True) -
 def detected(parts: Iterable[bytes], *, whole: bool = True) -> str:
     """The encoding of a text that names none: UTF-8 unless it cannot be, then what its bytes are like.
 
-    Raises IngestionError with INVALID_ENCODING where it is like no text, or UTF-8 with a fault.
+    Raises ReadError with INVALID_ENCODING where it is like no text, or UTF-8 with a fault.
     """
     utf8 = codecs.getincrementaldecoder("utf-8")()
-    position = 0
+    position, part = 0, b""
+    is_utf8 = False  # something that is not ASCII was UTF-8
     parts = iter(parts)
     for part in parts:
         if position == 0 and (part[:2] in _BYTE_ORDER_MARKS or _is_utf16(part)):
@@ -86,10 +87,16 @@ def detected(parts: Iterable[bytes], *, whole: bool = True) -> str:
         try:
             utf8.decode(part)
         except UnicodeDecodeError as error:
-            return _legacy(pending + part, parts, position - len(pending) + error.start)
+            invalid_at = position - len(pending) + error.start
+            if is_utf8:
+                raise _not_in("utf-8", invalid_at) from None
+            return _legacy(pending + part, parts, invalid_at)
+        is_utf8 = is_utf8 or not (part.isascii() or utf8.getstate()[0])
         position += len(part)
     if whole and (pending := utf8.getstate()[0]):
-        return _legacy(pending, parts, position - len(pending))
+        if is_utf8:
+            raise _not_in("utf-8", position - len(pending))
+        return _legacy(part, parts, position - len(pending))
     return "utf-8"
 
 
@@ -99,7 +106,7 @@ def _decoder(charset: str) -> codecs.IncrementalDecoder:
     except (LookupError, UnicodeError, ValueError):
         codec = None
     if codec is None or codec.name not in _ENCODINGS or codec.incrementaldecoder is None:
-        raise failure("INVALID_ENCODING", f"the charset {charset[:50]!r} is not known")
+        raise ReadError("INVALID_ENCODING", f"the charset {charset[:50]!r} is not known")
     return codec.incrementaldecoder()
 
 
@@ -116,16 +123,17 @@ def _legacy(first: bytes, following: Iterator[bytes], invalid_at: int) -> str:
     sample = bytearray(first[:_SAMPLE_BYTES])
     while len(sample) < _SAMPLE_BYTES and (part := next(following, b"")):
         sample += part[: _SAMPLE_BYTES - len(sample)]
-    not_ascii = sum(byte >= 0x80 for byte in sample)
-    in_utf8 = sum(len(c.encode()) for c in bytes(sample).decode("utf-8", "ignore") if c >= "\x80")
+    not_ascii = len(sample) - len(sample.decode("ascii", "ignore"))
+    read = sample.decode("utf-8", "ignore")
+    in_utf8 = len(read.encode()) - len(read.encode("ascii", "ignore"))
     if in_utf8 >= _DAMAGED_SHARE * not_ascii:
         raise _not_in("utf-8", invalid_at)
     if _CONTROLS.search(sample) or 0 in sample:
-        raise failure("INVALID_ENCODING", "neither text nor a format that is known")
+        raise ReadError("INVALID_ENCODING", "neither text nor a format that is known")
     detector = EncodingDetector()
     detector.feed(bytes(sample), last=True)
     return str(detector.guess(tld=None, allow_utf8=False))
 
 
-def _not_in(encoding: str, position: int) -> Exception:
-    return failure("INVALID_ENCODING", f"not {encoding.upper()[:50]} text at byte {position}")
+def _not_in(encoding: str, position: int) -> ReadError:
+    return ReadError("INVALID_ENCODING", f"not {encoding.upper()[:50]} text at byte {position}")

@@ -1,4 +1,4 @@
-"""The Extractor: tells types apart and leads to the reader of each."""
+"""The Extractor: tells formats apart and leads to the reader of each."""
 
 import json
 import re
@@ -8,43 +8,44 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
-from groundline_ingestor.adapters.extraction.readers.common import ReadError
-from groundline_ingestor.adapters.extraction.sandbox import FormatName, Sandbox
-from groundline_ingestor.adapters.extraction.text import json_text, record_text, table_text
-from groundline_ingestor.adapters.extraction.types import (
-    CSV,
-    DOCX,
-    HTML,
+from groundline_ingestor.adapters.extraction.encoding import decoded, decoded_parts, detected
+from groundline_ingestor.adapters.extraction.formats import (
     JSON,
-    JSON_LINES,
+    LOOKED_AT_BYTES,
     MARKDOWN,
-    PDF,
-    TSV,
-    decoded,
-    decoded_parts,
-    failure,
-    is_image,
+    PLAIN,
+    ReaderName,
+    clean_type,
+    is_guessed,
     is_markdown,
-    long_text_type,
-    type_of,
+    is_streamed,
+    reader_of,
+    type_of_bytes,
+    type_of_text,
 )
-from groundline_ingestor.adapters.markdown import read_headings
+from groundline_ingestor.adapters.extraction.headings import read_headings
+from groundline_ingestor.adapters.extraction.readers.common import Hints, ReadError, one_line
+from groundline_ingestor.adapters.extraction.readers.records import record_text
+from groundline_ingestor.adapters.extraction.sandbox import Sandbox
 from groundline_ingestor.domain import (
     DocumentInput,
     Extraction,
     FileContent,
     Heading,
+    IngestionError,
+    IngestionState,
     SourceType,
     Stretch,
+    last_part,
 )
 from groundline_ingestor.ports import TextStream
 from groundline_ingestor.stretches import STRETCH_CHARACTERS, HeadedCutter, known_headings
 
 __all__ = ["DocumentExtractor"]
 
-MAX_TITLE_CHARACTERS: Final = 500
-_CHARSET: Final = re.compile(r"charset\s*=\s*\"?([\w.:-]{1,50})", re.IGNORECASE)
 _TITLE_FIELDS: Final = ("title", "name", "label")
+# NUL, and halves of surrogate pairs, which JSON can spell.
+_NO_TEXT: Final = re.compile("[\x00\ud800-\udfff]")
 
 
 class DocumentExtractor:
@@ -66,15 +67,16 @@ class DocumentExtractor:
         """See Extractor. Raises what `extract` raises and DOCUMENT_TOO_LARGE."""
         content = given.content
         if isinstance(content, FileContent):
-            may_be_whole = content.size <= self._max_whole_bytes
-            mime_type = long_text_type(given, content, may_be_whole=may_be_whole)
+            mime_type = _streamed_type(given, content, self._max_whole_bytes)
             if mime_type is not None:
                 return TextStream(_checked(self._stretches(given, content, mime_type)), mime_type)
-            if not may_be_whole:
-                raise failure(
-                    "DOCUMENT_TOO_LARGE",
-                    f"{content.size} bytes; at most {self._max_whole_bytes} are taken of what is not plain "
-                    "text, Markdown or source code",
+            if content.size > self._max_whole_bytes:
+                raise _failure(
+                    ReadError(
+                        "DOCUMENT_TOO_LARGE",
+                        f"{content.size} bytes; at most {self._max_whole_bytes} are taken of what is not "
+                        "plain text, Markdown or source code",
+                    )
                 )
             whole = b"".join(content.parts(content.size))
             given = replace(given, content=whole.decode() if content.is_text else whole)
@@ -91,17 +93,19 @@ class DocumentExtractor:
         """The text without its byte order mark, line ends as they are.
 
         The uri is a name and hints at a type; nothing is ever opened by it. Raises IngestionError with
-        UNSUPPORTED_TYPE, INVALID_ENCODING, INVALID_TEXT (it holds NUL, which PostgreSQL cannot store),
-        INVALID_JSON, INVALID_TABLE, EMPTY_TEXT or one of the readers' reasons (see `readers`, `sandbox`).
+        UNSUPPORTED_TYPE, INVALID_ENCODING, INVALID_TEXT (it holds NUL, which PostgreSQL cannot store, or half
+        a surrogate pair), EMPTY_TEXT or one of the readers' reasons (see `readers`, `sandbox`).
         """
         assert not isinstance(given.content, FileContent), "is for read()"
-        mime_type = type_of(given)
-        if given.source_type is SourceType.OBJECT:
-            extraction = _object(given)
-        elif (format_name := _risky(mime_type)) is not None:
-            extraction = self._read(format_name, given, mime_type)
-        else:
-            extraction = _text(given, mime_type)
+        try:
+            if given.source_type is SourceType.OBJECT:
+                extraction = _object(given)
+            else:
+                mime_type = _type_of(given, given.content)
+                reader = reader_of(mime_type)
+                extraction = self._read(reader, given, mime_type) if reader else _text(given, mime_type)
+        except ReadError as error:
+            raise _failure(error) from None
         for _ in _checked([Stretch(extraction.text)]):
             pass
         return extraction
@@ -109,79 +113,98 @@ class DocumentExtractor:
     def _stretches(self, given: DocumentInput, content: FileContent, mime_type: str) -> Iterator[Stretch]:
         def headings(text: str, start: int) -> Iterator[Heading]:
             if mime_type == MARKDOWN:
-                for heading in read_headings(text, is_beginning=start == 0):
-                    yield replace(heading, start=start + heading.start)
+                for level, title, begin in read_headings(text, is_beginning=start == 0):
+                    yield Heading(level, title, start + begin)
 
         cutter = HeadedCutter(
             is_markdown=mime_type == MARKDOWN,
             read_headings=headings,
             characters=self._stretch_characters,
         )
-        charset = "" if content.is_text else _charset(given)
-        for piece in decoded_parts(content.parts(self._stretch_characters), charset=charset):
+        size = self._stretch_characters
+        _, charset = clean_type(given.mime_type)
+        charset = "utf-8" if content.is_text else charset or detected(content.parts(size))
+        for piece in decoded_parts(content.parts(size), charset=charset):
             yield from cutter.feed(piece)
         yield from cutter.end()
 
-    def _read(self, format_name: FormatName, given: DocumentInput, mime_type: str) -> Extraction:
-        content = given.content.encode() if isinstance(given.content, str) else given.content
-        assert isinstance(content, bytes), "extract() sees to it"
+    def _read(self, reader: ReaderName, given: DocumentInput, mime_type: str) -> Extraction:
+        assert not isinstance(given.content, FileContent), "is for read()"
+        said, charset = clean_type(given.mime_type)
+        content = given.content
+        if isinstance(content, str):
+            content, charset = content.encode("utf-8", "surrogatepass"), "utf-8"
         if not content.strip():
-            raise failure("EMPTY_TEXT", "the document holds no text")
-        try:
-            read = self._sandbox.read(format_name, content)
-        except ReadError as error:
-            raise failure(error.reason, error.message) from None
-        headings = (
-            read_headings(read.text)
-            if read.markdown
-            else tuple(Heading(level, title, start) for level, title, start in read.headings)
-        )
-        return Extraction(read.text, mime_type, headings, read.title[:MAX_TITLE_CHARACTERS])
+            raise ReadError("EMPTY_TEXT", "the document holds no text")
+        hints = Hints(mime_type, charset, is_guess=is_guessed(said, last_part(given.uri)))
+        read = self._sandbox.read(reader, content, hints)
+        headings = tuple(Heading(*heading) for heading in read.headings)
+        return Extraction(read.text, read.mime_type or mime_type, headings, one_line(read.title))
 
 
-def _risky(mime_type: str) -> FormatName | None:
-    match mime_type:
-        case _ if mime_type == PDF:
-            return "pdf"
-        case _ if mime_type == HTML:
-            return "html"
-        case _ if mime_type == DOCX:
-            return "docx"
-        case _:
-            return "image" if is_image(mime_type) else None
+def _type_of(given: DocumentInput, content: str | bytes) -> str:
+    said, charset = clean_type(given.mime_type)
+    name = last_part(given.uri)
+    if isinstance(content, str):
+        return type_of_text(said, name, content[:LOOKED_AT_BYTES])
+    return type_of_bytes(said, name, content, charset=charset)
+
+
+def _streamed_type(given: DocumentInput, content: FileContent, max_whole_bytes: int) -> str | None:
+    """The MIME type of a text that can be read piece by piece; None for what has to be looked at as a whole.
+
+    Raises IngestionError.
+    """
+    if given.source_type is SourceType.OBJECT:
+        return None
+    head = next(content.parts(LOOKED_AT_BYTES), b"")
+    try:
+        mime_type = _type_of(given, head.decode("utf-8", "ignore") if content.is_text else head)
+    except ReadError as error:
+        # What begins like a ZIP file says at its end what it is.
+        if not content.is_text and error.reason == "UNSUPPORTED_TYPE" and content.size <= max_whole_bytes:
+            return None
+        raise _failure(error) from None
+    said, _ = clean_type(given.mime_type)
+    if mime_type == JSON and content.size > max_whole_bytes and is_guessed(said, last_part(given.uri)):
+        return PLAIN
+    return mime_type if is_streamed(mime_type) else None
 
 
 def _checked(stretches: Iterable[Stretch]) -> Iterator[Stretch]:
-    """The stretches of a text that is one: not blank, and without what PostgreSQL cannot store."""
+    """The stretches of a text that is one: not blank, and without what PostgreSQL cannot store.
+
+    Raises IngestionError for what they raise.
+    """
     is_blank = True
-    for stretch in stretches:
-        if "\x00" in stretch.text:
-            position = stretch.start + stretch.text.index("\x00")
-            raise failure("INVALID_TEXT", f"the text holds a NUL character at position {position}")
-        is_blank = is_blank and not stretch.text.strip()
-        yield stretch
+    try:
+        for stretch in stretches:
+            if found := _NO_TEXT.search(stretch.text):
+                what = "a NUL character" if found[0] == "\x00" else "half a surrogate pair"
+                position = stretch.start + found.start()
+                raise ReadError("INVALID_TEXT", f"the text holds {what} at position {position}")
+            is_blank = is_blank and not stretch.text.strip()
+            yield stretch
+    except ReadError as error:
+        raise _failure(error) from None
     if is_blank:
-        raise failure("EMPTY_TEXT", "the document holds no text")
+        raise _failure(ReadError("EMPTY_TEXT", "the document holds no text"))
 
 
-def _charset(given: DocumentInput) -> str:
-    charset = _CHARSET.search(given.mime_type)
-    return charset[1] if charset else ""
+def _failure(error: ReadError) -> IngestionError:
+    return IngestionError(IngestionState.EXTRACTING, error.reason, error.message)
 
 
 def _text(given: DocumentInput, mime_type: str) -> Extraction:
     assert not isinstance(given.content, FileContent), "is for read()"
-    text = decoded(given.content, charset=_charset(given))
-    if mime_type in {JSON, JSON_LINES}:
-        return Extraction(json_text(text, mime_type), mime_type)
-    if mime_type in {CSV, TSV}:
-        return Extraction(table_text(text, mime_type), mime_type)
+    _, charset = clean_type(given.mime_type)
+    text = decoded(given.content, charset=charset)
     headings = read_headings(text) if mime_type == MARKDOWN else ()
-    return Extraction(text, mime_type, headings)
+    return Extraction(text, mime_type, tuple(Heading(*heading) for heading in headings))
 
 
 def _object(given: DocumentInput) -> Extraction:
     assert not isinstance(given.content, FileContent), "is for read()"
     properties: dict[str, Any] = json.loads(given.content)
     title = next((properties[name] for name in _TITLE_FIELDS if isinstance(properties.get(name), str)), "")
-    return Extraction(record_text(properties), JSON, title=" ".join(title.split())[:MAX_TITLE_CHARACTERS])
+    return Extraction(record_text(properties), JSON, title=one_line(title))

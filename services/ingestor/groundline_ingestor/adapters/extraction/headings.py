@@ -8,14 +8,19 @@ from typing import Final
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from groundline_ingestor.domain import Heading
+__all__ = ["MAX_HEADINGS", "Heading", "read_headings"]
 
-__all__ = ["read_headings"]
+type Heading = tuple[int, str, int]
+"""Level from 1, plain title, and start in code points."""
 
 MAX_TITLE_CHARACTERS: Final = 500
+MAX_HEADINGS: Final = 20_000
+"""Most headings of one text; what comes behind more candidates is read as text without any."""
 
 # What the parser counts as line ends.
 _LINE_END: Final = re.compile(r"\r\n?|\n")
+# All that can be one, and more.
+_CANDIDATE: Final = re.compile(r"^ {0,3}(?:#|=+[ \t]*$|-+[ \t]*$)", re.MULTILINE)
 # CommonMark would read the closing line as the underline of a heading. At most 500 lines are looked at.
 _FRONT_MATTER: Final = re.compile(
     r"\A---[ \t]*(?:\r\n?|\n)(?:[^\r\n]*(?:\r\n?|\n)){0,500}?(?:---|\.\.\.)[ \t]*(?:\r\n?|\n|\Z)"
@@ -25,6 +30,10 @@ _FRONT_MATTER: Final = re.compile(
 def read_headings(text: str, *, is_beginning: bool = True) -> tuple[Heading, ...]:
     """The headings of a Markdown text in order, without those inside quotations, lists and front matter,
     which only the beginning of a document may have."""
+    for number, candidate in enumerate(_CANDIDATE.finditer(text)):
+        if number == MAX_HEADINGS:
+            text = text[: candidate.start()]
+            break
     # A parser for each call: it keeps state while it parses, and texts are parsed in several threads.
     parser = MarkdownIt("commonmark").disable("inline")
     titles = MarkdownIt("commonmark")
@@ -41,7 +50,7 @@ def read_headings(text: str, *, is_beginning: bool = True) -> tuple[Heading, ...
             continue
         title = " ".join(_plain(titles.parseInline(content.content)).split())
         if title:
-            headings.append(Heading(int(token.tag[1:]), title[:MAX_TITLE_CHARACTERS], _indented(text, start)))
+            headings.append((int(token.tag[1:]), title[:MAX_TITLE_CHARACTERS], _indented(text, start)))
     return tuple(headings)
 
 

@@ -1,30 +1,33 @@
 """Readers in processes of their own, bounded in memory and time.
 
 A file that makes its reader run wild, or breaks a native library, costs that process and fails that
-document, not the service. The processes get no environment, hence no secrets, and answer in JSON, which
-cannot carry code. They are kept for the next file: starting one takes about half a second.
+document, not the service. The processes are confined (see `isolation`), get no environment, hence no secrets,
+and answer in JSON, which cannot carry code. They are kept for the next file: starting one takes about half a
+second.
 """
 
 import contextlib
 import dataclasses
 import json
-import os
-import signal
 import subprocess
 import sys
 import threading
-from typing import Final, Literal, Self
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal, Self
 
-from groundline_ingestor.adapters.extraction.readers.common import Limits, Read, ReadError
+import structlog
 
-__all__ = ["FormatName", "Sandbox"]
+from groundline_ingestor.adapters.extraction.formats import ReaderName
+from groundline_ingestor.adapters.extraction.readers.common import NO_HINTS, Hints, Limits, Read, ReadError
 
-type FormatName = Literal["pdf", "docx", "html", "image", "links"]
+__all__ = ["Sandbox"]
 
 FILES_PER_PROCESS: Final = 200
 """After so many a process is replaced: libraries keep some memory of every file."""
 
 _WORKER: Final = "groundline_ingestor.adapters.extraction.worker"
+
+_log = structlog.get_logger(__name__)
 
 
 class Sandbox:
@@ -36,6 +39,7 @@ class Sandbox:
         self._idle: list[_Process] = []
         self._lock = threading.Lock()
         self._closed = False
+        self._is_logged = False
 
     def __enter__(self) -> Self:
         return self
@@ -43,12 +47,12 @@ class Sandbox:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def read(self, format_name: FormatName, data: bytes) -> Read:
+    def read(self, reader: ReaderName | Literal["links"], data: bytes, hints: Hints = NO_HINTS) -> Read:
         """Blocks until the file is read. Raises ReadError, also with READER_TIMEOUT and READER_CRASHED."""
         with self._turns:
             process = self._take()
             try:
-                return process.read(format_name, data)
+                return process.read(reader, data, hints)
             finally:
                 self._put_back(process)
 
@@ -69,7 +73,15 @@ class Sandbox:
                 if process.is_usable:
                     return process
                 process.end()
-        return _Process(self._limits)
+        return _Process(self._limits, self._log_isolation)
+
+    def _log_isolation(self, isolation: Mapping[str, str]) -> None:
+        """Say once what is in force: all processes are alike."""
+        with self._lock:
+            is_first, self._is_logged = not self._is_logged, True
+        if is_first:
+            is_lacking = any(said.startswith("not restricted") for said in isolation.values())
+            (_log.warning if is_lacking else _log.info)("readers_confined", **isolation)
 
     def _put_back(self, process: "_Process") -> None:
         with self._lock:
@@ -80,8 +92,9 @@ class Sandbox:
 
 
 class _Process:
-    def __init__(self, limits: Limits) -> None:
-        self._seconds = limits.seconds
+    def __init__(self, limits: Limits, on_confined: Callable[[Mapping[str, str]], None]) -> None:
+        self._limits = limits
+        self._on_confined = on_confined
         self._reads = 0
         self._popen = subprocess.Popen(
             [sys.executable, "-I", "-X", "utf8", "-m", _WORKER, json.dumps(dataclasses.asdict(limits))],
@@ -89,9 +102,9 @@ class _Process:
             stdout=subprocess.PIPE,
             # What libraries complain of may quote the document.
             stderr=subprocess.DEVNULL,
-            # OCR takes one core, as other readers do.
-            env={"OMP_THREAD_LIMIT": "1", "LC_ALL": "C.UTF-8"},
-            # tesseract, which the process starts, ends with it.
+            # A process has one thread, and cannot start others.
+            env={"OMP_THREAD_LIMIT": "1", "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"},
+            # Signals of a terminal are not for it.
             start_new_session=True,
         )
 
@@ -99,7 +112,7 @@ class _Process:
     def is_usable(self) -> bool:
         return self._reads < FILES_PER_PROCESS and self._popen.poll() is None
 
-    def read(self, format_name: FormatName, data: bytes) -> Read:
+    def read(self, reader: str, data: bytes, hints: Hints) -> Read:
         assert self._popen.stdin is not None
         assert self._popen.stdout is not None
         self._reads += 1
@@ -109,14 +122,18 @@ class _Process:
             late.set()
             self._kill()
 
-        timer = threading.Timer(self._seconds, give_up)
+        seconds = self._limits.seconds_for(len(data))
+        timer = threading.Timer(seconds, give_up)
         timer.daemon = True
         timer.start()
         try:
-            header = json.dumps({"format": format_name, "size": len(data)}).encode()
-            self._popen.stdin.write(header + b"\n" + data)
+            header = {"reader": reader, "size": len(data), "hints": dataclasses.asdict(hints)}
+            self._popen.stdin.write(json.dumps(header).encode() + b"\n" + data)
             self._popen.stdin.flush()
             line = self._popen.stdout.readline()
+            if self._reads == 1 and line.endswith(b"\n"):
+                self._on_confined(json.loads(line))
+                line = self._popen.stdout.readline()
         except BrokenPipeError:
             line = b""
         finally:
@@ -125,9 +142,9 @@ class _Process:
             self._kill()
             self._popen.wait()
             if late.is_set():
-                raise ReadError("READER_TIMEOUT", f"reading it took more than {self._seconds:g} seconds")
+                raise ReadError("READER_TIMEOUT", f"reading it took more than {seconds:g} seconds")
             raise ReadError("READER_CRASHED", "reading it ended the process that did")
-        answer = json.loads(line)
+        answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise ReadError(*answer["error"])
         return Read(**answer["read"])
@@ -142,7 +159,5 @@ class _Process:
                     stream.close()
 
     def _kill(self) -> None:
-        """With what it started; once it was waited for, its id may be another's."""
-        if self._popen.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._popen.pid, signal.SIGKILL)
+        """Once it was waited for, its id may be another's, which Popen knows."""
+        self._popen.kill()

@@ -5,7 +5,7 @@ from copy import deepcopy
 import trafilatura
 from trafilatura.settings import DEFAULT_CONFIG
 
-from groundline_ingestor.adapters.extraction.readers.common import Limits, Read, ReadError, clean
+from groundline_ingestor.adapters.extraction.readers.common import Hints, Limits, Read, ReadError, clean
 
 __all__ = ["read"]
 
@@ -14,7 +14,7 @@ _CONFIG = deepcopy(DEFAULT_CONFIG)
 _CONFIG["DEFAULT"]["MIN_EXTRACTED_SIZE"] = "20"
 
 
-def read(data: bytes, limits: Limits) -> Read:
+def read(data: bytes, hints: Hints, limits: Limits) -> Read:
     """The main content; all of the text where none can be told from the rest. Raises ReadError."""
     if b"<html" not in data[:100_000].lower():
         data = b"<html><body>" + data + b"</body></html>"

@@ -1,23 +1,28 @@
-"""Images by tesseract."""
+"""Images by tesseract, as a library: no program is started and no file written."""
 
 import io
+from functools import lru_cache
+from pathlib import Path
 
-import pytesseract
+import tesserocr
 from PIL import Image, ImageSequence, UnidentifiedImageError
 
-from groundline_ingestor.adapters.extraction.readers.common import Limits, Read, ReadError, clean
+from groundline_ingestor.adapters.extraction.readers.common import Hints, Limits, Read, ReadError, clean
 
 __all__ = ["read", "text_of"]
 
+# Below it tesseract only guesses which way up a picture is.
+_SURE_OF_ORIENTATION = 2.0
 
-def read(data: bytes, limits: Limits) -> Read:
+
+def read(data: bytes, hints: Hints, limits: Limits) -> Read:
     """What is written on an image, frame by frame.
 
     Raises ReadError with OCR_NOT_AVAILABLE, OCR_FAILED, CORRUPT_DOCUMENT, DOCUMENT_TOO_LARGE or
     TOO_MANY_PAGES.
     """
-    if not limits.ocr_command:
-        raise ReadError("OCR_NOT_AVAILABLE", "reading images takes tesseract, which is not installed here")
+    if not limits.ocr_data:
+        raise ReadError("OCR_NOT_AVAILABLE", "reading images takes tesseract's languages, which are not here")
     try:
         with Image.open(io.BytesIO(data)) as image:
             texts = []
@@ -38,15 +43,40 @@ def read(data: bytes, limits: Limits) -> Read:
 
 
 def text_of(image: Image.Image, limits: Limits) -> str:
-    """Raises ReadError."""
+    """Whichever way up it is. Raises ReadError."""
     if image.width * image.height > limits.max_image_pixels:
         raise _too_large(limits)
-    pytesseract.pytesseract.tesseract_cmd = limits.ocr_command
+    image = _upright(image.convert("RGB"), limits)
+    engine = _engine(limits.ocr_data, limits.ocr_languages)
+    engine.SetImage(image)
     try:
-        text: str = pytesseract.image_to_string(image.convert("RGB"), lang=limits.ocr_languages)
-    except pytesseract.TesseractError as error:
-        raise ReadError("OCR_FAILED", f"tesseract: {clean(str(error.message))[:200]}") from None
-    return text.strip()
+        text: str = engine.GetUTF8Text()
+        return text.strip()
+    finally:
+        engine.Clear()
+
+
+def _upright(image: Image.Image, limits: Limits) -> Image.Image:
+    if not (Path(limits.ocr_data) / "osd.traineddata").exists():
+        return image
+    engine = _engine(limits.ocr_data, "osd")
+    engine.SetImage(image)
+    try:
+        found = engine.DetectOrientationScript()
+    finally:
+        engine.Clear()
+    if not found or found["orient_conf"] < _SURE_OF_ORIENTATION or not found["orient_deg"]:
+        return image
+    return image.rotate(found["orient_deg"], expand=True)
+
+
+@lru_cache(maxsize=4)
+def _engine(data: str, languages: str) -> tesserocr.PyTessBaseAPI:
+    mode = tesserocr.PSM.OSD_ONLY if languages == "osd" else tesserocr.PSM.AUTO
+    try:
+        return tesserocr.PyTessBaseAPI(path=data, lang=languages, psm=mode)
+    except RuntimeError:
+        raise ReadError("OCR_FAILED", f"tesseract has not all of the languages {languages}") from None
 
 
 def _too_large(limits: Limits) -> ReadError:

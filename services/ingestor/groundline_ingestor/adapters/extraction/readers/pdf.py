@@ -8,14 +8,14 @@ import pypdf
 from pypdf.errors import FileNotDecryptedError, LimitReachedError, PyPdfError
 
 from groundline_ingestor.adapters.extraction.readers import image
-from groundline_ingestor.adapters.extraction.readers.common import Limits, Read, ReadError, clean
+from groundline_ingestor.adapters.extraction.readers.common import Hints, Limits, Read, ReadError, clean
 
 __all__ = ["read"]
 
 _PAGE_BREAK = "\n\n"
 
 
-def read(data: bytes, limits: Limits) -> Read:
+def read(data: bytes, hints: Hints, limits: Limits) -> Read:
     """The pages' texts, and the outline as headings at the start of their pages.
 
     Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT, TOO_MANY_PAGES or DOCUMENT_TOO_LARGE.
@@ -62,7 +62,7 @@ def _read(data: bytes, limits: Limits) -> Read:
 
 def _text_of(page: pypdf.PageObject, limits: Limits) -> str:
     text = page.extract_text()
-    if text.strip() or not limits.ocr_command:
+    if text.strip() or not limits.ocr_data:
         return text
     pictures = (image.text_of(picture.image, limits) for picture in page.images if picture.image is not None)
     return "\n\n".join(filter(None, pictures))

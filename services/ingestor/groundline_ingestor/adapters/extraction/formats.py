@@ -1,0 +1,283 @@
+"""Formats by content; a name or a given type only decides between what looks alike.
+
+Nothing is unpacked or parsed here, and what is looked at is bounded: that is the readers' work.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Final, Literal
+
+from groundline_ingestor.adapters.extraction.encoding import decoded
+from groundline_ingestor.adapters.extraction.readers.common import ReadError
+from groundline_ingestor.adapters.extraction.tables import delimiter_of
+from groundline_ingestor.adapters.extraction.zips import zip_names
+
+__all__ = [
+    "CSV",
+    "DOCX",
+    "HTML",
+    "JSON",
+    "JSON_LINES",
+    "MARKDOWN",
+    "PDF",
+    "PLAIN",
+    "TSV",
+    "ZIP",
+    "ReaderName",
+    "clean_type",
+    "is_guessed",
+    "is_markdown",
+    "is_streamed",
+    "reader_of",
+    "type_of_bytes",
+    "type_of_text",
+]
+
+type ReaderName = Literal["docx", "html", "image", "pdf", "records", "table"]
+
+PLAIN: Final = "text/plain"
+MARKDOWN: Final = "text/markdown"
+HTML: Final = "text/html"
+CSV: Final = "text/csv"
+TSV: Final = "text/tab-separated-values"
+JSON: Final = "application/json"
+JSON_LINES: Final = "application/x-ndjson"
+PDF: Final = "application/pdf"
+DOCX: Final = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+ZIP: Final = "application/zip"
+
+LOOKED_AT_BYTES: Final = 256 * 1024
+
+_READERS: Final[Mapping[str, ReaderName]] = {
+    PDF: "pdf",
+    DOCX: "docx",
+    HTML: "html",
+    JSON: "records",
+    JSON_LINES: "records",
+    CSV: "table",
+    TSV: "table",
+    **dict.fromkeys(
+        ("image/png", "image/jpeg", "image/gif", "image/tiff", "image/bmp", "image/webp"), "image"
+    ),
+}
+_MARKDOWN: Final = {MARKDOWN, HTML, DOCX}
+"""Whose text is Markdown."""
+_ALIASES: Final = {
+    "text/x-markdown": MARKDOWN,
+    "application/xhtml+xml": HTML,
+    "application/csv": CSV,
+    "application/jsonl": JSON_LINES,
+    "application/ndjson": JSON_LINES,
+    "text/json": JSON,
+    "text/javascript": "text/x-javascript",
+    "application/javascript": "text/x-javascript",
+    "application/typescript": "text/x-typescript",
+    "application/octet-stream": "",
+    "binary/octet-stream": "",
+    "image/jpg": "image/jpeg",
+}
+_SUFFIXES: Final[Mapping[str, str]] = {
+    ".md": MARKDOWN,
+    ".markdown": MARKDOWN,
+    ".mdown": MARKDOWN,
+    ".htm": HTML,
+    ".html": HTML,
+    ".xhtml": HTML,
+    ".csv": CSV,
+    ".tsv": TSV,
+    ".json": JSON,
+    ".jsonl": JSON_LINES,
+    ".ndjson": JSON_LINES,
+    ".py": "text/x-python",
+    ".pyi": "text/x-python",
+    ".js": "text/x-javascript",
+    ".cjs": "text/x-javascript",
+    ".mjs": "text/x-javascript",
+    ".jsx": "text/x-javascript",
+    ".ts": "text/x-typescript",
+    ".tsx": "text/x-tsx",
+    ".java": "text/x-java",
+    ".go": "text/x-go",
+    ".rs": "text/x-rust",
+    ".c": "text/x-c",
+    ".h": "text/x-c",
+    ".cc": "text/x-c++",
+    ".cpp": "text/x-c++",
+    ".cxx": "text/x-c++",
+    ".hh": "text/x-c++",
+    ".hpp": "text/x-c++",
+}
+_TEXTS: Final = {PLAIN, *_SUFFIXES.values()}
+_REFUSED: Final[Mapping[str, str]] = {
+    "application/msword": "a Word document of the old format (.doc)",
+    "application/vnd.ms-powerpoint": "a PowerPoint presentation of the old format (.ppt)",
+    "application/vnd.ms-outlook": "an Outlook message (.msg)",
+    "application/x-ole-storage": "a file of an old Microsoft format",
+    "application/gzip": "a gzip archive",
+    "application/x-7z-compressed": "a 7z archive",
+    "application/vnd.rar": "a RAR archive",
+    "application/x-bzip2": "a bzip2 archive",
+    "application/x-xz": "an xz archive",
+    "application/x-elf": "a program",
+}
+"""What is known and not read, as people call it."""
+_SIGNATURES: Final = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+    b"II*\x00": "image/tiff",
+    b"MM\x00*": "image/tiff",
+    b"\x1f\x8b": "application/gzip",
+    b"7z\xbc\xaf\x27\x1c": "application/x-7z-compressed",
+    b"Rar!": "application/vnd.rar",
+    b"BZh": "application/x-bzip2",
+    b"\xfd7zXZ": "application/x-xz",
+    b"\x7fELF": "application/x-elf",
+}
+_OLE: Final = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_OLE_STREAMS: Final = {
+    "WordDocument": "application/msword",
+    "Workbook": "application/vnd.ms-excel",
+    "PowerPoint Document": "application/vnd.ms-powerpoint",
+    "__substg1.0_": "application/vnd.ms-outlook",
+}
+_ZIP_PARTS: Final = {"word/document.xml": DOCX}
+# Where readers of PDF still look for its mark.
+_PDF_MARK_WITHIN: Final = 1024
+_CHARSET: Final = re.compile(r"charset\s*=\s*\"?([\w.:-]{1,50})", re.IGNORECASE)
+
+
+def clean_type(mime_type: str) -> tuple[str, str]:
+    """A given MIME type in the one spelling used here, empty where it says nothing, and its charset."""
+    charset = _CHARSET.search(mime_type)
+    named = mime_type.split(";", 1)[0].strip().lower()
+    return _ALIASES.get(named, named), charset[1] if charset else ""
+
+
+def reader_of(mime_type: str) -> ReaderName | None:
+    """What reads a format; None for text that is taken as it is."""
+    return _READERS.get(mime_type)
+
+
+def is_streamed(mime_type: str) -> bool:
+    """Whether it is text that is taken as it is, which can be done piece by piece."""
+    return mime_type in _TEXTS and mime_type not in _READERS
+
+
+def is_markdown(mime_type: str) -> bool:
+    """Whether the text that extraction makes of it is Markdown."""
+    return mime_type in _MARKDOWN
+
+
+def type_of_text(mime_type: str, name: str, text: str) -> str:
+    """The MIME type of what was handed in as text: as was said, or as its name says.
+
+    `mime_type` is clean; of `text` the beginning is enough. Raises ReadError with UNSUPPORTED_TYPE.
+    """
+    if mime_type:
+        return _text_type(mime_type)
+    hint = _hint(name)
+    if hint == HTML and not _is_html(text, hint):
+        return PLAIN
+    return hint or PLAIN
+
+
+def type_of_bytes(mime_type: str, name: str, content: bytes, *, charset: str = "") -> str:
+    """The MIME type of bytes: what they show to be, else as was said, else what they look like.
+
+    `mime_type` is clean; of a text the beginning is enough. Raises ReadError with UNSUPPORTED_TYPE,
+    ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT (it is not what was said) or INVALID_ENCODING.
+    """
+    if (binary := _binary_type(content)) is not None:
+        if binary not in _READERS:
+            raise _unsupported(binary)
+        return binary
+    if mime_type:
+        if mime_type in _READERS and mime_type not in _TEXTS:
+            raise ReadError("CORRUPT_DOCUMENT", f"the content is not {mime_type}")
+        return _text_type(mime_type)
+    hint = _hint(name)
+    start = content[:LOOKED_AT_BYTES]
+    if _is_html(start.decode("latin-1"), hint):
+        return HTML  # which declares its encoding itself
+    text = decoded(start, charset=charset, whole=False).lstrip()
+    if _is_html(text, hint):  # in UTF-16
+        return HTML
+    if hint == HTML:
+        return PLAIN
+    if hint in {"", JSON, JSON_LINES} and text[:1] in {"{", "["}:
+        return hint or JSON
+    return hint or _unnamed_text_type(text)
+
+
+def is_guessed(mime_type: str, name: str) -> bool:
+    """Whether neither the type that was said nor the name says what it is."""
+    return not mime_type and not _hint(name)
+
+
+def _text_type(mime_type: str) -> str:
+    if mime_type not in _TEXTS:
+        raise _unsupported(mime_type)
+    return mime_type
+
+
+def _hint(name: str) -> str:
+    return _SUFFIXES.get(PurePosixPath(name).suffix.lower(), "")
+
+
+def _binary_type(content: bytes) -> str | None:
+    if b"%PDF-" in content[:_PDF_MARK_WITHIN]:
+        return PDF
+    if content.startswith(b"PK\x03\x04"):
+        return _zip_type(content)
+    if content.startswith(_OLE):
+        return _ole_type(content)
+    if content.startswith(b"RIFF") and content[8:12] == b"WEBP":
+        return "image/webp"
+    if content.startswith(b"BM") and content[6:10] == bytes(4):
+        return "image/bmp"
+    return next((kind for mark, kind in _SIGNATURES.items() if content.startswith(mark)), None)
+
+
+def _ole_type(content: bytes) -> str:
+    if "EncryptedPackage".encode("utf-16-le") in content:
+        raise ReadError("ENCRYPTED_DOCUMENT", "the document needs a password")
+    found = (kind for name, kind in _OLE_STREAMS.items() if name.encode("utf-16-le") in content)
+    return next(found, "application/x-ole-storage")
+
+
+def _zip_type(content: bytes) -> str:
+    for name in zip_names(content):
+        if name in _ZIP_PARTS:
+            return _ZIP_PARTS[name]
+    # A file that is cut off has no directory.
+    return next(
+        (kind for name, kind in _ZIP_PARTS.items() if name.encode() in content[:LOOKED_AT_BYTES]), ZIP
+    )
+
+
+def _is_html(text: str, hint: str) -> bool:
+    opening = text.lstrip("\ufeffï»¿ \t\r\n")[:2000].lower()
+    return (
+        opening.startswith(("<!doctype html", "<html"))
+        or (opening.startswith(("<?xml", "<!--")) and "<html" in opening)
+        or (hint == HTML and "<" in opening)
+    )
+
+
+def _unnamed_text_type(text: str) -> str:
+    """Of a text whose name says nothing: a table of three columns, or what begins with a heading and a blank
+    line, is hardly anything else."""
+    lines = text.splitlines()
+    if len(lines) >= 2 and lines[0].startswith(("# ", "## ")) and not lines[1].strip():
+        return MARKDOWN
+    if len(lines) >= 3 and (delimiter := delimiter_of(text, ",;\t")) and lines[0].count(delimiter) >= 2:
+        return TSV if delimiter == "\t" else CSV
+    return PLAIN
+
+
+def _unsupported(mime_type: str) -> ReadError:
+    called = _REFUSED.get(mime_type, mime_type[:100])
+    return ReadError("UNSUPPORTED_TYPE", f"{called} is not supported; see the ingestor's README for what is")

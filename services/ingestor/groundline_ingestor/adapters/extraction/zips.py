@@ -1,0 +1,66 @@
+"""ZIP files, and formats that are such, in bounds."""
+
+import io
+import struct
+import zipfile
+from collections.abc import Iterator
+from typing import Final
+
+from groundline_ingestor.adapters.extraction.readers.common import Limits, ReadError
+
+__all__ = ["MAX_ENTRIES", "open_zip", "zip_names"]
+
+MAX_ENTRIES: Final = 10_000
+"""Most members of a ZIP file; of one with more the directory is not read."""
+MAX_DIRECTORY_BYTES: Final = 4 * 1024**2
+
+
+def open_zip(data: bytes, limits: Limits) -> zipfile.ZipFile:
+    """The file, whose members unpack to no more than the limits allow: zipfile gives no more of a member than
+    the directory declares.
+
+    Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT or DOCUMENT_TOO_LARGE.
+    """
+    begin, end = _directory(data) or (0, 0)
+    if end - begin > MAX_DIRECTORY_BYTES:
+        raise ReadError("DOCUMENT_TOO_LARGE", f"its directory has more than {MAX_DIRECTORY_BYTES} bytes")
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(data))
+    except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
+        raise ReadError("CORRUPT_DOCUMENT", f"not a sound ZIP file ({type(error).__name__})") from None
+    entries = archive.infolist()
+    unpacked = sum(entry.file_size for entry in entries)
+    if unpacked > limits.max_unpacked_bytes or len(entries) > MAX_ENTRIES:
+        raise ReadError(
+            "DOCUMENT_TOO_LARGE",
+            f"unpacks to {unpacked} bytes in {len(entries)} parts; "
+            f"at most {limits.max_unpacked_bytes} in {MAX_ENTRIES} are taken",
+        )
+    if any(entry.flag_bits & 1 for entry in entries):
+        raise ReadError("ENCRYPTED_DOCUMENT", "the document needs a password")
+    return archive
+
+
+def zip_names(data: bytes) -> Iterator[str]:
+    """The members' names by the directory, at most MAX_ENTRIES; none of a file that is cut off."""
+    at, end = _directory(data) or (0, 0)
+    for _ in range(MAX_ENTRIES):
+        if at + 46 > end or data[at : at + 4] != b"PK\x01\x02":
+            return
+        name, extra, comment = struct.unpack_from("<HHH", data, at + 28)
+        yield data[at + 46 : at + 46 + name].decode("utf-8", "replace")
+        at += 46 + name + extra + comment
+
+
+def _directory(data: bytes) -> tuple[int, int] | None:
+    """Begin and end of the directory, which stands before the record that ends the file."""
+    end = data.rfind(b"PK\x05\x06", max(0, len(data) - 65_557))
+    if end < 0 or len(data) - end < 22:
+        return None
+    size = struct.unpack_from("<I", data, end + 12)[0]
+    if end >= 76 and data[end - 20 : end - 16] == b"PK\x06\x07":  # ZIP64
+        end -= 20 + 56
+        if data[end : end + 4] != b"PK\x06\x06":
+            return None
+        size = struct.unpack_from("<Q", data, end + 40)[0]
+    return (end - size, end) if end - size >= 0 else None
