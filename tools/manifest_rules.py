@@ -49,9 +49,6 @@ PROBES = ("tcpSocket", "httpGet", "grpc")
 SERVER = "server"
 """Name of the container that runs our code; beside it a component may put others."""
 
-POOL_SIZES = ("pool_max_size", "database_pool_size")
-"""Settings with the most connections that a process has to the database."""
-
 OTHER_CONNECTIONS = 22
 """What PostgreSQL keeps for superusers (3), the standbys' and the operator's, and the migrations' two."""
 
@@ -584,7 +581,7 @@ def connections_fit(manifests: Manifests) -> Iterator[str]:
             settings = settings_of(process, environment(manifests, container)[0])
         except SettingsError:
             continue
-        size = next((getattr(settings, field) for field in POOL_SIZES if hasattr(settings, field)), 0)
+        size = getattr(settings, "pool_max_size", 0)
         autoscaler = manifests.find("HorizontalPodAutoscaler", name)
         largest = autoscaler["spec"]["maxReplicas"] if autoscaler else workload["spec"].get("replicas", 1)
         if size:
