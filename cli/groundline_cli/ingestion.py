@@ -27,13 +27,13 @@ __all__ = [
     "sync_directory",
 ]
 
-# Small batches make progress visible; the bytes stay far below the gateway's limit of 64 MiB a request.
+# Small batches make progress visible; the bytes stay below the gateway's limit of 4 MiB a request.
 _BATCH_DOCUMENTS = 16
-_BATCH_BYTES = 4 << 20
+_BATCH_BYTES = 2 << 20
 
 # A larger file is no part of a batch: it is sent as it is, without being held in memory anywhere. Not so
 # JSON, which may be many objects.
-_LARGE_BYTES = 16 << 20
+_LARGE_BYTES = 1 << 20
 
 _INVALID_ARGUMENT = 3
 _ALREADY_EXISTS = 6

@@ -1,5 +1,6 @@
--- Refuses a JSON body that holds what its message has no field for, or that says something twice: Envoy's transcoder
--- drops the one and takes the last of the other, silently. Before this text stand MESSAGES (for each message its
+-- Refuses what would go on as something else: a JSON body that holds what its message has no field for, or that says
+-- something twice (Envoy's transcoder drops the one and takes the last of the other, silently), and an address that is
+-- no text, which no service could decode. Before this text stand MESSAGES (for each message its
 -- fields by every spelling, and the messages that they hold; a map has the message of its values instead), ROUTES (what the body of each route is), MAX_DEPTH
 -- and MAX_VALUES.
 -- It is strict about JSON, since Envoy is not: what only Envoy could read would pass unseen. Values are Envoy's to
@@ -196,7 +197,43 @@ local function refuse(request, wrong, description)
   request:respond({[":status"] = "400"}, description or "")
 end
 
+-- Whether the bytes that a path stands for are UTF-8, as every text of a message has to be.
+local function is_text(address)
+  if not find(address, "%%[89a-fA-F]") and not find(address, "[\128-\255]") then
+    return true
+  end
+  local bytes = address:gsub("%%(%x%x)", function(digits)
+    return string.char(tonumber(digits, 16))
+  end)
+  local at = 1
+  while at <= #bytes do
+    local first, second = byte(bytes, at, at + 1)
+    -- The second byte's range keeps out longer spellings of a character, surrogates and what is beyond U+10FFFF.
+    local length, low, high = 1, 128, 191
+    if first >= 0xF0 and first <= 0xF4 then
+      length, low, high = 4, first == 0xF0 and 0x90 or low, first == 0xF4 and 0x8F or high
+    elseif first >= 0xE0 and first <= 0xEF then
+      length, low, high = 3, first == 0xE0 and 0xA0 or low, first == 0xED and 0x9F or high
+    elseif first >= 0xC2 and first <= 0xDF then
+      length = 2
+    elseif first >= 128 then
+      return false
+    end
+    if length > 1 and not (second and second >= low and second <= high) then
+      return false
+    end
+    if length > 2 and not find(bytes, "^" .. ("[\128-\191]"):rep(length - 2), at + 2) then
+      return false
+    end
+    at = at + length
+  end
+  return true
+end
+
 function envoy_on_request(request)
+  if not is_text(request:headers():get(":path")) then
+    return refuse(request, nil, "the address holds bytes that are no UTF-8")
+  end
   local route = ROUTES[request:streamInfo():routeName()]
   if route.raw then
     return

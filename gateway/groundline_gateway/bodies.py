@@ -1,12 +1,12 @@
 """What a JSON body may hold, from the contracts, as bodies.lua reads it."""
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from importlib.resources import files
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
+from groundline_gateway import lua
 from groundline_gateway.endpoints import Endpoint
 
 __all__ = ["MAX_DEPTH", "MAX_VALUES", "script"]
@@ -31,8 +31,9 @@ def script(endpoints: Iterable[Endpoint]) -> str:
         if body is not None:
             _add(messages, body)
     source = files("groundline_gateway").joinpath("bodies.lua").read_text(encoding="utf-8")
-    constants = {"MESSAGES": messages, "ROUTES": routes, "MAX_DEPTH": MAX_DEPTH, "MAX_VALUES": MAX_VALUES}
-    return "".join(f"local {name} = {_lua(value)}\n" for name, value in constants.items()) + source
+    return (
+        lua.constants(MESSAGES=messages, ROUTES=routes, MAX_DEPTH=MAX_DEPTH, MAX_VALUES=MAX_VALUES) + source
+    )
 
 
 def _add(messages: dict[str, Any], message: Descriptor) -> None:
@@ -64,15 +65,3 @@ def _message_of(field: FieldDescriptor) -> Descriptor | None:
     """The message whose fields stand in the field's value; None where its value has no fields of its own."""
     found = field.message_type
     return None if found is None or found.full_name.startswith(_WELL_KNOWN) else found
-
-
-def _lua(value: Any) -> str:
-    match value:
-        case None:
-            return "nil"
-        case bool():
-            return str(value).lower()
-        case Mapping():
-            return "{" + ", ".join(f"[{_lua(key)}] = {_lua(item)}" for key, item in value.items()) + "}"
-        case _:
-            return json.dumps(value)

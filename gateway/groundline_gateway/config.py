@@ -13,15 +13,33 @@ from typing import Any
 
 import yaml
 
-from groundline_gateway import bodies
+from groundline_gateway import bodies, lua
 from groundline_gateway.descriptors import descriptor_set, exposed_services
 from groundline_gateway.endpoints import Endpoint, endpoints
 from groundline_gateway.errors import local_replies
 from groundline_gateway.settings import GatewaySettings
 
+_EXTENSIONS = "type.googleapis.com/envoy.extensions"
 _SERVICES = ("coordinator", "retriever", "reranker", "generator", "ingestor")
 # A service that keeps its deadline says more than the gateway can, so the gateway waits this much longer.
 _GRACE_SECONDS = 2.0
+# A JSON request has this long to arrive.
+_ARRIVAL_SECONDS = 60.0
+# A service is there when one of its replicas is, of a hundred at most.
+_ANY_REPLICA_PERCENT = 1.0
+# What has no side effects is sent again when a service goes without a word,
+# to another replica if there is one.
+_RETRY_SAFE = {
+    "retry_on": "connect-failure,refused-stream,reset-before-request,reset",
+    "num_retries": 1,
+    "retry_host_predicate": [
+        {
+            "name": "envoy.retry_host_predicates.previous_hosts",
+            "typed_config": {"@type": f"{_EXTENSIONS}.retry.host.previous_hosts.v3.PreviousHostsPredicate"},
+        }
+    ],
+    "host_selection_retry_max_attempts": 3,
+}
 # RPCs by what their deadline and their size depend on; the others take request_timeout_seconds.
 _ANSWERS = frozenset({"Answer", "Chat", "Search"})
 _WATCHES = frozenset({"WatchJob"})
@@ -30,8 +48,8 @@ _CHANGES_DOCUMENTS = _BRINGS_DOCUMENTS | {"UploadDocument", "DeleteDocument", "D
 # Reached without a key.
 _PUBLIC_ROUTES = ("page", "healthz", "unknown")
 _FILTER_CONFIG = "type.googleapis.com/envoy.config.route.v3.FilterConfig"
-_LUA_PER_ROUTE = "type.googleapis.com/envoy.extensions.filters.http.lua.v3.LuaPerRoute"
-_BUFFER_PER_ROUTE = "type.googleapis.com/envoy.extensions.filters.http.buffer.v3.BufferPerRoute"
+_LUA_PER_ROUTE = f"{_EXTENSIONS}.filters.http.lua.v3.LuaPerRoute"
+_BUFFER_PER_ROUTE = f"{_EXTENSIONS}.filters.http.buffer.v3.BufferPerRoute"
 
 type Node = dict[str, Any]
 
@@ -55,6 +73,8 @@ def render(settings: GatewaySettings) -> Node:
     _fill_own_routes(_named(site["routes"]))
     # Before the last route, which takes what is left.
     site["routes"][-1:-1] = [_route(endpoint, settings) for endpoint in exposed]
+    heap = _named(config["overload_manager"]["resource_monitors"])["envoy.resource_monitors.fixed_heap"]
+    heap["typed_config"]["max_heap_size_bytes"] = settings.max_heap_bytes
     resources["clusters"] = [_service_cluster(name, settings) for name in _SERVICES]
     if settings.otlp_endpoint is not None:
         resources["clusters"].append(_collector_cluster(settings))
@@ -89,9 +109,14 @@ def arguments(settings: GatewaySettings, path: Path) -> list[str]:
 
 def _fill_filters(filters: dict[str, Node], exposed: Sequence[Endpoint], settings: GatewaySettings) -> None:
     filters["health_check"]["cluster_min_healthy_percentages"] = {
-        name: {"value": 100.0} for name in _SERVICES
+        name: {"value": _ANY_REPLICA_PERCENT} for name in _SERVICES
     }
-    filters["identity"]["default_source_code"]["inline_string"] = _resource("identity.lua")
+    weight = math.ceil(settings.max_document_request_bytes / settings.max_request_bytes)
+    filters["identity"]["default_source_code"]["inline_string"] = lua.constants(
+        MAX_UNDER_WAY=settings.max_concurrent_requests,
+        WEIGHTS=dict.fromkeys(sorted(_BRINGS_DOCUMENTS), weight),
+        MAX_WRONG_KEYS=settings.max_wrong_keys_per_minute,
+    ) + _resource("identity.lua")
     filters["bodies"]["default_source_code"]["inline_string"] = bodies.script(exposed)
     limit = filters["local_ratelimit"]
     limit["descriptors"] = [
@@ -128,7 +153,15 @@ def _route(endpoint: Endpoint, settings: GatewaySettings) -> Node:
         "route": {"cluster": endpoint.service},
         "decorator": {"operation": endpoint.name, "propagate": False},
     }
-    _deadline(route, _deadline_seconds(endpoint, settings), stream=endpoint.is_stream)
+    seconds = _deadline_seconds(endpoint, settings)
+    _deadline(route, seconds, is_stream=endpoint.is_stream, is_upload=endpoint.is_upload)
+    if endpoint.has_no_side_effects:
+        route["route"]["retry_policy"] = _RETRY_SAFE | (
+            # What takes a service no time is tried again before all of its deadline has passed.
+            {}
+            if endpoint.is_stream or endpoint.name in _ANSWERS
+            else {"per_try_timeout": _duration(seconds / 3)}
+        )
     if endpoint.is_upload:
         # A body goes on as it comes, and the service ends one that is too large.
         _override(route, "buffer", {"@type": _BUFFER_PER_ROUTE, "disabled": True})
@@ -160,16 +193,16 @@ def _holders(settings: GatewaySettings) -> Node:
     }
 
 
-def _deadline(route: Node, seconds: float, *, stream: bool = False) -> None:
+def _deadline(route: Node, seconds: float, *, is_stream: bool, is_upload: bool) -> None:
     """Tell the service its deadline, and end the request a little later should the service not keep it."""
-    backstop = _duration(seconds + _GRACE_SECONDS)
-    # Neither a silent stream nor a long call is idle before its time is over.
-    limit = (
-        {"max_stream_duration": {"max_stream_duration": backstop}, "timeout": "0s"}
-        if stream
-        else {"timeout": backstop}
-    )
-    route["route"] |= {**limit, "idle_timeout": backstop}
+    backstop = seconds + _GRACE_SECONDS
+    end = _duration(backstop)
+    limits: Node = {"idle_timeout": end, "timeout": "0s" if is_stream else end}
+    if not is_upload:
+        # The timeout above begins when the request has come, so its coming has to be bounded too.
+        whole = backstop if is_stream else backstop + _ARRIVAL_SECONDS
+        limits["max_stream_duration"] = {"max_stream_duration": _duration(whole)}
+    route["route"] |= limits
     route["request_headers_to_add"] = [
         {
             "header": {"key": "grpc-timeout", "value": f"{math.ceil(seconds * 1000)}m"},
@@ -197,15 +230,39 @@ def _retry_after_seconds(settings: GatewaySettings) -> int:
 def _service_cluster(name: str, settings: GatewaySettings) -> Node:
     interval = _duration(settings.health_interval_seconds)
     service = f"groundline.v1.{name.capitalize()}Service"
-    return _cluster(name, getattr(settings, f"{name}_address"), settings) | {
-        # A service that is not ready gets no request, even when that leaves none to send it to.
-        "common_lb_config": {"healthy_panic_threshold": {"value": 0.0}},
+    addresses = getattr(settings, f"{name}_address").split(",")
+    return _cluster(name, addresses, settings) | {
+        # A slow or hanging replica gets less, as what it has not answered counts.
+        "lb_policy": "LEAST_REQUEST",
+        # When none is healthy, all are tried: a slow one is better than none, and one that is not ready can
+        # say why. One that is down is known at once by its connection.
+        "common_lb_config": {"healthy_panic_threshold": {"value": _ANY_REPLICA_PERCENT}},
         "circuit_breakers": {
-            "thresholds": [{"max_connections": 1024, "max_pending_requests": 1024, "max_requests": 4096}]
+            "thresholds": [
+                {
+                    "max_connections": 1024,
+                    "max_pending_requests": 1024,
+                    "max_requests": 4096,
+                    "retry_budget": {"budget_percent": {"value": 20.0}, "min_retry_concurrency": 3},
+                }
+            ]
+        },
+        # Who breaks off requests or lets them time out gets none for a while, before its health check fails.
+        "outlier_detection": {
+            "interval": "1s",
+            "base_ejection_time": "5s",
+            "max_ejection_time": "30s",
+            "max_ejection_percent": 50,
+            "split_external_local_origin_errors": True,
+            "consecutive_local_origin_failure": 3,
+            "enforcing_local_origin_success_rate": 0,
+            "enforcing_success_rate": 0,
+            # Health says that a replica may work; this, that it does not.
+            "successful_active_health_check_uneject_host": False,
         },
         "health_checks": [
             {
-                "timeout": "1s",
+                "timeout": "3s",
                 "interval": interval,
                 "no_traffic_interval": interval,
                 "unhealthy_threshold": 2,
@@ -219,7 +276,7 @@ def _service_cluster(name: str, settings: GatewaySettings) -> Node:
 def _collector_cluster(settings: GatewaySettings) -> Node:
     endpoint = settings.otlp_endpoint
     assert endpoint is not None
-    cluster = _cluster("otel_collector", f"{endpoint.host}:{endpoint.port}", settings)
+    cluster = _cluster("otel_collector", [f"{endpoint.host}:{endpoint.port}"], settings)
     if endpoint.scheme == "https":
         cluster["transport_socket"] = {
             "name": "envoy.transport_sockets.tls",
@@ -232,8 +289,9 @@ def _collector_cluster(settings: GatewaySettings) -> Node:
     return cluster
 
 
-def _cluster(name: str, address: str, settings: GatewaySettings) -> Node:
-    keepalive = {"interval": "30s", "timeout": "10s"}
+def _cluster(name: str, addresses: Sequence[str], settings: GatewaySettings) -> Node:
+    # A process that hangs answers no ping, and what waits for it ends. The services allow one in 10 s.
+    keepalive = {"interval": "12s", "timeout": "3s"}
     http2 = {"explicit_http_config": {"http2_protocol_options": {"connection_keepalive": keepalive}}}
     options = "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
     return {
@@ -247,7 +305,9 @@ def _cluster(name: str, address: str, settings: GatewaySettings) -> Node:
         },
         "load_assignment": {
             "cluster_name": name,
-            "endpoints": [{"lb_endpoints": [{"endpoint": {"address": _socket(address)}}]}],
+            "endpoints": [
+                {"lb_endpoints": [{"endpoint": {"address": _socket(address)}} for address in addresses]}
+            ],
         },
     }
 

@@ -46,7 +46,7 @@ def local_replies(retry_after_seconds: int) -> list[dict[str, Any]]:
 
     retry_after_seconds is what a client over its rate limit is told to wait.
     """
-    mappers = [_health(200, "SERVING"), _health(503, "NOT_SERVING"), _violations()]
+    mappers = [_health(200, "SERVING"), _health(503, "NOT_SERVING"), _violations(), _overloaded()]
     for refusal in _REFUSALS:
         details: list[dict[str, Any]] = [
             {"@type": f"{_TYPE}ErrorInfo", "reason": refusal.reason, "domain": _DOMAIN}
@@ -78,13 +78,25 @@ def _violations() -> dict[str, Any]:
     }
 
 
+def _overloaded() -> dict[str, Any]:
+    """For a request that comes while the gateway is short of memory."""
+    details = [{"@type": f"{_TYPE}ErrorInfo", "reason": "SERVICE_UNAVAILABLE", "domain": _DOMAIN}]
+    body = {"code": 14, "message": "the gateway is overloaded; try again later", "details": details}
+    return {
+        "filter": {"response_flag_filter": {"flags": ["OM"]}},
+        "body_format_override": {"json_format": body},
+        "headers_to_add": [{"header": {"key": "retry-after", "value": "1"}}],
+    }
+
+
 def _compare(operator: str, status: int) -> dict[str, Any]:
     value = {"default_value": status, "runtime_key": "unset"}
     return {"status_code_filter": {"comparison": {"op": operator, "value": value}}}
 
 
 def _health(status: int, text: str) -> dict[str, Any]:
-    path = {"header_filter": {"header": {"name": ":path", "string_match": {"exact": "/healthz"}}}}
+    pattern = {"safe_regex": {"regex": r"/healthz(\?.*)?"}}
+    path = {"header_filter": {"header": {"name": ":path", "string_match": pattern}}}
     return {
         "filter": {"and_filter": {"filters": [_compare("EQ", status), path]}},
         "body_format_override": {"json_format": {"status": text}},

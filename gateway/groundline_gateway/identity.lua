@@ -1,6 +1,69 @@
 -- Who holds the key? Keys are the filter context's names, each with its client and principals.
 -- A table lookup compares hashes first, so its time tells nothing about how much of a key was right.
 -- A header that comes twice reads as one value with a comma, which no key has.
+-- Before this text stand MAX_UNDER_WAY (requests of a client at once), WEIGHTS (how many a request of a route counts as,
+-- where it is not one, for the memory that it may take) and MAX_WRONG_KEYS (of an address in a minute).
+-- Each worker thread has this script, and counts, for itself.
+
+-- For each client, the coroutines of its requests with their weights, and their sum when last counted. Envoy keeps a request's
+-- coroutine until the request is over, however it ends; then it is garbage, and gone from the table.
+local clients = {}
+local new_clients = 0
+local MAX_NEW_CLIENTS = 1000
+
+local function count_again()
+  collectgarbage()
+  for client, requests in pairs(clients) do
+    requests.weight = 0
+    for _, weight in pairs(requests.started) do
+      requests.weight = requests.weight + weight
+    end
+    if requests.weight == 0 then
+      clients[client] = nil
+    end
+  end
+  new_clients = 0
+end
+
+local function may_begin(client, route)
+  local requests, weight = clients[client], WEIGHTS[route] or 1
+  if new_clients >= MAX_NEW_CLIENTS or (requests and requests.weight + weight > MAX_UNDER_WAY) then
+    count_again()
+    requests = clients[client]
+  end
+  if requests == nil then
+    requests = {started = setmetatable({}, {__mode = "k"}), weight = 0}
+    clients[client] = requests
+    new_clients = new_clients + 1
+  end
+  -- However heavy, one may always begin.
+  if requests.weight > 0 and requests.weight + weight > MAX_UNDER_WAY then
+    return false
+  end
+  requests.started[coroutine.running()] = weight
+  requests.weight = requests.weight + weight
+  return true
+end
+
+-- How many wrong keys each address has sent since the minute began. Only wrong ones are held up: the address may be
+-- a proxy's, and stand for many.
+local wrong_keys = {}
+local minute = 0
+
+local function too_many_wrong_keys(request)
+  local now = math.floor(os.time() / 60)
+  if now ~= minute then
+    wrong_keys, minute = {}, now
+  end
+  local address = request:streamInfo():downstreamDirectRemoteAddress():match("^(.*):%d+$") or ""
+  wrong_keys[address] = (wrong_keys[address] or 0) + 1
+  return wrong_keys[address] > MAX_WRONG_KEYS
+end
+
+local function refuse(request, status, retry_after)
+  request:respond({[":status"] = status, ["retry-after"] = retry_after}, "")
+end
+
 function envoy_on_request(request)
   local headers = request:headers()
   local key = headers:get("x-api-key")
@@ -9,11 +72,17 @@ function envoy_on_request(request)
   end
   local holder = key and request:filterContext():get(key)
   if holder == nil then
-    request:respond({[":status"] = "401"}, "")
-    return
+    if key and too_many_wrong_keys(request) then
+      return refuse(request, "429", "60")
+    end
+    return refuse(request, "401")
+  end
+  local info = request:streamInfo()
+  info:dynamicMetadata():set("groundline", "client", holder["client"])
+  if not may_begin(holder["client"], info:routeName()) then
+    return refuse(request, "429", "1")
   end
   headers:remove("x-api-key")
   headers:remove("authorization")
   headers:replace("x-groundline-principals", holder["principals"])
-  request:streamInfo():dynamicMetadata():set("groundline", "client", holder["client"])
 end

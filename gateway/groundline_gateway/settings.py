@@ -23,8 +23,13 @@ __all__ = ["ApiKey", "GatewaySettings"]
 
 Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
 
-Address = Annotated[str, StringConstraints(pattern=r"^(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}$")]
+_ADDRESS = r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}"
+
+Address = Annotated[str, StringConstraints(pattern=rf"^{_ADDRESS}$")]
 """host:port; the host is a name or an IP address (IPv6 in brackets)."""
+
+Addresses = Annotated[str, StringConstraints(pattern=rf"^{_ADDRESS}(,{_ADDRESS})*$")]
+"""The replicas of a service: one host:port, or several with commas between them."""
 
 # Visible ASCII without the comma, which separates principals, and two headers of the same name.
 _PRINCIPAL = r"^[!-+\--~]{1,128}$"
@@ -66,15 +71,15 @@ class GatewaySettings(Settings):
     """IP address to listen on; 0.0.0.0 or :: in a container."""
     port: Annotated[int, Field(ge=1, le=65535)] = 8080
     """TCP port to listen on; plain HTTP/1.1 and HTTP/2, TLS ends in front of it."""
-    coordinator_address: Address = "127.0.0.1:50051"
-    """The coordinator; a headless service's name in Kubernetes."""
-    retriever_address: Address = "127.0.0.1:50052"
+    coordinator_address: Addresses = "127.0.0.1:50051"
+    """The coordinator: a headless service's name in Kubernetes, or its replicas with commas between them."""
+    retriever_address: Addresses = "127.0.0.1:50052"
     """The retriever; only its health is asked for."""
-    reranker_address: Address = "127.0.0.1:50053"
+    reranker_address: Addresses = "127.0.0.1:50053"
     """The reranker; only its health is asked for."""
-    generator_address: Address = "127.0.0.1:50054"
+    generator_address: Addresses = "127.0.0.1:50054"
     """The generator; only its health is asked for."""
-    ingestor_address: Address = "127.0.0.1:50055"
+    ingestor_address: Addresses = "127.0.0.1:50055"
     """The ingestor."""
     api_keys: Annotated[tuple[ApiKey, ...], Field(min_length=1)]
     """A JSON list of {"key", "client", "principals"}."""
@@ -82,10 +87,17 @@ class GatewaySettings(Settings):
     """Requests a client may make a minute in the long run; each gateway process counts on its own."""
     rate_limit_burst: PositiveInt = 100
     """Requests that a client may make at once after a pause."""
+    max_concurrent_requests: Annotated[int, Field(ge=1, le=10_000)] = 100
+    """Requests of a client that may be under way at once, one that brings documents counting as several; each
+    worker thread counts on its own."""
+    max_wrong_keys_per_minute: PositiveInt = 60
+    """Wrong keys of an IP address that are told to be wrong, before further ones are told to wait."""
+    max_heap_bytes: Annotated[int, Field(ge=64 << 20)] = 512 << 20
+    """Memory the gateway may use; near it, the largest requests are ended and new ones refused."""
     max_request_bytes: Annotated[int, Field(ge=1024, le=16 << 20)] = 256 << 10
     """Largest body of a request, documents excepted."""
-    max_document_request_bytes: Annotated[int, Field(ge=1024, le=1 << 30)] = 64 << 20
-    """Largest body of a request that brings documents; base64 makes a file a third larger."""
+    max_document_request_bytes: Annotated[int, Field(ge=1024, le=64 << 20)] = 4 << 20
+    """Largest body of a request that brings documents as JSON; what is larger is uploaded."""
     request_timeout_seconds: Seconds = 30
     """Deadline of a request that is not named below."""
     answer_timeout_seconds: Seconds = 120

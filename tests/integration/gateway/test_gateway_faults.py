@@ -1,10 +1,15 @@
 """Services that are down, not ready or late."""
 
 import asyncio
+import sys
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+
+DYING_SERVICE = Path(__file__).with_name("dying_service.py")
 
 
 def reason(response: httpx.Response) -> str:
@@ -62,3 +67,97 @@ async def test_a_late_service_is_cancelled_and_the_client_told(upstream: Any, la
     (call,) = upstream.calls
     async with asyncio.timeout(10):
         await call.ended.wait()
+
+
+async def test_health_is_asked_for_with_any_query(upstream: Any, gateway: Any) -> None:
+    await gateway.becomes(200)
+    async with gateway.client(None) as client:
+        response = await client.get("/healthz?x=1")
+
+    assert (response.status_code, response.json()) == (200, {"status": "SERVING"})
+
+
+def replicas(*ports: int) -> Mapping[str, str]:
+    address = ",".join(f"127.0.0.1:{port}" for port in ports)
+    return {f"{name}_address": address for name in ("coordinator", "ingestor")}
+
+
+async def test_every_replica_gets_its_share(upstream: Any, second_upstream: Any, launch: Any) -> None:
+    async with launch(**replicas(upstream.port, second_upstream.port)) as gateway:
+        await gateway.becomes(200)
+        async with gateway.client() as client:
+            while not (upstream.calls and second_upstream.calls):
+                assert (await client.get("/api/threads")).status_code == 200
+
+
+async def test_a_replica_that_is_down_is_not_noticed(upstream: Any, launch: Any, unused: int) -> None:
+    async with launch(**replicas(unused, upstream.port)) as gateway:
+        assert await gateway.becomes(200) == {"status": "SERVING"}
+        async with gateway.client() as client:
+            statuses = {(await client.post("/api/answer", json={})).status_code for _ in range(20)}
+
+    assert statuses == {200}
+
+
+async def every_replica_is_healthy(admin: str) -> None:
+    async with asyncio.timeout(20), httpx.AsyncClient(base_url=f"http://{admin}") as client:
+        healthy = False
+        while not healthy:
+            clusters = (await client.get("/clusters?format=json")).json()["cluster_statuses"]
+            hosts = [host for cluster in clusters for host in cluster["host_statuses"]]
+            healthy = all(host["health_status"] == {"eds_health_status": "HEALTHY"} for host in hosts)
+
+
+@pytest.fixture
+async def dying() -> AsyncIterator[tuple[int, asyncio.subprocess.Process]]:
+    """A replica that is healthy and dies of its first request; its port, and its process."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(DYING_SERVICE), stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    try:
+        yield int(await process.stdout.readline()), process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+@pytest.mark.parametrize(("path", "lost"), [("/api/search", 0), ("/api/answer", 1)])
+async def test_only_what_has_no_side_effects_is_sent_again_when_a_replica_dies_of_it(
+    upstream: Any,
+    launch: Any,
+    unused: int,
+    dying: tuple[int, asyncio.subprocess.Process],
+    path: str,
+    lost: int,
+) -> None:
+    port, process = dying
+    admin = f"127.0.0.1:{unused}"
+    async with launch(admin_address=admin, **replicas(port, upstream.port)) as gateway:
+        await every_replica_is_healthy(admin)
+        async with gateway.client() as client, asyncio.timeout(30):
+            statuses = []
+            while process.returncode is None:
+                statuses.append((await client.post(path, json={"query": "x"})).status_code)
+                await asyncio.sleep(0.01)
+
+    assert statuses.count(503) == lost
+    assert statuses.count(200) == len(statuses) - lost
+    assert len(upstream.calls) == statuses.count(200)
+
+
+async def test_a_service_that_does_not_call_itself_ready_is_better_than_none(
+    upstream: Any, launch: Any
+) -> None:
+    """It can say what is wrong, or is only slow to answer health checks."""
+    async with launch() as gateway, gateway.client() as client:
+        await gateway.becomes(200)
+        try:
+            await upstream.set_health("Coordinator", serving=False)
+            await gateway.becomes(503)
+            response = await client.post("/api/answer", json={"query": "x"})
+        finally:
+            await upstream.set_health("Coordinator", serving=True)
+
+    assert response.status_code == 200

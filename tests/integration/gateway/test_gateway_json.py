@@ -143,7 +143,7 @@ async def test_documents_have_their_own_larger_limit(upstream: Any, launch: Any)
 
 
 async def test_a_large_file_arrives_whole(upstream: Any, alice: httpx.AsyncClient) -> None:
-    data = bytes(range(256)) * (30 << 12)
+    data = bytes(range(256)) * (11 << 10)
     document = {"uri": "a.bin", "data": base64.b64encode(data).decode(), "metadata": {"tags": ["x", 1, None]}}
     response = await alice.post("/api/collections/docs/documents", json={"documents": [document]}, timeout=60)
 

@@ -122,7 +122,7 @@ def test_every_public_address_of_the_contracts_has_a_route_of_its_own() -> None:
         route = routed(endpoint.verb, re.sub(r"\{\w+\}", "x", endpoint.template))
         assert route["name"] == endpoint.name
         assert route["route"]["cluster"] == endpoint.service
-        assert ("max_stream_duration" in route["route"]) is endpoint.is_stream
+        assert (route["route"]["timeout"] == "0s") is endpoint.is_stream
 
 
 def test_every_rpc_of_the_exposed_services_has_an_address() -> None:

@@ -1,0 +1,27 @@
+"""Values of Python as Lua's."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["constants"]
+
+
+def constants(**values: Any) -> str:
+    """Lines that define local variables, to stand before a script."""
+    return "".join(f"local {name} = {_literal(value)}\n" for name, value in values.items())
+
+
+def _literal(value: Any) -> str:
+    match value:
+        case None:
+            return "nil"
+        case bool():
+            return str(value).lower()
+        case Mapping():
+            return (
+                "{" + ", ".join(f"[{_literal(key)}] = {_literal(item)}" for key, item in value.items()) + "}"
+            )
+        case _:
+            # Lua reads JSON's numbers, and strings of printable ASCII.
+            return json.dumps(value)
