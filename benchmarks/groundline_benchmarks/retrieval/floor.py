@@ -48,9 +48,9 @@ class Floor:
     ) -> None:
         self._pool, self._lexical, self._vectors = pool, lexical, vectors
         self._table = table = f"chunks_p{partition_id}"
-        everything = lexical.search_sql(table, limit=None, columns=f"{FILTER_SQL} AS selected")
+        everything = lexical.search_sql(table, "english", limit=None, columns=f"{FILTER_SQL} AS selected")
         self._keyword = {
-            False: lexical.search_sql(table, limit=LIMIT),
+            False: lexical.search_sql(table, "english", limit=LIMIT),
             True: _FILTERED_KEYWORD.format(ranked=everything, limit=LIMIT),
         }
         self._texts = _TEXTS.format(table=table, partition_id=partition_id)

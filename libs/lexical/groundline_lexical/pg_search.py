@@ -100,6 +100,7 @@ class PgSearchIndex:
     def search_sql(
         self,
         table: str,
+        language: str,
         *,
         limit: int | None,
         columns: str = "",

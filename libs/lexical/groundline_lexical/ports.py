@@ -63,13 +63,14 @@ class LexicalIndex(Protocol):
     def search_sql(
         self,
         table: str,
+        language: str,
         *,
         limit: int | None,
         columns: str = "",
         condition: str = "",
         collections: str = "",
     ) -> str:
-        """The search statement; `$1` is what prepare_query made (text).
+        """The search statement for a table indexed in `language`; `$1` is what prepare_query made (text).
 
         Rows are chunk_id and score (higher is better), then `columns` (SQL expressions over the table, with
         parameters from `$2` on, each with a name of its own), best first, ties by chunk_id; `limit` of them,

@@ -115,6 +115,7 @@ class VchordBm25Index:
     def search_sql(
         self,
         table: str,
+        language: str,
         *,
         limit: int | None,
         columns: str = "",
@@ -138,7 +139,7 @@ class VchordBm25Index:
         return searched_text(query)
 
     async def probe(self, connection: Connection, table: str) -> bool:
-        statement = self.search_sql(table, limit=1)
+        statement = self.search_sql(table, "", limit=1)
         async with connection.transaction(isolation="repeatable_read", readonly=True):
             for row in await connection.fetch(_KNOWN.format(table=plain_name(table))):
                 # Whichever row has these words; of equal rows any is as good as the known one.

@@ -120,7 +120,7 @@ async def search(
         partition, language = row
         table = f"chunks_p{partition}"
         by_words = await connection.fetch(
-            lexical.search_sql(table, limit=10, columns="original_text"),
+            lexical.search_sql(table, language, limit=10, columns="original_text"),
             lexical.prepare_query(query, language),
         )
         vector = HalfVector(await EMBEDDER.embed_query(query))

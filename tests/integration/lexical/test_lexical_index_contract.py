@@ -111,7 +111,7 @@ class Table:
         )
 
     async def search(self, query: str, limit: int | None = 50) -> Rows:
-        sql = self.index.search_sql("pieces_p1", limit=limit)
+        sql = self.index.search_sql("pieces_p1", self.language, limit=limit)
         async with self.connection.transaction():
             for name, value in self.index.search_settings(limit).items():
                 await self.connection.execute("SELECT set_config($1, $2, true)", name, value)
@@ -173,7 +173,7 @@ async def test_a_probe_notices_an_index_that_lost_its_rows(table: Table, connect
 async def test_a_table_name_that_is_no_plain_name_is_refused(index: LexicalIndex) -> None:
     for name in ("", "pieces; DROP TABLE pieces", "Pieces", 'p"q', "a.b", "x" * 60):
         with pytest.raises(ValueError, match="plain name"):
-            index.search_sql(name, limit=1)
+            index.search_sql(name, "english", limit=1)
 
 
 async def test_any_of_the_words_is_enough_and_more_of_them_score_higher(table: Table) -> None:
@@ -208,7 +208,7 @@ async def test_a_condition_among_the_columns_changes_no_score(
 ) -> None:
     await table.create([LEASES, "lease lease", LEASES + BREAD, "The lease is ten years long", BREAD])
     scores = await table.search("replica lease years")
-    sql = table.index.search_sql("pieces_p1", limit=50, columns=f"({condition}) AS selected")
+    sql = table.index.search_sql("pieces_p1", "english", limit=50, columns=f"({condition}) AS selected")
     query = table.index.prepare_query("replica lease years", "english")
     rows = await table.connection.fetch(sql, query, *arguments)
     assert [(row["chunk_id"], row["score"]) for row in rows] == scores
@@ -235,7 +235,7 @@ async def test_collections_of_a_shared_table_are_searched_alone_with_the_scores_
     texts = [LEASES, "lease lease", LEASES + BREAD, "The lease is ten years long", BREAD]
     await table.create(texts, is_shared=True)
     scores = dict(await table.search("replica lease years"))
-    sql = table.index.search_sql("pieces_p1", limit=50, collections="$2")
+    sql = table.index.search_sql("pieces_p1", "english", limit=50, collections="$2")
     query = table.index.prepare_query("replica lease years", "english")
     rows = await table.connection.fetch(sql, query, collections)
     assert {row["chunk_id"]: row["score"] for row in rows} == {key: scores[key] for key in kept}
@@ -245,7 +245,7 @@ async def test_the_limit_counts_rows_of_the_collections_only(table: Table) -> No
     if not table.index.capabilities.filters_collections:
         pytest.skip("no shared tables")
     await table.create(["lease lease"] * 9 + ["lease and more words"], is_shared=True)
-    sql = table.index.search_sql("pieces_p1", limit=2, collections="$2")
+    sql = table.index.search_sql("pieces_p1", "english", limit=2, collections="$2")
     rows = await table.connection.fetch(sql, table.index.prepare_query("lease", "english"), ["even-ones"])
     assert [row["chunk_id"] for row in rows] == [2, 4]
 
@@ -331,7 +331,7 @@ async def test_the_best_are_taken_from_the_index_without_ranking_the_rest(
         pytest.skip("EXPLAIN is pg_search's own")
     await table.create([f"{LEASES} {number}" for number in range(200)], is_shared=True)
     for collections, arguments in (("", []), ("$2", [["odd-ones"]])):
-        sql = table.index.search_sql("pieces_p1", limit=5, collections=collections)
+        sql = table.index.search_sql("pieces_p1", "english", limit=5, collections=collections)
         statement = await connection.prepare(f"EXPLAIN (ANALYZE, COSTS OFF) {sql}")
         plan = "\n".join(row[0] for row in await statement.fetch("lease", *arguments))
         assert "TopNScanExecState" in plan

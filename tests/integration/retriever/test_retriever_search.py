@@ -478,7 +478,7 @@ async def _plans(connection: Any, corpus: Any, table: str) -> dict[str, str]:
     semantic = postgres._SEMANTIC.format(
         table=table, distance=distance, selected=visible, order=distance, limit=50
     )
-    keyword = corpus.lexical.search_sql(table, limit=50, columns=f"{visible} AS selected")
+    keyword = corpus.lexical.search_sql(table, "english", limit=50, columns=f"{visible} AS selected")
     collection = Collection("many", await corpus.partition("many"), "", dimensions, "", "")
     found = {}
     for name, hits, argument in (("semantic", semantic, literal), ("keyword", keyword, "loaf 42")):

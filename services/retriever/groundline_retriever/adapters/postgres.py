@@ -145,13 +145,17 @@ class PostgresChunkStore:
         columns = "true AS selected" if filters else f"{selected} AS selected"
         async with self._connection() as connection:
             ranked = self._lexical.search_sql(
-                table, limit=limit, columns=columns, condition=selected if filters else ""
+                table,
+                collection.language,
+                limit=limit,
+                columns=columns,
+                condition=selected if filters else "",
             )
             statement = _with_chunks(ranked, collection, include_vectors)
             rows = await self._lexical_rows(connection, statement, limit, prepared, *arguments)
             found = _hits(rows, collection)
             for taken in _more(limit, len(found)) if len(found) < len(rows) == limit else ():
-                ranked = self._lexical.search_sql(table, limit=taken, columns=columns)
+                ranked = self._lexical.search_sql(table, collection.language, limit=taken, columns=columns)
                 selected_only = _SELECTED.format(ranked=ranked, limit=limit)
                 statement = _with_chunks(selected_only, collection, include_vectors)
                 rows = await self._lexical_rows(connection, statement, taken, prepared, *arguments)
