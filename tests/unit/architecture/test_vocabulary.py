@@ -1,0 +1,147 @@
+"""One definition for each concept: no service defines again what the contract or another service defines."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from google.protobuf import descriptor_pool
+from google.protobuf.descriptor import Descriptor
+
+ROOT = Path(__file__).resolve().parents[3]
+
+LEAST_FIELDS = 3
+"""Two fields of the same names say little."""
+
+LEAST_FIELDS_WITHIN = 4
+"""A class that has all fields of a message, and more, copies it if the message has that many."""
+
+
+# Services that still have types of their own for what the contract defines.
+CONVERTING = frozenset({"coordinator", "ingestor", "reranker", "retriever"})
+
+# Why these are not what their namesakes are. A line goes when its class does; none is added for a copy.
+ALLOWED: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A class of a service or a message of the contract."""
+
+    name: str
+    where: str
+    fields: frozenset[str]
+
+
+def contract() -> list[Definition]:
+    """Every message and enum, nested ones too."""
+    found: list[Definition] = []
+
+    def add(message: Descriptor) -> None:
+        if not message.GetOptions().map_entry:
+            fields = frozenset(field.name for field in message.fields)
+            found.append(Definition(message.name, message.full_name, fields))
+        for nested in message.nested_types:
+            add(nested)
+        found.extend(Definition(enum.name, enum.full_name, frozenset()) for enum in message.enum_types)
+
+    for path in sorted((ROOT / "protos/groundline/v1").glob("*.proto")):
+        import_module(f"groundline.v1.{path.stem}_pb2")
+        file = descriptor_pool.Default().FindFileByName(f"groundline/v1/{path.name}")
+        for message in file.message_types_by_name.values():
+            add(message)
+        found.extend(
+            Definition(enum.name, enum.full_name, frozenset()) for enum in file.enum_types_by_name.values()
+        )
+    return found
+
+
+def classes_of(text: str, where: str) -> Iterator[Definition]:
+    """The classes of a module but Protocols: a port is its user's own, though two use the same service.
+
+    A private class (`_Query`) may have a name that others have too, but not their fields.
+    """
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.ClassDef) or "Protocol" in map(ast.unparse, node.bases):
+            continue
+        fields = frozenset(
+            statement.target.id.strip("_")
+            for statement in node.body
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
+        )
+        yield Definition(node.name, f"{where}.{node.name}", fields)
+
+
+def classes_of_services() -> dict[str, list[Definition]]:
+    """By service, but those that are converted."""
+    found: dict[str, list[Definition]] = defaultdict(list)
+    for package in sorted((ROOT / "services").glob("*/groundline_*")):
+        if package.parent.name in CONVERTING:
+            continue
+        for module in sorted(package.glob("**/*.py")):
+            where = ".".join(module.relative_to(package.parent).with_suffix("").parts)
+            found[package.parent.name].extend(classes_of(module.read_text(), where))
+    return found
+
+
+def second_definitions(
+    messages: list[Definition], services: Mapping[str, list[Definition]]
+) -> dict[str, str]:
+    """Each class that says again what a message or another service's class says, and what that is."""
+    found: dict[str, str] = {}
+    for service, classes in services.items():
+        others = [one for other, theirs in services.items() if other != service for one in theirs]
+        for one in classes:
+            for other in messages:
+                if one.name == other.name or _copies(one, other):
+                    found[one.where] = other.where
+            for other in others:
+                if one.name == other.name or (len(one.fields) >= LEAST_FIELDS and one.fields == other.fields):
+                    found[one.where] = other.where
+    return found
+
+
+def _copies(one: Definition, message: Definition) -> bool:
+    if len(message.fields) >= LEAST_FIELDS_WITHIN:
+        return one.fields >= message.fields
+    return len(one.fields) >= LEAST_FIELDS and one.fields == message.fields
+
+
+def test_no_service_defines_again_what_the_contract_or_another_service_defines() -> None:
+    found = second_definitions(contract(), classes_of_services())
+    unexplained = {where: other for where, other in found.items() if where not in ALLOWED}
+    assert unexplained == {}
+
+
+def test_the_list_of_namesakes_only_shrinks() -> None:
+    assert set(ALLOWED) <= set(second_definitions(contract(), classes_of_services()))
+
+
+MODULE = """
+class Passage: ...
+
+class _Renamed:
+    chunk_id: str
+    _score: float
+    rank: int
+    more: str
+
+class Passages(Protocol):
+    async def passages(self) -> None: ...
+"""
+
+
+def test_a_copy_is_noticed_by_name_by_fields_and_in_another_service() -> None:
+    (passage, renamed) = classes_of(MODULE, "module")
+    message = Definition("Passage", "groundline.v1.Passage", frozenset({"chunk_id", "score", "rank", "more"}))
+    within = Definition("Score", "groundline.v1.Score", frozenset({"chunk_id", "score", "rank", "other"}))
+    assert second_definitions([message], {"one": [passage], "two": [renamed]}) == {
+        "module.Passage": "groundline.v1.Passage",
+        "module._Renamed": "groundline.v1.Passage",
+    }
+    assert second_definitions([within], {"one": [passage], "two": [renamed]}) == {}
+    assert second_definitions([], {"one": [renamed], "two": [renamed]}) == {
+        "module._Renamed": "module._Renamed"
+    }
