@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
+from google.protobuf import json_format
+from groundline.v1 import collection_pb2, job_pb2
 from groundline_cli.stack.postgres import EmbeddedPostgres
 from groundline_database import Pool, acquire, open_pool, register_vectors
 from groundline_embedding import EmbeddingSettings, create_embedder
@@ -26,7 +28,10 @@ from groundline_ingestor.adapters.postgres_vector_indexes import (
     PostgresVectorIndexes,
     vector_index_on,
 )
-from groundline_ingestor.domain import Collection, DocumentInput, Job, JobState, NewCollection, NewVersion
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.documents import DocumentInput
+from groundline_ingestor.domain.jobs import has_ended
+from groundline_ingestor.domain.work import NewVersion
 from groundline_ingestor.migrate import migrate
 from groundline_ingestor.service.pipeline import STORING_CONNECTIONS, TRANSACTION_CHUNKS
 from groundline_ingestor.service.preparation import identify
@@ -167,7 +172,7 @@ class _Bench:
             Measure("ingested, searchable (vectors exactly)", ingested, unit, beside, raw),
         ]  # fmt: skip
 
-    async def _store(self, collection: Collection, rows: Sequence[NewVersion]) -> None:
+    async def _store(self, collection: StoredCollection, rows: Sequence[NewVersion]) -> None:
         """As workers do: so many chunks a transaction, so many transactions at a time."""
         batches = batched(rows, max(TRANSACTION_CHUNKS // CHUNKS_PER_DOCUMENT, 1))
 
@@ -196,13 +201,13 @@ class _Bench:
                 searchable = time.perf_counter() - begun
                 found = await self._stores.collections.find("given")
                 assert found is not None, "nobody deletes it"
-                if found.chunk_count >= LEAST_ROWS:
+                if found.message.chunk_count >= LEAST_ROWS:
                     async with asyncio.timeout(PATIENCE_SECONDS):
                         while not await self._has_index(collection):  # noqa: ASYNC110 - nobody tells
                             await asyncio.sleep(POLL_SECONDS)
                 ready = time.perf_counter() - begun
         await self._stores.collections.delete("given")
-        return found.chunk_count / searchable, found.chunk_count / ready
+        return found.message.chunk_count / searchable, found.message.chunk_count / ready
 
     # --- the local model ---
 
@@ -264,51 +269,59 @@ class _Bench:
         return [
             Measure(f"peak RSS, a text of {mebibytes} MiB", figures["peak_rss_mib"], "MiB", "before the job",
                     figures["rss_before_mib"]),
-            Measure(f"ingested, a text of {mebibytes} MiB", found.chunk_count / figures["seconds"],
+            Measure(f"ingested, a text of {mebibytes} MiB", found.message.chunk_count / figures["seconds"],
                     "chunks/s"),
         ]  # fmt: skip
 
     # --- what they share ---
 
-    async def _collection(self, name: str, model: str, settings: Mapping[str, Any] = _UNCUT) -> Collection:
-        new = NewCollection(name, name, dict(settings), model, "english", (), (), "")
-        return await self._stores.collections.create(new, DIMENSIONS)
+    async def _collection(
+        self, name: str, model: str, settings: Mapping[str, Any] = _UNCUT
+    ) -> StoredCollection:
+        new = collection_pb2.Collection(collection_id=name, name=name)
+        json_format.ParseDict(dict(settings), new.settings)
+        new.settings.embedding.model, new.settings.embedding.dimensions = model, DIMENSIONS
+        new.settings.lexical.language = "english"
+        return await self._stores.collections.create(new, "")
 
-    async def _hand_in(self, collection: Collection, inputs: Sequence[DocumentInput]) -> Job:
+    async def _hand_in(
+        self, collection: StoredCollection, inputs: Sequence[DocumentInput]
+    ) -> job_pb2.IngestionJob:
         return await self._stores.jobs.enqueue(
             collection, [identify(given, collection) for given in inputs], ""
         )
 
     async def _work_off(
-        self, collection: Collection, inputs: Sequence[DocumentInput], wake: Callable[[], None]
+        self, collection: StoredCollection, inputs: Sequence[DocumentInput], wake: Callable[[], None]
     ) -> None:
         job = await self._hand_in(collection, inputs)
         wake()
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 found = await self._stores.jobs.find(job.job_id)
-                if found is None or found.has_ended:
+                if found is None or has_ended(found):
                     break
                 await asyncio.sleep(POLL_SECONDS)
         await self._require_done(job)
 
-    async def _require_done(self, job: Job) -> None:
+    async def _require_done(self, job: job_pb2.IngestionJob) -> None:
         found = await self._stores.jobs.find(job.job_id)
-        if found is None or found.state is not JobState.DONE:
-            raise MeasurementError(f"the job did not end well: {found.state if found else 'it is gone'}")
+        if found is None or found.state != job_pb2.JOB_STATE_DONE:
+            state = job_pb2.JobState.Name(found.state) if found else "it is gone"
+            raise MeasurementError(f"the job did not end well: {state}")
 
-    async def _has_index(self, collection: Collection) -> bool:
+    async def _has_index(self, collection: StoredCollection) -> bool:
         async with acquire(self._pool) as connection:
             return bool(
                 await connection.fetchval(
                     "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1)",
-                    f"{chunk_table(collection.partition.partition_id)}_embedding",
+                    f"{chunk_table(collection.partition_id)}_embedding",
                 )
             )
 
-    async def _require(self, collection: Collection, count: int, *, indexed: bool | None) -> None:
+    async def _require(self, collection: StoredCollection, count: int, *, indexed: bool | None) -> None:
         found = await self._stores.collections.find(collection.collection_id)
-        if found is None or found.chunk_count != count:
+        if found is None or found.message.chunk_count != count:
             raise MeasurementError("a chunk was lost or doubled")
         if indexed is not None and indexed != await self._has_index(collection):
             raise MeasurementError("the index of vectors is not as it should be")

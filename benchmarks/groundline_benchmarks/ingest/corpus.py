@@ -9,8 +9,11 @@ from typing import Final
 
 import numpy as np
 import structlog
+from groundline.v1 import passage_pb2
 from groundline_embedding.ports import Vectors
-from groundline_ingestor.domain import Chunk, DocumentVersion, NewVersion, Section, SourceType, Stretch
+from groundline_ingestor.domain.documents import DocumentVersion
+from groundline_ingestor.domain.texts import Chunk, Section, Stretch
+from groundline_ingestor.domain.work import NewVersion
 
 from groundline_benchmarks.measuring.texts import DIMENSIONS, TEXT_WORDS, texts
 
@@ -70,7 +73,7 @@ def _documents(all_texts: Iterator[str], embedder: GivenVectors, prefix: str) ->
         uri = f"{prefix}-{number}.txt"
         version = DocumentVersion(
             uri=uri,
-            source_type=SourceType.FILE,
+            source_type=passage_pb2.SOURCE_TYPE_FILE,
             title=f"Document {number}",
             mime_type="text/plain",
             content_hash=uri.encode(),

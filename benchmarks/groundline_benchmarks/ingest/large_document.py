@@ -8,6 +8,7 @@ import time
 import psutil
 from groundline_database import acquire, open_pool, register_vectors
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
+from groundline_ingestor.domain.jobs import has_ended
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
 
@@ -33,7 +34,7 @@ async def main(job_id: str) -> None:
         before, begun = peak_rss_mib(process), time.perf_counter()
         async with working(worker):
             job = await stores.jobs.find(job_id)
-            while job is not None and not job.has_ended:
+            while job is not None and not has_ended(job):
                 await asyncio.sleep(POLL_SECONDS)
                 job = await stores.jobs.find(job_id)
     seconds = time.perf_counter() - begun

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
-from groundline_ingestor.domain import DocumentInput, SourceType
+from groundline.v1 import passage_pb2
+
+from groundline_ingestor.domain.documents import DocumentInput
 
 __all__ = [
     "CrawlFailure",
@@ -56,7 +58,7 @@ class CrawledPage:
             content=self.content,
             uri=self.url,
             mime_type=self.mime_type,
-            source_type=SourceType.WEB,
+            source_type=passage_pb2.SOURCE_TYPE_WEB,
         )
 
 

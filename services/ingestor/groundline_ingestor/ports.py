@@ -3,35 +3,17 @@
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Protocol
 
+from groundline.v1 import chat_pb2, collection_pb2, document_pb2, job_pb2
+from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_filters import Filter
 
 from groundline_ingestor.crawling import CrawledPage, CrawlFailure, CrawlRequest
-from groundline_ingestor.domain import (
-    ChunkCounts,
-    Chunking,
-    Claim,
-    Collection,
-    CollectionStats,
-    Document,
-    DocumentInput,
-    DocumentVersion,
-    Extraction,
-    IngestionFailure,
-    IngestionOutcome,
-    Item,
-    Job,
-    LeasedItem,
-    NewCollection,
-    NewVersion,
-    Progress,
-    Section,
-    StoredText,
-    Stretch,
-    Usage,
-    Vectors,
-)
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.documents import DocumentInput, DocumentVersion, StoredText
+from groundline_ingestor.domain.texts import Extraction, Section, Stretch, Vectors
+from groundline_ingestor.domain.work import Claim, LeasedItem, NewVersion, Progress
 
 __all__ = [
     "ClaimLostError",
@@ -47,6 +29,7 @@ __all__ = [
     "JobRepository",
     "ReindexRepository",
     "Splitter",
+    "StoredOutcome",
     "TextStream",
     "VectorIndexes",
     "WorkQueue",
@@ -56,44 +39,39 @@ __all__ = [
 type HandedIn = tuple[DocumentInput, DocumentVersion]
 """A document with a uri, and what is known of it before its text is read."""
 
+type StoredOutcome = tuple[str, job_pb2.IngestionOutcome.ValueType]
+"""A document's id, and what storing it changed."""
+
 
 class ClaimLostError(Exception):
     """The item went to another worker, was cancelled, or has ended; nothing was changed."""
 
     def __init__(self, claim: Claim) -> None:
-        super().__init__(f"item {claim.item_index} of job {claim.job_id} is no longer ours")
+        super().__init__(f"item {claim.item_index} of job {claim.job_id} is no longer this worker's")
         self.claim = claim
 
 
 class CollectionRepository(Protocol):
     """Stores collections and their partitions. Any method raises UnavailableError while the store is down."""
 
-    async def create(self, new: NewCollection, dimensions: int) -> Collection:
-        """Store the collection with an empty partition, in one transaction.
+    async def create(self, collection: collection_pb2.Collection, request_id: str) -> StoredCollection:
+        """Store a collection, whose embedding, lexical and access settings are complete, with an empty
+        partition, in one transaction.
 
         Returns the stored collection when its `request_id` was used before. Raises AlreadyExistsError.
         """
 
-    async def find(self, collection_id: str) -> Collection | None:
+    async def find(self, collection_id: str) -> StoredCollection | None:
         """The collection with its counts."""
 
     async def list_readable(
         self, principals: Sequence[str], *, after: str, limit: int
-    ) -> Sequence[Collection]:
+    ) -> Sequence[StoredCollection]:
         """The first `limit` collections by id, above the id `after`, that one of the principals may read."""
 
-    async def update(
-        self,
-        collection_id: str,
-        *,
-        name: str,
-        settings: Mapping[str, Any],
-        readers: Sequence[str],
-        writers: Sequence[str],
-        seen: datetime,
-    ) -> bool:
-        """Replace these fields; False when the collection is gone or has changed since `seen`, its
-        update_time."""
+    async def update(self, changed: collection_pb2.Collection) -> bool:
+        """Replace name, settings and access; False when the collection is gone or no longer has the
+        update_time that `changed` has."""
 
     async def delete(self, collection_id: str) -> bool:
         """Delete the collection, its documents and its partition, in one transaction; False when it is
@@ -103,70 +81,72 @@ class CollectionRepository(Protocol):
 class DocumentRepository(Protocol):
     """Stores documents and their chunks. Any method raises UnavailableError while the store is down."""
 
-    async def find(self, collection_id: str, document_id: str) -> Document | None:
+    async def find(self, collection_id: str, document_id: str) -> document_pb2.Document | None:
         """A document by its id."""
 
     async def list_readable(
         self, collection_id: str, principals: Sequence[str], *, after: str, limit: int
-    ) -> Sequence[Document]:
+    ) -> Sequence[document_pb2.Document]:
         """The first `limit` documents by uri, above the uri `after`, that one of the principals may read."""
 
     async def store(
-        self, collection: Collection, versions: Sequence[NewVersion]
-    ) -> Sequence[tuple[str, IngestionOutcome]]:
+        self, collection: StoredCollection, versions: Sequence[NewVersion]
+    ) -> Sequence[StoredOutcome]:
         """Put documents of different uris and their chunks in the place of what the uris held, and end their
         items, all in one transaction.
 
-        Returns the id of each and whether it is new. Two calls for one uri happen one after the other. Raises
+        Says of each whether it is new. Two calls for one uri happen one after the other. Raises
         ClaimLostError, NotFoundError when the collection is gone, AbortedError when its partition is no
         longer the one given.
         """
 
     async def refresh(
-        self, collection: Collection, version: DocumentVersion, claim: Claim | None = None
-    ) -> tuple[str, IngestionOutcome] | None:
+        self, collection: StoredCollection, version: DocumentVersion, claim: Claim | None = None
+    ) -> StoredOutcome | None:
         """Take over metadata and principals where the stored chunks are already those of the version, and
         end the item.
 
-        Returns its id and outcome (updated or unchanged); None, with nothing done, when what is stored has
-        another ingestion_hash. Raises what `store` raises.
+        Its outcome is updated or unchanged; None, with nothing done, when what is stored has another
+        ingestion_hash. Raises what `store` raises.
         """
 
-    async def delete(self, collection: Collection, document_id: str) -> bool:
+    async def delete(self, collection: StoredCollection, document_id: str) -> bool:
         """Delete a document with its chunks and cancel what is still to be done for it, in one transaction;
         False when it is gone."""
 
     async def count_selected(
-        self, collection: Collection, selection: Filter, principals: Sequence[str]
+        self, collection: StoredCollection, selection: Filter, principals: Sequence[str]
     ) -> int:
         """How many documents a filter selects of those that one of the principals may read."""
 
     async def delete_selected(
-        self, collection: Collection, selection: Filter, principals: Sequence[str], request_id: str
+        self, collection: StoredCollection, selection: Filter, principals: Sequence[str], request_id: str
     ) -> int:
         """`delete` for all documents that a filter selects of those that one of the principals may read.
 
         Returns how many there were, which a known `request_id` gets again, with nothing done.
         """
 
-    async def stats(self, collection: Collection) -> CollectionStats:
+    async def stats(self, collection: StoredCollection) -> pb.CollectionStats:
         """What the collection holds."""
 
 
 class JobRepository(Protocol):
     """Stores jobs and their items. Any method raises UnavailableError while the store is down."""
 
-    async def enqueue(self, collection: Collection, handed_in: Sequence[HandedIn], request_id: str) -> Job:
+    async def enqueue(
+        self, collection: StoredCollection, handed_in: Sequence[HandedIn], request_id: str
+    ) -> job_pb2.IngestionJob:
         """Store a job with its documents' content, in one transaction.
 
         A document that is new is there from now on, without chunks. Returns the earlier job when its
         collection knows the `request_id` already. Raises NotFoundError when the collection is gone.
         """
 
-    async def find(self, job_id: str) -> Job | None:
+    async def find(self, job_id: str) -> job_pb2.IngestionJob | None:
         """The job, its counts included."""
 
-    async def find_by_request_id(self, collection_id: str, request_id: str) -> Job | None:
+    async def find_by_request_id(self, collection_id: str, request_id: str) -> job_pb2.IngestionJob | None:
         """The job that a request made."""
 
     async def items(
@@ -177,7 +157,7 @@ class JobRepository(Protocol):
         after: int,
         limit: int,
         only_failed: bool = False,
-    ) -> Sequence[Item]:
+    ) -> Sequence[job_pb2.IngestionItem]:
         """The first `limit` items, or failed items, above the index `after`.
 
         With principals, without the items whose document none of them may read.
@@ -185,7 +165,7 @@ class JobRepository(Protocol):
 
     async def changed_items(
         self, job_id: str, principals: Sequence[str], *, within_seconds: float, limit: int
-    ) -> Sequence[Item]:
+    ) -> Sequence[job_pb2.IngestionItem]:
         """Items that changed within the last so many seconds, by index; as `items`."""
 
     async def list_readable(
@@ -195,7 +175,7 @@ class JobRepository(Protocol):
         collection_id: str | None,
         before: tuple[datetime, str] | None,
         limit: int,
-    ) -> Sequence[Job]:
+    ) -> Sequence[job_pb2.IngestionJob]:
         """Jobs on readable collections, newest first (by create_time, then id), below `before`."""
 
     async def cancel(self, job_id: str) -> None:
@@ -213,33 +193,48 @@ class WorkQueue(Protocol):
     """
 
     async def lease(
-        self, lease_id: str, *, model: str, limit: int, seconds: float, max_attempts: int
+        self, lease_id: str, *, model: str, limit: int, seconds: float, suspect: bool = False
     ) -> Sequence[LeasedItem]:
-        """Claim items to be embedded by a model that nobody works on, or whose lease has run out.
+        """Claim queued items to be embedded by a model; suspects, which are to be worked on alone, only when
+        they are asked for."""
 
-        An item that was begun `max_attempts` times and never ended fails.
-        """
+    async def has_suspects(self, model: str) -> bool:
+        """Whether suspects wait to be worked on."""
 
     async def given(self, item: LeasedItem) -> DocumentInput:
         """What was handed in; its file, where it is one, is the caller's to close. Raises ClaimLostError."""
 
     async def require(self, claim: Claim) -> None:
-        """Raise ClaimLostError where going on is in vain."""
+        """Raise ClaimLostError if the claim is no longer held."""
 
-    async def extend(self, lease_ids: Sequence[str], seconds: float) -> None:
-        """Keep what is still held for `seconds` from now."""
+    async def extend(self, lease_ids: Sequence[str]) -> None:
+        """Keep what is still held for another term."""
+
+    async def expire(self, maximum_attempts: int) -> int:
+        """Take items from workers that were lost, crawls too; returns how many.
+
+        A worker is lost that did not extend its lease for a term, by a clock that is not set: setting the
+        database's neither ends leases nor prolongs them by more than a term.
+        """
 
     async def progress(self, progress: Sequence[Progress]) -> None:
         """Show how far items have come."""
 
-    async def spend(self, claim: Claim, usage: Usage) -> None:
+    async def spend(self, claim: Claim, usage: chat_pb2.Usage) -> None:
         """Add tokens to what the item has taken, in all its attempts. Nothing when the claim is lost."""
 
-    async def fail(self, claim: Claim, failure: IngestionFailure, chunks: ChunkCounts) -> None:
+    async def fail(
+        self, claim: Claim, failure: document_pb2.IngestionFailure, chunks: job_pb2.ChunkCounts
+    ) -> None:
         """End an item and mark its document; what was searchable of it stays so. Raises ClaimLostError."""
 
-    async def postpone(self, claim: Claim, seconds: float, failure: IngestionFailure) -> None:
-        """Queue an item again, not to be begun before so many seconds. Nothing when the claim is lost."""
+    async def postpone(
+        self, claim: Claim, seconds: float, failure: document_pb2.IngestionFailure, *, forgiven: bool
+    ) -> None:
+        """Queue an item again, not to be begun before so many seconds. Nothing when the claim is lost.
+
+        `forgiven`: the attempt does not count against the maximum.
+        """
 
     async def release(self, lease_ids: Sequence[str]) -> None:
         """Queue what is held again, as if it had not been begun: its worker ends."""
@@ -255,31 +250,26 @@ class CrawlRepository(Protocol):
     the store is down.
     """
 
-    async def enqueue(self, collection: Collection, request: CrawlRequest, request_id: str) -> str:
+    async def enqueue(self, collection: StoredCollection, request: CrawlRequest, request_id: str) -> str:
         """Store a job that is a crawl; returns its id, which is the earlier one's for a known `request_id`.
 
         Raises NotFoundError when the collection is gone.
         """
 
-    async def lease(
-        self, lease_id: str, *, seconds: float, max_attempts: int
-    ) -> tuple[LeasedItem, CrawlRequest] | None:
-        """Claim a crawl that nobody works on, or whose lease has run out; None where there is none.
-
-        One that was begun `max_attempts` times and never ended fails.
-        """
+    async def lease(self, lease_id: str, *, seconds: float) -> tuple[LeasedItem, CrawlRequest] | None:
+        """Claim a queued crawl; None where there is none."""
 
     async def is_held(self, claim: Claim) -> bool:
-        """Whether the crawl is still ours: neither cancelled, nor another's, nor gone."""
+        """Whether the claim still holds: the crawl was not cancelled, given to another, or deleted."""
 
-    async def add_page(self, claim: Claim, collection: Collection, page: HandedIn) -> None:
+    async def add_page(self, claim: Claim, collection: StoredCollection, page: HandedIn) -> None:
         """Queue a page as an item of the crawl's job, in one transaction with its content.
 
         Nothing where the job has the page already, unless it only could not be had until now. Raises
         ClaimLostError.
         """
 
-    async def add_failure(self, claim: Claim, uri: str, failure: IngestionFailure) -> None:
+    async def add_failure(self, claim: Claim, uri: str, failure: document_pb2.IngestionFailure) -> None:
         """Note a page that could not be had as a failed item, unless the job has the page. Raises
         ClaimLostError."""
 
@@ -291,16 +281,10 @@ class ReindexRepository(Protocol):
     """Builds partitions beside those in use. Any method raises UnavailableError while the store is down."""
 
     async def begin(
-        self,
-        collection: Collection,
-        settings: Mapping[str, Any],
-        model: str,
-        dimensions: int,
-        language: str,
-        request_id: str,
+        self, collection: StoredCollection, settings: collection_pb2.CollectionSettings, request_id: str
     ) -> str:
-        """Make an empty partition and a job with an item for each document; returns the job's id, which is
-        the earlier one's for a known `request_id`.
+        """Make an empty partition by the settings, which are complete, and a job with an item for each
+        document; returns the job's id, which is the earlier one's for a known `request_id`.
 
         Raises FailedPreconditionError (REINDEX_RUNNING), NotFoundError.
         """
@@ -319,9 +303,8 @@ class ReindexRepository(Protocol):
         """End the item of a document that is gone. Raises ClaimLostError."""
 
     async def settle(self, grace_seconds: float) -> Sequence[str]:
-        """Go on with every reindex whose items have ended and whose partition has its indexes: queue what
-        changed meanwhile, or else put its partition in the place of the one in use; drop what was replaced
-        `grace_seconds` ago.
+        """Take every re-index on by the step that is next for it (see next_reindex_step), and drop partitions
+        that were replaced `grace_seconds` ago.
 
         Returns ids of jobs that have ended.
         """
@@ -371,8 +354,11 @@ class Extractor(Protocol):
 class Splitter(Protocol):
     """Cuts texts."""
 
-    def split(self, extraction: Extraction, chunking: Chunking, language: str) -> Sequence[Section]:
-        """Sections in order, none of them blank; CPU work. `language` is a collection's."""
+    def split(
+        self, extraction: Extraction, chunking: collection_pb2.ChunkingSettings, language: str
+    ) -> Sequence[Section]:
+        """Sections in order, none of them blank; CPU work. `chunking` is complete, and `language` a
+        collection's."""
 
 
 @dataclass(frozen=True)
@@ -380,7 +366,7 @@ class WrittenContexts:
     """A context for each chunk of a call, and what it took."""
 
     contexts: Sequence[str]
-    usage: Usage
+    usage: chat_pb2.Usage
 
 
 class ContextWriter(Protocol):

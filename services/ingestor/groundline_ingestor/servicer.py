@@ -1,4 +1,4 @@
-"""The gRPC face: convert, call, convert back."""
+"""The gRPC face: check, call, answer."""
 
 # ruff: noqa: N802 - the contract names the methods
 
@@ -10,9 +10,15 @@ import grpc
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import ingestor_service_pb2_grpc
 from groundline_runtime.context import current_caller
-from groundline_runtime.errors import GroundlineError
+from groundline_runtime.errors import (
+    FieldViolation,
+    GroundlineError,
+    InvalidArgumentError,
+    UnimplementedError,
+)
+from groundline_validation import validate
 
-from groundline_ingestor.converters import collections, documents, jobs
+from groundline_ingestor.converters import crawl_request, described_upload, document_input
 from groundline_ingestor.service.collections import CollectionService
 from groundline_ingestor.service.documents import DocumentService
 from groundline_ingestor.service.ingestion import IngestionService
@@ -51,48 +57,55 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
     async def CreateCollection(
         self, request: pb.CreateCollectionRequest, context: Context
     ) -> pb.CreateCollectionResponse:
-        created = await self._collections.create(current_caller(), collections.new_collection(request))
-        return pb.CreateCollectionResponse(collection=collections.collection_message(created))
+        validate(request)
+        created = await self._collections.create(current_caller(), request)
+        return pb.CreateCollectionResponse(collection=created)
 
     async def GetCollection(
         self, request: pb.GetCollectionRequest, context: Context
     ) -> pb.GetCollectionResponse:
-        found = await self._collections.get(current_caller(), collections.collection_id_of(request))
-        return pb.GetCollectionResponse(collection=collections.collection_message(found))
+        validate(request)
+        found = await self._collections.get(current_caller(), request.collection_id)
+        return pb.GetCollectionResponse(collection=found)
 
     async def ListCollections(
         self, request: pb.ListCollectionsRequest, context: Context
     ) -> pb.ListCollectionsResponse:
-        after, size = collections.list_request(request)
-        page = await self._collections.list(current_caller(), after=after, size=size)
-        return collections.list_response(page)
+        validate(request)
+        return await self._collections.list(current_caller(), request)
 
     async def UpdateCollection(
         self, request: pb.UpdateCollectionRequest, context: Context
     ) -> pb.UpdateCollectionResponse:
-        collection_id, change = collections.collection_change(request)
-        updated = await self._collections.update(current_caller(), collection_id, change)
-        return pb.UpdateCollectionResponse(collection=collections.collection_message(updated))
+        validate(request)
+        updated = await self._collections.update(current_caller(), request)
+        return pb.UpdateCollectionResponse(collection=updated)
 
     async def DeleteCollection(
         self, request: pb.DeleteCollectionRequest, context: Context
     ) -> pb.DeleteCollectionResponse:
-        await self._collections.delete(current_caller(), collections.collection_id_of(request))
+        validate(request)
+        await self._collections.delete(current_caller(), request.collection_id)
         return pb.DeleteCollectionResponse()
 
     async def IngestDocuments(
         self, request: pb.IngestDocumentsRequest, context: Context
     ) -> pb.IngestDocumentsResponse:
-        if request.HasField("crawl"):
-            crawl = documents.crawl_request(request)
-            return jobs.ingestion_response(*await self._ingestion.crawl(current_caller(), *crawl))
-        collection_id, inputs, request_id = documents.ingestion_request(request, self._max_documents)
+        validate(request)
         caller = current_caller()
+        if request.HasField("crawl"):
+            if request.dry_run:  # what a site holds is known when it was crawled
+                raise _not_available("dry_run")
+            crawl = crawl_request(request.crawl)
+            return await self._ingestion.crawl(caller, request.collection_id, crawl, request.request_id)
+        if len(request.documents) > self._max_documents:
+            raise InvalidArgumentError(
+                [FieldViolation("documents", f"must have 1 to {self._max_documents} entries")]
+            )
+        inputs = [document_input(given) for given in request.documents]
         if request.dry_run:
-            job, items = await self._ingestion.estimate(caller, collection_id, inputs)
-        else:
-            job, items = await self._ingestion.ingest(caller, collection_id, inputs, request_id)
-        return jobs.ingestion_response(job, items)
+            return await self._ingestion.estimate(caller, request.collection_id, inputs)
+        return await self._ingestion.ingest(caller, request.collection_id, inputs, request.request_id)
 
     async def UploadDocument(
         self, requests: AsyncIterator[pb.UploadDocumentRequest], context: Context
@@ -105,78 +118,80 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
                 yield request.content.data
 
         try:
-            upload = documents.upload_request(first)
-            job, item = await self._ingestion.upload(
-                current_caller(), upload.collection_id, upload.described, parts(), upload.request_id
+            return await self._ingestion.upload(
+                current_caller(), first.collection_id, described_upload(first), parts(), first.request_id
             )
         except GroundlineError:
             await _pass_over(requests)
             raise
-        return jobs.upload_response(job, item)
 
     async def GetDocument(self, request: pb.GetDocumentRequest, context: Context) -> pb.GetDocumentResponse:
-        found = await self._documents.get(current_caller(), *documents.document_key(request))
-        return pb.GetDocumentResponse(document=documents.document_message(found))
+        validate(request)
+        found = await self._documents.get(current_caller(), request.collection_id, request.document_id)
+        return pb.GetDocumentResponse(document=found)
 
     async def ListDocuments(
         self, request: pb.ListDocumentsRequest, context: Context
     ) -> pb.ListDocumentsResponse:
-        collection_id, after, size = documents.list_request(request)
-        page = await self._documents.list(current_caller(), collection_id, after=after, size=size)
-        return documents.list_response(page)
+        validate(request)
+        return await self._documents.list(current_caller(), request)
 
     async def DeleteDocument(
         self, request: pb.DeleteDocumentRequest, context: Context
     ) -> pb.DeleteDocumentResponse:
-        await self._documents.delete(current_caller(), *documents.document_key(request))
+        validate(request)
+        await self._documents.delete(current_caller(), request.collection_id, request.document_id)
         return pb.DeleteDocumentResponse()
-
-    async def GetJob(self, request: pb.GetJobRequest, context: Context) -> pb.GetJobResponse:
-        job_id, after, size = jobs.get_request(request)
-        job, page = await self._jobs.get(current_caller(), job_id, after=after, size=size)
-        return jobs.get_response(job, page)
-
-    async def ListJobs(self, request: pb.ListJobsRequest, context: Context) -> pb.ListJobsResponse:
-        collection_id, before, size = jobs.list_request(request)
-        page = await self._jobs.list(current_caller(), collection_id, before=before, size=size)
-        return jobs.list_response(page)
-
-    async def WatchJob(
-        self, request: pb.WatchJobRequest, context: Context
-    ) -> AsyncIterator[pb.WatchJobResponse]:
-        states = self._jobs.watch(current_caller(), jobs.job_id_of(request))
-        async with aclosing(states):
-            async for job, items in states:
-                yield jobs.watch_response(job, items)
-
-    async def CancelJob(self, request: pb.CancelJobRequest, context: Context) -> pb.CancelJobResponse:
-        job = await self._jobs.cancel(current_caller(), jobs.job_id_of(request))
-        return pb.CancelJobResponse(job=jobs.job_message(job))
-
-    async def RetryJob(self, request: pb.RetryJobRequest, context: Context) -> pb.RetryJobResponse:
-        job = await self._jobs.retry(current_caller(), jobs.job_id_of(request))
-        return pb.RetryJobResponse(job=jobs.job_message(job))
-
-    async def ReindexCollection(
-        self, request: pb.ReindexCollectionRequest, context: Context
-    ) -> pb.ReindexCollectionResponse:
-        job = await self._reindex.begin(current_caller(), *collections.reindex_request(request))
-        return pb.ReindexCollectionResponse(job=jobs.job_message(job))
-
-    async def GetCollectionStats(
-        self, request: pb.GetCollectionStatsRequest, context: Context
-    ) -> pb.GetCollectionStatsResponse:
-        stats = await self._documents.stats(current_caller(), collections.collection_id_of(request))
-        return collections.stats_response(stats)
 
     async def DeleteDocuments(
         self, request: pb.DeleteDocumentsRequest, context: Context
     ) -> pb.DeleteDocumentsResponse:
-        collection_id, selection, request_id, dry_run = documents.deletion_request(request)
-        count = await self._documents.delete_selected(
-            current_caller(), collection_id, selection, request_id, dry_run=dry_run
-        )
+        validate(request)
+        count = await self._documents.delete_selected(current_caller(), request)
         return pb.DeleteDocumentsResponse(deleted_count=count)
+
+    async def GetJob(self, request: pb.GetJobRequest, context: Context) -> pb.GetJobResponse:
+        validate(request)
+        return await self._jobs.get(current_caller(), request)
+
+    async def ListJobs(self, request: pb.ListJobsRequest, context: Context) -> pb.ListJobsResponse:
+        validate(request)
+        return await self._jobs.list(current_caller(), request)
+
+    async def WatchJob(
+        self, request: pb.WatchJobRequest, context: Context
+    ) -> AsyncIterator[pb.WatchJobResponse]:
+        validate(request)
+        async with aclosing(self._jobs.watch(current_caller(), request.job_id)) as states:
+            async for state in states:
+                yield state
+
+    async def CancelJob(self, request: pb.CancelJobRequest, context: Context) -> pb.CancelJobResponse:
+        validate(request)
+        return pb.CancelJobResponse(job=await self._jobs.cancel(current_caller(), request.job_id))
+
+    async def RetryJob(self, request: pb.RetryJobRequest, context: Context) -> pb.RetryJobResponse:
+        validate(request)
+        return pb.RetryJobResponse(job=await self._jobs.retry(current_caller(), request.job_id))
+
+    async def ReindexCollection(
+        self, request: pb.ReindexCollectionRequest, context: Context
+    ) -> pb.ReindexCollectionResponse:
+        validate(request)
+        return pb.ReindexCollectionResponse(job=await self._reindex.begin(current_caller(), request))
+
+    async def GetCollectionStats(
+        self, request: pb.GetCollectionStatsRequest, context: Context
+    ) -> pb.GetCollectionStatsResponse:
+        validate(request)
+        stats = await self._documents.stats(current_caller(), request.collection_id)
+        return pb.GetCollectionStatsResponse(stats=stats)
+
+
+def _not_available(field: str) -> UnimplementedError:
+    return UnimplementedError(
+        "OPTION_NOT_AVAILABLE", f"{field} is not available in this release", metadata={"field": field}
+    )
 
 
 async def _pass_over(requests: AsyncIterator[pb.UploadDocumentRequest]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from groundline_ingestor.domain import Heading, Stretch
+from groundline_ingestor.domain.texts import Heading, Stretch
 from groundline_ingestor.spooling import Spool
 
 __all__ = ["STRETCH_CHARACTERS", "HeadedCutter", "kept_stretches", "known_headings"]

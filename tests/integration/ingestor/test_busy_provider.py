@@ -5,9 +5,10 @@ import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from typing import Any
 
 import pytest
-from groundline.v1 import generator_service_pb2_grpc
+from groundline.v1 import chat_pb2, generator_service_pb2_grpc, job_pb2
 from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
 from groundline_generator.adapters.gemini import GeminiModel
 from groundline_generator.adapters.openai import OpenAIModel
@@ -22,7 +23,7 @@ from groundline_generator.servicer import GeneratorServicer, UseCases
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
 from groundline_ingestor.adapters.contextualizing import GENERATOR_SERVICE, GrpcContextWriter
 from groundline_ingestor.adapters.postgres import chunk_table
-from groundline_ingestor.domain import ContextualizationMode, DocumentInput, JobState, NewCollection, Usage
+from groundline_ingestor.domain.documents import DocumentInput
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
 from groundline_runtime.channels import open_channel
@@ -30,6 +31,7 @@ from groundline_runtime.context import Caller
 from groundline_runtime.server import Application
 from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.generator.providers import GeminiWire, OpenAIWire, ProviderServer, Reply, Request, Wire
+from groundline_tests.ingestor.messages import a_collection
 from groundline_tests.runtime import serve
 from pydantic import SecretStr
 
@@ -124,14 +126,14 @@ async def test_a_provider_that_refuses_every_third_call_slows_a_job_and_does_not
     embedder = FakeEmbedder()
     settings = IngestorSettings(database_url=SecretStr(database_url))
     name = "busy-" + type(wire).__name__.lower()
-    chosen = {
+    chosen: dict[str, Any] = {
         "chunking": {"strategy": "CHUNKING_STRATEGY_SENTENCES", "chunkSize": 40, "chunkOverlap": 0},
-        "contextualization": {"mode": ContextualizationMode.LLM},
+        "contextualization": {"mode": "CONTEXTUALIZATION_MODE_LLM"},
     }
     async with acquire(pool) as connection:
         stores = stores_on(pool, await detect_lexical_index(connection))
     collection = await stores.collections.create(
-        NewCollection(name, name, chosen, embedder.model, "english", (), (), ""), embedder.dimensions
+        a_collection(name, model=embedder.model, dimensions=embedder.dimensions, **chosen), ""
     )
     async with (
         ProviderServer() as server,
@@ -147,16 +149,16 @@ async def test_a_provider_that_refuses_every_third_call_slows_a_job_and_does_not
             for document in range(DOCUMENTS)
         ]
         given = [DocumentInput(text, uri=f"{name}-{number}.txt") for number, text in enumerate(texts)]
-        job, _ = await ingestion.ingest(Caller(), name, given, "")
+        job = (await ingestion.ingest(Caller(), name, given, "")).job
         async with working(worker):
-            states = [state async for state, _ in jobs.watch(Caller(), job.job_id)]
+            states = [state.job async for state in jobs.watch(Caller(), job.job_id)]
     job, items = states[-1], await stores.jobs.items(job.job_id, None, after=-1, limit=10)
 
-    assert job.state is JobState.DONE
+    assert job.state == job_pb2.JOB_STATE_DONE
     assert [item.chunks.stored for item in items] == [CHUNKS] * DOCUMENTS
     async with acquire(pool) as connection:
         rows = await connection.fetch(
-            f"SELECT context_annotation FROM {chunk_table(collection.partition.partition_id)}"
+            f"SELECT context_annotation FROM {chunk_table(collection.partition_id)}"
         )
     assert len(rows) == CHUNKS * DOCUMENTS
     assert all(re.fullmatch(r"On part \d+\.", row["context_annotation"]) for row in rows)
@@ -165,7 +167,11 @@ async def test_a_provider_that_refuses_every_third_call_slows_a_job_and_does_not
     calls_each = 3
     assert provider.answered == calls_each * DOCUMENTS
     assert [item.usage for item in items] == [
-        Usage(PROMPT * calls_each, CACHED * calls_each, OUTPUT * calls_each)
+        chat_pb2.Usage(
+            prompt_tokens=PROMPT * calls_each,
+            cached_tokens=CACHED * calls_each,
+            output_tokens=OUTPUT * calls_each,
+        )
     ] * DOCUMENTS
 
     # By the provider's own record. A call takes a little while from the limiter to the provider, hence the

@@ -15,7 +15,6 @@ from groundline_ingestor.adapters.contextualizing import (
     GrpcContextWriter,
     PostgresContextCache,
 )
-from groundline_ingestor.domain import Usage
 from groundline_runtime.channels import open_channel
 from groundline_runtime.errors import InvalidArgumentError, ResourceExhaustedError
 from groundline_runtime.server import Application
@@ -87,7 +86,7 @@ async def test_chunks_go_with_their_document_and_come_back_as_contexts(
         )
     ]
     assert written.contexts == ["On one", "On two"]
-    assert written.usage == Usage(100, 70, 12)
+    assert written.usage == chat_pb2.Usage(prompt_tokens=100, cached_tokens=70, output_tokens=12)
 
 
 async def test_the_generator_names_its_model_and_prompt(

@@ -2,39 +2,31 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from groundline.v1 import collection_pb2, document_pb2, job_pb2
+from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
 from groundline_embedding.ports import Vectors
-from groundline_filters import parse
 from groundline_ingestor.__main__ import Stores, assemble, open_sandbox, stores_on, working
 from groundline_ingestor.adapters.postgres import chunk_table
-from groundline_ingestor.domain import (
-    Collection,
-    CollectionChange,
-    DocumentInput,
-    IngestionOutcome,
-    IngestionState,
-    Item,
-    Job,
-    JobState,
-    NewCollection,
-    SettingChange,
-    content_hash,
-)
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.documents import DocumentInput
+from groundline_ingestor.domain.hashes import content_hash
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from groundline_tests.embedding import FakeEmbedder
+from groundline_tests.ingestor.messages import a_collection, settings_of
 from pydantic import SecretStr
 
 ANYBODY = Caller()
-SMALLER_CHUNKS = CollectionChange(settings=(SettingChange(("chunking", "chunkSize"), 300),))
+SMALLER_CHUNKS = {"chunking": {"chunkSize": 300}}
 LONG = "\n\n".join(f"Paragraph {number} says something of its own. " * 8 for number in range(60))
 
 
@@ -70,17 +62,31 @@ class Ingestor:
         self.documents = servicer._documents
         self.reindex = servicer._reindex
 
-    async def hand_in(self, collection_id: str, *given: DocumentInput, request_id: str = "") -> Job:
-        job, _ = await self.ingestion.ingest(ANYBODY, collection_id, given, request_id)
-        assert isinstance(job, Job)
+    async def hand_in(
+        self, collection_id: str, *given: DocumentInput, request_id: str = ""
+    ) -> job_pb2.IngestionJob:
+        taken = await self.ingestion.ingest(ANYBODY, collection_id, given, request_id)
+        assert isinstance(taken, pb.IngestDocumentsResponse)
+        return taken.job
+
+    async def reindexing(
+        self, collection_id: str, settings: Mapping[str, Any] | None = None, request_id: str = ""
+    ) -> job_pb2.IngestionJob:
+        request = pb.ReindexCollectionRequest(
+            collection_id=collection_id, settings=settings_of(settings or {}), request_id=request_id
+        )
+        job = await self.reindex.begin(ANYBODY, request)
+        assert isinstance(job, job_pb2.IngestionJob)
         return job
 
-    async def ended(self, job: Job) -> tuple[Job, Sequence[Item]]:
+    async def ended(
+        self, job: job_pb2.IngestionJob
+    ) -> tuple[job_pb2.IngestionJob, Sequence[job_pb2.IngestionItem]]:
         async with asyncio.timeout(60):
-            states = [job async for job, _ in self.jobs.watch(ANYBODY, job.job_id)]
+            states = [state.job async for state in self.jobs.watch(ANYBODY, job.job_id)]
         return states[-1], await self.stores.jobs.items(job.job_id, None, after=-1, limit=1000)
 
-    async def ingest(self, collection_id: str, *given: DocumentInput) -> Sequence[Item]:
+    async def ingest(self, collection_id: str, *given: DocumentInput) -> Sequence[job_pb2.IngestionItem]:
         _, items = await self.ended(await self.hand_in(collection_id, *given))
         return items
 
@@ -126,12 +132,14 @@ async def busy(idle: Ingestor) -> AsyncIterator[Ingestor]:
 
 
 @pytest.fixture
-async def collection(pool: Pool, idle: Ingestor, request: pytest.FixtureRequest) -> AsyncIterator[Collection]:
+async def collection(
+    pool: Pool, idle: Ingestor, request: pytest.FixtureRequest
+) -> AsyncIterator[StoredCollection]:
     name = request.node.name.split("[")[0].replace("_", "-")[:60].rstrip("-")
     async with acquire(pool) as connection:
         await connection.execute("TRUNCATE embedding_cache")  # the tests have texts in common
-    new = NewCollection(name, name, {}, idle.embedder.model, "english", (), (), "")
-    yield await idle.stores.collections.create(new, idle.embedder.dimensions)
+    new = a_collection(name, model=idle.embedder.model, dimensions=idle.embedder.dimensions)
+    yield await idle.stores.collections.create(new, "")
     await idle.stores.collections.delete(name)
 
 
@@ -171,7 +179,7 @@ async def stuck_worker(database_url: str, stage: str) -> AsyncIterator[None]:
 
 @pytest.mark.parametrize("stage", ["leased", "embedding", "counting", "storing"])
 async def test_another_worker_finishes_what_a_killed_one_began(
-    pool: Pool, database_url: str, idle: Ingestor, collection: Collection, stage: str
+    pool: Pool, database_url: str, idle: Ingestor, collection: StoredCollection, stage: str
 ) -> None:
     given = [DocumentInput(LONG, uri="long.md"), *(DocumentInput(f"text {n}", uri=f"{n}") for n in range(5))]
     job = await idle.hand_in(collection.collection_id, *given)
@@ -182,7 +190,7 @@ async def test_another_worker_finishes_what_a_killed_one_began(
             pass
     async with working(idle.worker):
         job, items = await idle.ended(job)
-    assert (job.state, job.done_count) == (JobState.DONE, 6)
+    assert (job.state, job.done_count) == (job_pb2.JOB_STATE_DONE, 6)
     assert items[0].attempts == 2
     for item in items:
         counts = item.chunks
@@ -193,7 +201,7 @@ async def test_another_worker_finishes_what_a_killed_one_began(
 
 
 async def test_a_worker_that_is_slow_keeps_its_lease(
-    pool: Pool, database_url: str, busy: Ingestor, collection: Collection
+    pool: Pool, database_url: str, busy: Ingestor, collection: StoredCollection
 ) -> None:
     busy.embedder.may_go_on.clear()
     job = await busy.hand_in(collection.collection_id, DocumentInput("text", uri="a"))
@@ -207,17 +215,19 @@ async def test_a_worker_that_is_slow_keeps_its_lease(
 
 
 async def test_a_worker_that_ends_gives_back_what_it_holds(
-    pool: Pool, idle: Ingestor, collection: Collection
+    pool: Pool, idle: Ingestor, collection: StoredCollection
 ) -> None:
     idle.embedder.may_go_on.clear()
     job = await idle.hand_in(collection.collection_id, DocumentInput("text", uri="a"))
     async with working(idle.worker):
         await idle.embedder.reached.wait()
     [item] = await idle.stores.jobs.items(job.job_id, None, after=-1, limit=1)
-    assert (item.state, item.attempts) == (IngestionState.QUEUED, 0)
+    assert (item.state, item.attempts) == (document_pb2.INGESTION_STATE_QUEUED, 0)
 
 
-async def test_the_later_of_two_hand_ins_stays(pool: Pool, busy: Ingestor, collection: Collection) -> None:
+async def test_the_later_of_two_hand_ins_stays(
+    pool: Pool, busy: Ingestor, collection: StoredCollection
+) -> None:
     jobs = [
         await busy.hand_in(collection.collection_id, DocumentInput(f"version {number}", uri="same"))
         for number in range(5)
@@ -228,20 +238,20 @@ async def test_the_later_of_two_hand_ins_stays(pool: Pool, busy: Ingestor, colle
 
 
 async def test_an_unchanged_document_costs_nothing_and_a_changed_one_only_what_changed(
-    busy: Ingestor, collection: Collection
+    busy: Ingestor, collection: StoredCollection
 ) -> None:
     [first] = await busy.ingest(collection.collection_id, DocumentInput(LONG, uri="a.md"))
     assert len(busy.embedder.texts) == first.chunks.stored > 5
     busy.embedder.texts.clear()
     [again] = await busy.ingest(collection.collection_id, DocumentInput(LONG, uri="a.md"))
-    assert (again.outcome, again.chunks.stored) == (IngestionOutcome.UNCHANGED, 0)
+    assert (again.outcome, again.chunks.stored) == (job_pb2.INGESTION_OUTCOME_UNCHANGED, 0)
     [changed] = await busy.ingest(collection.collection_id, DocumentInput(LONG + "\n\nMore.", uri="a.md"))
-    assert changed.outcome is IngestionOutcome.UPDATED
+    assert changed.outcome == job_pb2.INGESTION_OUTCOME_UPDATED
     assert 1 <= len(busy.embedder.texts) <= 2
 
 
 async def test_vectors_outlive_the_process(
-    pool: Pool, database_url: str, busy: Ingestor, collection: Collection
+    pool: Pool, database_url: str, busy: Ingestor, collection: StoredCollection
 ) -> None:
     await busy.ingest(collection.collection_id, DocumentInput("words of wisdom", uri="a"))
     [text] = busy.embedder.texts
@@ -254,7 +264,7 @@ async def test_vectors_outlive_the_process(
 
 
 async def test_a_cancelled_job_stores_nothing_more(
-    pool: Pool, busy: Ingestor, collection: Collection
+    pool: Pool, busy: Ingestor, collection: StoredCollection
 ) -> None:
     busy.embedder.may_go_on.clear()
     job = await busy.hand_in(
@@ -263,18 +273,18 @@ async def test_a_cancelled_job_stores_nothing_more(
     await busy.embedder.reached.wait()
     cancelled = await busy.jobs.cancel(ANYBODY, job.job_id)
     busy.embedder.may_go_on.set()
-    assert (cancelled.state, cancelled.cancelled_count) == (JobState.CANCELLED, 30)
+    assert (cancelled.state, cancelled.cancelled_count) == (job_pb2.JOB_STATE_CANCELLED, 30)
     # Work handed in later goes past the workers that still hold the cancelled items.
     await busy.ingest(collection.collection_id, DocumentInput("later", uri="later"))
     assert await chunks_of(pool, collection.collection_id) == [("later", 0, "later")]
     again = await busy.jobs.retry(ANYBODY, job.job_id)
-    assert again.state is not JobState.CANCELLED
+    assert again.state != job_pb2.JOB_STATE_CANCELLED
     done, _ = await busy.ended(again)
-    assert (done.state, done.done_count) == (JobState.DONE, 30)
+    assert (done.state, done.done_count) == (job_pb2.JOB_STATE_DONE, 30)
 
 
 async def test_a_document_deleted_while_it_is_worked_on_stays_away(
-    pool: Pool, busy: Ingestor, collection: Collection
+    pool: Pool, busy: Ingestor, collection: StoredCollection
 ) -> None:
     busy.embedder.may_go_on.clear()
     job = await busy.hand_in(collection.collection_id, DocumentInput("secret", uri="a"))
@@ -284,7 +294,7 @@ async def test_a_document_deleted_while_it_is_worked_on_stays_away(
     await busy.documents.delete(ANYBODY, collection.collection_id, item.document_id)
     busy.embedder.may_go_on.set()
     job, _ = await busy.ended(job)
-    assert job.state is JobState.CANCELLED
+    assert job.state == job_pb2.JOB_STATE_CANCELLED
     await busy.ingest(collection.collection_id, DocumentInput("other", uri="b"))
     assert await chunks_of(pool, collection.collection_id) == [("b", 0, "other")]
     async with acquire(pool) as connection:
@@ -292,16 +302,15 @@ async def test_a_document_deleted_while_it_is_worked_on_stays_away(
 
 
 async def test_documents_deleted_by_a_filter_while_they_wait_stay_away(
-    pool: Pool, busy: Ingestor, idle: Ingestor, collection: Collection
+    pool: Pool, busy: Ingestor, idle: Ingestor, collection: StoredCollection
 ) -> None:
     busy.embedder.may_go_on.clear()
     given = [DocumentInput(f"text {n}", uri=f"{n}", metadata={"year": 2000 + n}) for n in range(4)]
     job = await busy.hand_in(collection.collection_id, *given)
     await busy.embedder.reached.wait()
-    selection = parse({"year": {"$gte": 2001}})
-    deleted = await busy.documents.delete_selected(
-        ANYBODY, collection.collection_id, selection, "", dry_run=False
-    )
+    request = pb.DeleteDocumentsRequest(collection_id=collection.collection_id)
+    request.filter.update({"year": {"$gte": 2001}})
+    deleted = await busy.documents.delete_selected(ANYBODY, request)
     busy.embedder.may_go_on.set()
     job, _ = await busy.ended(job)
     assert deleted == 3
@@ -310,33 +319,35 @@ async def test_documents_deleted_by_a_filter_while_they_wait_stay_away(
 
 
 async def test_what_may_pass_is_tried_again_and_what_may_not_fails(
-    busy: Ingestor, collection: Collection
+    busy: Ingestor, collection: StoredCollection
 ) -> None:
     busy.embedder.failures = [UnavailableError("MODEL_BUSY", "busy", retry_after_seconds=0.1)]
     [item] = await busy.ingest(collection.collection_id, DocumentInput("text", uri="a"))
-    assert (item.state, item.attempts) == (IngestionState.DONE, 2)
+    assert (item.state, item.attempts) == (document_pb2.INGESTION_STATE_DONE, 2)
     busy.embedder.failures = [ValueError("broken")]
     job = await busy.hand_in(collection.collection_id, DocumentInput("new text", uri="a"))
     job, [item] = await busy.ended(job)
-    assert (job.state, item.state) == (JobState.FAILED, IngestionState.FAILED)
-    assert item.failure
-    assert (item.failure.stage, item.failure.reason) == (IngestionState.EMBEDDING, "INTERNAL")
+    assert (job.state, item.state) == (job_pb2.JOB_STATE_FAILED, document_pb2.INGESTION_STATE_FAILED)
+    assert (item.failure.stage, item.failure.reason) == (document_pb2.INGESTION_STATE_EMBEDDING, "INTERNAL")
     document = await busy.stores.documents.find(collection.collection_id, item.document_id or "")
     assert document
-    assert (document.state, document.chunk_count) == (IngestionState.FAILED, 1)
+    assert (document.state, document.chunk_count) == (document_pb2.INGESTION_STATE_FAILED, 1)
     _, [item] = await busy.ended(await busy.jobs.retry(ANYBODY, job.job_id))
-    assert item.outcome is IngestionOutcome.UPDATED
+    assert item.outcome == job_pb2.INGESTION_OUTCOME_UPDATED
     with pytest.raises(FailedPreconditionError) as raised:
         await busy.jobs.retry(ANYBODY, job.job_id)
     assert raised.value.reason == "NOTHING_TO_RETRY"
 
 
-async def test_stats_agree_with_what_was_ingested(busy: Ingestor, collection: Collection) -> None:
+async def test_stats_agree_with_what_was_ingested(busy: Ingestor, collection: StoredCollection) -> None:
     items = await busy.ingest(
         collection.collection_id, DocumentInput(LONG, uri="a"), DocumentInput("", uri="b")
     )
     stats = await busy.documents.stats(ANYBODY, collection.collection_id)
-    assert stats.states == {IngestionState.DONE: 1, IngestionState.FAILED: 1}
+    assert {one.state: one.document_count for one in stats.states} == {
+        document_pb2.INGESTION_STATE_DONE: 1,
+        document_pb2.INGESTION_STATE_FAILED: 1,
+    }
     assert stats.chunk_count == stats.vector_count == items[0].chunks.stored
     assert (stats.orphan_count, stats.document_bytes) == (0, len(LONG))
     assert stats.token_count > 0
@@ -344,7 +355,7 @@ async def test_stats_agree_with_what_was_ingested(busy: Ingestor, collection: Co
 
 
 async def test_a_reindex_loses_no_write_and_swaps_at_once(
-    pool: Pool, database_url: str, busy: Ingestor, collection: Collection
+    pool: Pool, database_url: str, busy: Ingestor, collection: StoredCollection
 ) -> None:
     ingested = await busy.ingest(
         collection.collection_id,
@@ -354,10 +365,10 @@ async def test_a_reindex_loses_no_write_and_swaps_at_once(
     busy.embedder.may_go_on.clear()
     busy.embedder.reached.clear()
     change = SMALLER_CHUNKS
-    job = await busy.reindex.begin(ANYBODY, collection.collection_id, change, "once")
-    assert (await busy.reindex.begin(ANYBODY, collection.collection_id, change, "once")).job_id == job.job_id
+    job = await busy.reindexing(collection.collection_id, change, "once")
+    assert (await busy.reindexing(collection.collection_id, change, "once")).job_id == job.job_id
     with pytest.raises(FailedPreconditionError):
-        await busy.reindex.begin(ANYBODY, collection.collection_id, change, "")
+        await busy.reindexing(collection.collection_id, change)
     await busy.embedder.reached.wait()
     # Meanwhile: queries see the old chunks, a document goes, one changes, one comes.
     assert await chunks_of(pool, collection.collection_id) == before
@@ -369,47 +380,47 @@ async def test_a_reindex_loses_no_write_and_swaps_at_once(
         busy.embedder.may_go_on.set()
         await other.ended(writes)
         job, items = await busy.ended(job)
-    assert job.state is JobState.DONE, items
+    assert job.state == job_pb2.JOB_STATE_DONE, items
     found = await busy.stores.collections.find(collection.collection_id)
     assert found
-    assert found.settings["chunking"] == {"chunkSize": 300}
-    assert found.partition.partition_id != collection.partition.partition_id
+    assert found.settings.chunking == collection_pb2.ChunkingSettings(chunk_size=300)
+    assert found.partition_id != collection.partition_id
     after = await chunks_of(pool, collection.collection_id)
     assert {uri for uri, _, _ in after} == {"1.md", "2.md", "3.md", "new.md"}
     assert [text for uri, _, text in after if uri in ("1.md", "new.md")] == ["changed", "new"]
     assert all(len(text) <= 300 for _, _, text in after)
-    assert len(after) == found.chunk_count
+    assert len(after) == found.message.chunk_count
     # The text that was kept gives what the document itself would give.
     [unchanged] = await busy.ingest(
         collection.collection_id, DocumentInput(LONG.replace("own", "own 2"), uri="2.md")
     )
-    assert unchanged.outcome is IngestionOutcome.UNCHANGED
+    assert unchanged.outcome == job_pb2.INGESTION_OUTCOME_UNCHANGED
     # The worker settled the job by itself; settling once more drops what it replaced, its grace being over.
     await busy.stores.reindex.settle(0)
     async with acquire(pool) as connection:
-        replaced = chunk_table(collection.partition.partition_id)
+        replaced = chunk_table(collection.partition_id)
         assert await connection.fetchval("SELECT to_regclass($1)", replaced) is None
 
 
 async def test_a_reindex_that_is_cancelled_leaves_everything(
-    pool: Pool, busy: Ingestor, collection: Collection
+    pool: Pool, busy: Ingestor, collection: StoredCollection
 ) -> None:
     await busy.ingest(collection.collection_id, DocumentInput(LONG, uri="a"))
     before = await chunks_of(pool, collection.collection_id)
     busy.embedder.may_go_on.clear()
     busy.embedder.reached.clear()
     change = SMALLER_CHUNKS
-    job = await busy.reindex.begin(ANYBODY, collection.collection_id, change, "")
+    job = await busy.reindexing(collection.collection_id, change)
     await busy.embedder.reached.wait()
-    assert (await busy.jobs.cancel(ANYBODY, job.job_id)).state is JobState.CANCELLED
+    assert (await busy.jobs.cancel(ANYBODY, job.job_id)).state == job_pb2.JOB_STATE_CANCELLED
     busy.embedder.may_go_on.set()
     assert await chunks_of(pool, collection.collection_id) == before
-    again = await busy.reindex.begin(ANYBODY, collection.collection_id, change, "")
-    assert (await busy.ended(again))[0].state is JobState.DONE
+    again = await busy.reindexing(collection.collection_id, change)
+    assert (await busy.ended(again))[0].state == job_pb2.JOB_STATE_DONE
 
 
 async def test_a_long_document_is_stored_at_once_and_indexed_again_from_its_parts(
-    pool: Pool, idle: Ingestor, collection: Collection
+    pool: Pool, idle: Ingestor, collection: StoredCollection
 ) -> None:
     paragraphs = [f"Paragraph {n} of many says ünique thing {n * n}. " * 20 for n in range(1700)]
     text = "# Volume\n\n" + "\n\n".join(paragraphs)
@@ -418,13 +429,13 @@ async def test_a_long_document_is_stored_at_once_and_indexed_again_from_its_part
     )
     async with working(idle.worker):
         job, items = await idle.ended(job)
-        assert job.state is JobState.DONE, items
+        assert job.state == job_pb2.JOB_STATE_DONE, items
         counts = items[0].chunks
         assert counts.parsed == counts.contextualized == counts.embedded == counts.stored > 500
         async with acquire(pool) as connection:
             rows = await connection.fetch(
                 "SELECT start_offset, end_offset, original_text, context_annotation "
-                f"FROM {chunk_table(collection.partition.partition_id)} JOIN documents USING (document_id) "
+                f"FROM {chunk_table(collection.partition_id)} JOIN documents USING (document_id) "
                 "WHERE uri = 'long.md' ORDER BY chunk_index"
             )
             parts = await connection.fetch(
@@ -438,9 +449,9 @@ async def test_a_long_document_is_stored_at_once_and_indexed_again_from_its_part
         assert "".join(part["text"] for part in parts) == text
         # The same chunks come out of the parts that are kept, which costs no embedding.
         idle.embedder.texts.clear()
-        again = await idle.reindex.begin(ANYBODY, collection.collection_id, CollectionChange(), "")
+        again = await idle.reindexing(collection.collection_id)
         again, _ = await idle.ended(again)
-    assert again.state is JobState.DONE
+    assert again.state == job_pb2.JOB_STATE_DONE
     assert idle.embedder.texts == []
     assert [
         chunk[2] for chunk in await chunks_of(pool, collection.collection_id) if chunk[0] == "long.md"
@@ -448,19 +459,19 @@ async def test_a_long_document_is_stored_at_once_and_indexed_again_from_its_part
 
 
 async def test_a_new_model_is_rolled_out_beside_the_old(
-    pool: Pool, database_url: str, busy: Ingestor, collection: Collection
+    pool: Pool, database_url: str, busy: Ingestor, collection: StoredCollection
 ) -> None:
     """Replicas of both models share the queue; the new ones build while the old ones go on."""
     given = [DocumentInput(LONG.replace("own", f"own {n}"), uri=str(n)) for n in range(3)]
     await busy.ingest(collection.collection_id, *given)
     before = await chunks_of(pool, collection.collection_id)
-    change = CollectionChange(embedding_model="the new one")
+    change = {"embedding": {"model": "the new one"}}
     with pytest.raises(FailedPreconditionError) as raised:
-        await busy.reindex.begin(ANYBODY, collection.collection_id, change, "")
+        await busy.reindexing(collection.collection_id, change)
     assert raised.value.reason == "EMBEDDING_MODEL_MISMATCH"
 
     async with ingestor_on(pool, database_url, "the new one", 24) as new:
-        job = await new.reindex.begin(ANYBODY, collection.collection_id, change, "")
+        job = await new.reindexing(collection.collection_id, change)
         new.embedder.may_go_on.clear()
         async with working(new.worker):
             await new.embedder.reached.wait()
@@ -469,16 +480,16 @@ async def test_a_new_model_is_rolled_out_beside_the_old(
             [written] = await busy.ingest(
                 collection.collection_id, DocumentInput("written meanwhile", uri="w")
             )
-            assert written.state is IngestionState.DONE
+            assert written.state == document_pb2.INGESTION_STATE_DONE
             new.embedder.may_go_on.set()
             job, items = await busy.ended(job)
-        assert job.state is JobState.DONE, items
+        assert job.state == job_pb2.JOB_STATE_DONE, items
     found = await busy.stores.collections.find(collection.collection_id)
     assert found
-    assert (found.partition.embedding_model, found.partition.dimensions) == ("the new one", 24)
+    assert (found.settings.embedding.model, found.settings.embedding.dimensions) == ("the new one", 24)
     after = await chunks_of(pool, collection.collection_id)
     assert [text for uri, _, text in after if uri == "w"] == ["written meanwhile"]
-    assert len(after) == found.chunk_count == len(before) + 1
+    assert len(after) == found.message.chunk_count == len(before) + 1
     # The old replica says so, rather than mix vectors of two models.
     with pytest.raises(FailedPreconditionError) as raised:
         await busy.hand_in(collection.collection_id, DocumentInput("late", uri="late"))

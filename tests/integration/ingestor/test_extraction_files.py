@@ -24,7 +24,8 @@ from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
 from groundline_ingestor.adapters.extraction.ocr import find_ocr_data
 from groundline_ingestor.adapters.extraction.readers.common import Limits, ReadError
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
-from groundline_ingestor.domain import DocumentInput, Extraction, IngestionError
+from groundline_ingestor.domain.documents import DocumentInput, IngestionError
+from groundline_ingestor.domain.texts import Extraction
 from PIL import Image, ImageDraw, ImageFont
 
 OCR_DATA = find_ocr_data(None)

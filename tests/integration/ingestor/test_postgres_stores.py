@@ -10,7 +10,7 @@ from groundline_ingestor.adapters.postgres_crawls import PostgresCrawls
 from groundline_ingestor.adapters.postgres_documents import PostgresDocuments
 from groundline_ingestor.adapters.postgres_jobs import PostgresJobs
 from groundline_ingestor.adapters.postgres_queue import PostgresQueue
-from groundline_ingestor.domain import Collection
+from groundline_ingestor.domain.collections import StoredCollection
 from groundline_lexical import detect_lexical_index
 from groundline_runtime.errors import UnavailableError
 from groundline_tests.ingestor import StoreContract
@@ -26,10 +26,10 @@ class PostgresStores:
         self.crawls = PostgresCrawls(pool)
         self._pool = pool
 
-    async def texts_of(self, collection: Collection, document_id: str) -> Sequence[str]:
+    async def texts_of(self, collection: StoredCollection, document_id: str) -> Sequence[str]:
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
-                f"SELECT original_text FROM {chunk_table(collection.partition.partition_id)} "
+                f"SELECT original_text FROM {chunk_table(collection.partition_id)} "
                 "WHERE document_id = $1::uuid ORDER BY chunk_index",
                 document_id,
             )

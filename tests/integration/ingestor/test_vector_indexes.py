@@ -7,24 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from groundline.v1 import ingestor_service_pb2 as pb
+from groundline.v1 import job_pb2, passage_pb2
 from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors, transaction
 from groundline_ingestor.__main__ import Stores, stores_on
 from groundline_ingestor.adapters.postgres import chunk_table
 from groundline_ingestor.adapters.postgres_vector_indexes import LEAST_ROWS, PostgresVectorIndexes
-from groundline_ingestor.domain import (
-    Chunk,
-    Collection,
-    DocumentInput,
-    DocumentVersion,
-    IngestionOutcome,
-    NewCollection,
-    NewVersion,
-    Section,
-    SourceType,
-    Stretch,
-    VectorIndexState,
-)
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.documents import DocumentInput, DocumentVersion
+from groundline_ingestor.domain.texts import Chunk, Section, Stretch
+from groundline_ingestor.domain.work import NewVersion
 from groundline_lexical import detect_lexical_index
+from groundline_tests.ingestor.messages import a_collection
 from pydantic import SecretStr
 
 DIMENSIONS = 8
@@ -55,11 +49,9 @@ def indexes(pool: Pool) -> PostgresVectorIndexes:
     return PostgresVectorIndexes(pool, least_rows=ROWS, most_rows=2 * ROWS)
 
 
-async def filled(stores: Stores, rows: int, name: str = "docs") -> Collection:
+async def filled(stores: Stores, rows: int, name: str = "docs") -> StoredCollection:
     """A collection of one document with so many chunks."""
-    collection = await stores.collections.create(
-        NewCollection(name, name, {}, "model", "english", (), (), ""), DIMENSIONS
-    )
+    collection = await stores.collections.create(a_collection(name, dimensions=DIMENSIONS), "")
     await stores.documents.store(collection, [version(f"{name}.txt", rows)])
     return collection
 
@@ -67,18 +59,18 @@ async def filled(stores: Stores, rows: int, name: str = "docs") -> Collection:
 def version(uri: str, rows: int) -> NewVersion:
     text = "An old mill by the river."
     about = DocumentVersion(
-        uri, SourceType.FILE, uri, "text/plain", b"c", b"i", uri.encode(), len(text), {}, ()
+        uri, passage_pb2.SOURCE_TYPE_FILE, uri, "text/plain", b"c", b"i", uri.encode(), len(text), {}, ()
     )
     vectors = np.random.default_rng(1).normal(size=(rows, DIMENSIONS)).astype(np.float16)
     chunks = [Chunk(Section(text, 0, len(text)), "", text)] * rows
     return NewVersion(about, chunks, vectors, [Stretch(text)])
 
 
-async def hand_in(stores: Stores, collection: Collection, uri: str) -> None:
+async def hand_in(stores: Stores, collection: StoredCollection, uri: str) -> None:
     await stores.jobs.enqueue(collection, [(DocumentInput("later", uri=uri), version(uri, 1).version)], "")
 
 
-async def index_states(pool: Pool, collection: Collection) -> list[bool]:
+async def index_states(pool: Pool, collection: StoredCollection) -> list[bool]:
     """Whether each HNSW index of the partition is valid."""
     async with acquire(pool) as connection:
         rows = await connection.fetch(
@@ -86,18 +78,18 @@ async def index_states(pool: Pool, collection: Collection) -> list[bool]:
             SELECT indisvalid FROM pg_index x JOIN pg_class k ON k.oid = x.indexrelid
             JOIN pg_am a ON a.oid = k.relam WHERE x.indrelid = $1::regclass AND a.amname = 'hnsw'
             """,
-            chunk_table(collection.partition.partition_id),
+            chunk_table(collection.partition_id),
         )
     return [row["indisvalid"] for row in rows]
 
 
-async def until_building(connection: Any, collection: Collection) -> None:
+async def until_building(connection: Any, collection: StoredCollection) -> None:
     """Until a build has begun and waits for the transactions before it."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while not await connection.fetchval(  # noqa: ASYNC110 - the server tells nobody
             "SELECT count(*) FROM pg_stat_progress_create_index WHERE relid = to_regclass($1) "
             "AND phase LIKE 'waiting%'",
-            chunk_table(collection.partition.partition_id),
+            chunk_table(collection.partition_id),
         ):
             await asyncio.sleep(0.01)
 
@@ -107,7 +99,7 @@ async def test_a_build_that_was_cut_short_is_begun_again(
 ) -> None:
     collection = await filled(stores, ROWS)
     async with transaction(pool) as writer:
-        await writer.execute(f"UPDATE {chunk_table(collection.partition.partition_id)} SET metadata = '{{}}'")
+        await writer.execute(f"UPDATE {chunk_table(collection.partition_id)} SET metadata = '{{}}'")
         building = asyncio.create_task(indexes.build_due())
         async with acquire(pool) as other:
             await until_building(other, collection)
@@ -116,18 +108,18 @@ async def test_a_build_that_was_cut_short_is_begun_again(
         assert isinstance(ended, Exception)
         assert await index_states(pool, collection) == [False]
         stats = await stores.documents.stats(collection)
-        assert stats.vector_index is VectorIndexState.NONE
-    assert await indexes.build_due() == [collection.partition.partition_id]
+        assert stats.vector_index == pb.VECTOR_INDEX_STATE_NONE
+    assert await indexes.build_due() == [collection.partition_id]
     assert await index_states(pool, collection) == [True]
     assert await indexes.build_due() == []
-    assert (await stores.documents.stats(collection)).vector_index is VectorIndexState.READY
+    assert (await stores.documents.stats(collection)).vector_index == pb.VECTOR_INDEX_STATE_READY
 
 
 async def test_a_build_that_fails_leaves_searches_alone_and_rests_before_it_is_tried_again(
     stores: Stores, pool: Pool, indexes: PostgresVectorIndexes
 ) -> None:
     collection = await filled(stores, ROWS)
-    table = chunk_table(collection.partition.partition_id)
+    table = chunk_table(collection.partition_id)
     async with acquire(pool) as connection:
         # A relation in the way of the index.
         await connection.execute(f"CREATE TABLE {table}_embedding ()")
@@ -149,7 +141,7 @@ async def test_a_collection_is_deleted_while_its_index_is_built(
         async with acquire(pool) as writer:
             begun = writer.transaction()
             await begun.start()
-            await writer.execute(f"DELETE FROM {chunk_table(collection.partition.partition_id)} WHERE false")
+            await writer.execute(f"DELETE FROM {chunk_table(collection.partition_id)} WHERE false")
             building = asyncio.create_task(indexes.build_due())
             async with acquire(pool) as other:
                 await until_building(other, collection)
@@ -159,9 +151,7 @@ async def test_a_collection_is_deleted_while_its_index_is_built(
                 await begun.rollback()
                 assert await deleting
     async with acquire(pool) as connection:
-        assert not await connection.fetchval(
-            "SELECT to_regclass($1)", chunk_table(collection.partition.partition_id)
-        )
+        assert not await connection.fetchval("SELECT to_regclass($1)", chunk_table(collection.partition_id))
     assert await indexes.build_due() == []
 
 
@@ -169,7 +159,7 @@ async def test_of_several_processes_one_builds(stores: Stores, pool: Pool) -> No
     collection = await filled(stores, ROWS)
     replicas = [PostgresVectorIndexes(pool, least_rows=ROWS) for _ in range(3)]
     built = await asyncio.gather(*(replica.build_due() for replica in replicas))
-    assert [one for some in built for one in some] == [collection.partition.partition_id]
+    assert [one for some in built for one in some] == [collection.partition_id]
     assert await index_states(pool, collection) == [True]
 
 
@@ -185,30 +175,29 @@ async def test_what_is_still_loaded_is_indexed_only_when_it_is_large(
     small, large = await filled(stores, ROWS, "small"), await filled(stores, 2 * ROWS, "large")
     for collection in (small, large):
         await hand_in(stores, collection, "later.txt")
-    assert await indexes.build_due() == [large.partition.partition_id]
+    assert await indexes.build_due() == [large.partition_id]
     [job] = await stores.jobs.list_readable((), collection_id="small", before=None, limit=10)
     await stores.jobs.cancel(job.job_id)
-    assert await indexes.build_due() == [small.partition.partition_id]
+    assert await indexes.build_due() == [small.partition_id]
     # Writes go on with it.
     [stored] = await stores.documents.store(small, [version("more.txt", 3)])
-    assert stored[1] is IngestionOutcome.CREATED
+    assert stored[1] == job_pb2.INGESTION_OUTCOME_CREATED
 
 
 async def test_a_reindexed_partition_has_its_index_before_it_is_searched(stores: Stores, pool: Pool) -> None:
     collection = await filled(stores, LEAST_ROWS)
-    await stores.reindex.begin(collection, {}, "model", DIMENSIONS, "english", "")
-    [item] = await stores.queue.lease(str(uuid.uuid4()), model="model", limit=10, seconds=60, max_attempts=5)
-    assert item.document_id is not None
-    assert item.partition is not None
+    await stores.reindex.begin(collection, collection.settings, "")
+    [item] = await stores.queue.lease(str(uuid.uuid4()), model="model", limit=10, seconds=60)
+    assert item.target is not None
     text = await stores.reindex.text("docs", item.document_id)
     assert text is not None
     await stores.reindex.store(item, text.version_number, version("docs.txt", LEAST_ROWS))
     assert await stores.reindex.settle(0) == [], "it waits for the index"
-    assert item.partition.partition_id in await stores.vector_indexes.build_due()
+    assert item.target.partition_id in await stores.vector_indexes.build_due()
     assert len(await stores.reindex.settle(0)) == 1
     swapped = await stores.collections.find("docs")
     assert swapped is not None
-    assert swapped.partition.partition_id == item.partition.partition_id
+    assert swapped.partition_id == item.target.partition_id
     assert await index_states(pool, swapped) == [True]
 
 
@@ -217,7 +206,7 @@ async def test_new_partitions_keep_vectors_in_their_rows(stores: Stores, pool: P
     async with acquire(pool) as connection:
         storage = await connection.fetchval(
             "SELECT attstorage FROM pg_attribute WHERE attrelid = $1::regclass AND attname = 'embedding'",
-            chunk_table(collection.partition.partition_id),
+            chunk_table(collection.partition_id),
         )
     assert storage == b"m"
 
@@ -226,7 +215,7 @@ async def test_an_index_that_is_there_under_another_name_is_not_built_twice(
     stores: Stores, pool: Pool, indexes: PostgresVectorIndexes
 ) -> None:
     collection = await filled(stores, ROWS)
-    table = chunk_table(collection.partition.partition_id)
+    table = chunk_table(collection.partition_id)
     async with acquire(pool) as connection:
         await connection.execute(
             f"CREATE INDEX other ON {table} "

@@ -60,7 +60,7 @@ async def main(database_url: str, stage: str) -> None:
         _, worker = assemble(settings, stores_on(pool, lexical), StuckEmbedder(stage), sandbox)
         if stage == "leased":
             await PostgresQueue(pool).lease(
-                str(uuid.uuid4()), model=FakeEmbedder().model, limit=10, seconds=1, max_attempts=5
+                str(uuid.uuid4()), model=FakeEmbedder().model, limit=10, seconds=1
             )
             print("leased", flush=True)
             await asyncio.Event().wait()

@@ -7,17 +7,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from groundline_ingestor.domain import (
-    Chunk,
-    Collection,
-    DocumentVersion,
-    Extraction,
-    IngestionError,
-    Partition,
-    Section,
-    SourceType,
-    Usage,
-)
+from groundline.v1 import chat_pb2, passage_pb2
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.documents import DocumentVersion, IngestionError
+from groundline_ingestor.domain.texts import Chunk, Extraction, Section
 from groundline_ingestor.ports import WrittenContexts
 from groundline_ingestor.service import contextualization
 from groundline_ingestor.service.contextualization import CHUNKS_PER_CALL, Contextualization
@@ -29,20 +22,20 @@ from groundline_runtime.errors import (
     ResourceExhaustedError,
     UnavailableError,
 )
+from groundline_tests.ingestor.messages import stored_collection
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LLM = {"mode": "CONTEXTUALIZATION_MODE_LLM"}
 
 
-def collection(**contextualization: str) -> Collection:
-    partition = Partition(1, "m", 8, "english")
-    return Collection("c", "C", {"contextualization": contextualization}, (), (), partition, NOW, NOW)
+def collection(**contextualization: str) -> StoredCollection:
+    return stored_collection(contextualization=contextualization)
 
 
 def prepared(count: int, *, text: str = "", title: str = "Manual") -> Prepared:
     words = [f"Chunk{number}." for number in range(count)]
     text = text or " ".join(words)
-    version = DocumentVersion("manual.md", SourceType.FILE, title, "", b"", b"", b"", 0, {}, ())
+    version = DocumentVersion("manual.md", passage_pb2.SOURCE_TYPE_FILE, title, "", b"", b"", b"", 0, {}, ())
     chunks = []
     for word in words:
         start = max(text.find(word), 0)
@@ -70,7 +63,9 @@ class Writer:
         if self.errors:
             raise self.errors.pop(0)
         contexts = [f"Where {text} is." for text in call["chunk_texts"]]
-        return WrittenContexts(contexts[self.short :], Usage(100, 80, 5))
+        return WrittenContexts(
+            contexts[self.short :], chat_pb2.Usage(prompt_tokens=100, cached_tokens=80, output_tokens=5)
+        )
 
     async def version(self, *, prompt: str, model: str) -> str:
         return f"{model or self.default} {prompt}"
@@ -95,13 +90,13 @@ class Setup:
     writer: Writer = field(default_factory=Writer)
     cache: Cache = field(default_factory=Cache)
     pauses: list[float] = field(default_factory=list)
-    usages: list[Usage] = field(default_factory=list)
+    usages: list[chat_pb2.Usage] = field(default_factory=list)
 
     async def sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
         await asyncio.sleep(0)
 
-    async def note(self, usage: Usage) -> None:
+    async def note(self, usage: chat_pb2.Usage) -> None:
         self.usages.append(usage)
 
     def contextualization(self, calls: int = 4) -> Contextualization:
@@ -136,7 +131,7 @@ async def test_chunks_of_a_document_share_calls_that_carry_it_whole() -> None:
     assert done[0].embedded_text == "Where Chunk0. is.\n\nChunk0."
     assert "Where Chunk0. is." in done[0].lexical_text
     assert [chunk.section for chunk in done] == [chunk.section for chunk in given.chunks]
-    assert setup.usages == [Usage(100, 80, 5)] * 2
+    assert setup.usages == [chat_pb2.Usage(prompt_tokens=100, cached_tokens=80, output_tokens=5)] * 2
 
 
 async def test_what_was_written_before_is_not_paid_for_again() -> None:
@@ -253,8 +248,10 @@ async def test_an_estimate_calls_nobody_and_counts_what_is_not_cached() -> None:
     service = setup.contextualization()
     given = prepared(CHUNKS_PER_CALL + 1)
     words = CHUNKS_PER_CALL + 1
-    assert await service.estimate(given, collection(**LLM)) == Usage(3 * words, words, 100 * words)
+    assert await service.estimate(given, collection(**LLM)) == chat_pb2.Usage(
+        prompt_tokens=3 * words, cached_tokens=words, output_tokens=100 * words
+    )
     assert setup.writer.calls == []
     await service.contextualize(given, collection(**LLM), setup.note)
-    assert await service.estimate(given, collection(**LLM)) == Usage()
-    assert await service.estimate(given, collection()) == Usage()
+    assert await service.estimate(given, collection(**LLM)) == chat_pb2.Usage()
+    assert await service.estimate(given, collection()) == chat_pb2.Usage()

@@ -3,9 +3,9 @@
 import time
 
 import pytest
+from groundline.v1 import passage_pb2
 from groundline_ingestor.adapters.crawling import is_public
 from groundline_ingestor.crawling import CrawledPage, CrawlRequest, link_target, path_matches
-from groundline_ingestor.domain import SourceType
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_excluded_paths_win_over_included_ones() -> None:
 def test_a_page_becomes_a_document_of_the_web() -> None:
     page = CrawledPage("http://example.org/a", b"<p>text", "text/html")
     document = page.document()
-    assert (document.uri, document.source_type) == ("http://example.org/a", SourceType.WEB)
+    assert (document.uri, document.source_type) == ("http://example.org/a", passage_pb2.SOURCE_TYPE_WEB)
     assert (document.content, document.mime_type) == (b"<p>text", "text/html")
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from groundline.v1 import document_pb2, passage_pb2
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
 from groundline_ingestor.adapters.extraction.formats import (
     CSV,
@@ -28,7 +29,8 @@ from groundline_ingestor.adapters.extraction.formats import (
 from groundline_ingestor.adapters.extraction.headings import MAX_HEADINGS
 from groundline_ingestor.adapters.extraction.readers.common import Limits, ReadError
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
-from groundline_ingestor.domain import DocumentInput, Heading, IngestionError, IngestionState, SourceType
+from groundline_ingestor.domain.documents import DocumentInput, IngestionError
+from groundline_ingestor.domain.texts import Heading
 
 SANDBOX = Sandbox(Limits(), processes=1)
 EXTRACTOR = DocumentExtractor(SANDBOX)
@@ -52,12 +54,12 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
         (DocumentInput(b"\xef\xbb\xbf"), "EMPTY_TEXT"),
         (DocumentInput(b"", mime_type=HTML), "EMPTY_TEXT"),
         (DocumentInput(b"[]"), "EMPTY_TEXT"),
-        (DocumentInput("{}", source_type=SourceType.OBJECT), "EMPTY_TEXT"),
+        (DocumentInput("{}", source_type=passage_pb2.SOURCE_TYPE_OBJECT), "EMPTY_TEXT"),
         (DocumentInput("a\x00b"), "INVALID_TEXT"),
         (DocumentInput(b"a\x00b"), "INVALID_TEXT"),
         (DocumentInput(b'{"a": "b\\u0000"}'), "INVALID_TEXT"),
         (DocumentInput(b'{"a": "\\ud800 x"}'), "INVALID_TEXT"),
-        (DocumentInput('{"a": "\\ud800 x"}', source_type=SourceType.OBJECT), "INVALID_TEXT"),
+        (DocumentInput('{"a": "\\ud800 x"}', source_type=passage_pb2.SOURCE_TYPE_OBJECT), "INVALID_TEXT"),
         (DocumentInput("\ud800"), "INVALID_TEXT"),
         (DocumentInput(b"caf\xe9", mime_type="text/plain; charset=utf-8"), "INVALID_ENCODING"),
         (DocumentInput("größer als vorgesehen".encode() + b"\xe9"), "INVALID_ENCODING"),
@@ -79,7 +81,7 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 def test_what_holds_no_usable_text_fails_while_extracting(given: DocumentInput, reason: str) -> None:
     with pytest.raises(IngestionError) as raised:
         EXTRACTOR.extract(given)
-    assert raised.value.failure.stage is IngestionState.EXTRACTING
+    assert raised.value.failure.stage == document_pb2.INGESTION_STATE_EXTRACTING
     assert raised.value.failure.reason == reason
 
 
@@ -260,7 +262,7 @@ def test_a_ragged_table_keeps_every_cell_under_its_name() -> None:
 
 
 def test_a_record_is_read_field_by_field_and_names_itself() -> None:
-    given = DocumentInput(json.dumps(RECORD), source_type=SourceType.OBJECT)
+    given = DocumentInput(json.dumps(RECORD), source_type=passage_pb2.SOURCE_TYPE_OBJECT)
     extraction = EXTRACTOR.extract(given)
     assert (extraction.text, extraction.mime_type, extraction.title) == (LINES, JSON, "Valve")
 
@@ -280,7 +282,7 @@ def test_json_is_read_record_by_record(content: str, text: str) -> None:
 
 def test_a_title_that_is_no_text_names_nothing() -> None:
     record: dict[str, Any] = {"title": 7, "name": ["x"], "label": "Yes"}
-    given = DocumentInput(json.dumps(record), source_type=SourceType.OBJECT)
+    given = DocumentInput(json.dumps(record), source_type=passage_pb2.SOURCE_TYPE_OBJECT)
     assert EXTRACTOR.extract(given).title == "Yes"
 
 

@@ -1,36 +1,24 @@
 """Pure functions of the ingestor: access, ids, settings, contexts, hashes."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from groundline_ingestor.domain import (
-    Chunking,
-    Collection,
-    DocumentInput,
-    Heading,
-    Partition,
-    SettingChange,
+from google.protobuf import json_format
+from google.protobuf.field_mask_pb2 import FieldMask
+from groundline.v1 import collection_pb2
+from groundline.v1 import ingestor_service_pb2 as pb
+from groundline_ingestor.domain.collections import (
     collection_id_from,
-    content_hash,
-    heading_trails,
-    ingestion_hash,
-    input_hash,
     is_readable,
     is_writable,
-    last_part,
-    settings_violations,
-    structural_context,
-    with_changes,
 )
-
-NOW = datetime(2024, 5, 1, tzinfo=UTC)
-PARTITION = Partition(1, "model", 8, "english")
-
-
-def collection(readers: tuple[str, ...], writers: tuple[str, ...]) -> Collection:
-    return Collection("c", "c", {}, readers, writers, PARTITION, NOW, NOW)
+from groundline_ingestor.domain.documents import DocumentInput
+from groundline_ingestor.domain.hashes import content_hash, ingestion_hash, input_hash
+from groundline_ingestor.domain.settings import changed, effective, effective_chunking, wrong_paths
+from groundline_ingestor.domain.texts import Heading, heading_trails, last_part, structural_context
+from groundline_tests.ingestor.messages import a_collection, settings_of
+from groundline_validation import violations_of
 
 
 @pytest.mark.parametrize(
@@ -49,8 +37,9 @@ def collection(readers: tuple[str, ...], writers: tuple[str, ...]) -> Collection
 def test_readers_read_and_writers_do_both(
     readers: tuple[str, ...], writers: tuple[str, ...], principals: tuple[str, ...], reads: bool, writes: bool
 ) -> None:
-    assert is_readable(collection(readers, writers), principals) is reads
-    assert is_writable(collection(readers, writers), principals) is writes
+    collection = a_collection(readers=readers, writers=writers)
+    assert is_readable(collection, principals) is reads
+    assert is_writable(collection, principals) is writes
 
 
 @pytest.mark.parametrize(
@@ -77,28 +66,67 @@ def test_an_id_is_made_of_what_a_name_has_of_letters_and_digits(name: str, colle
     ],
 )
 def test_defaults_of_chunking_fit_each_other(chosen: dict[str, Any], size: int, overlap: int) -> None:
-    chunking = Chunking.of({"chunking": chosen})
+    settings = settings_of({"chunking": chosen})
+    chunking = effective_chunking(settings)
     assert (chunking.chunk_size, chunking.chunk_overlap) == (size, overlap)
-    assert not settings_violations({"chunking": chosen})
+    assert not violations_of(effective(settings))
 
 
-def test_an_overlap_of_half_a_chunk_is_too_much() -> None:
-    [violation] = settings_violations({"chunking": {"chunkSize": 100, "chunkOverlap": 50}})
-    assert violation.field == "settings.chunking.chunk_overlap"
+def updated(current: collection_pb2.Collection, **request: Any) -> collection_pb2.Collection:
+    return changed(current, json_format.ParseDict(request, pb.UpdateCollectionRequest()))
 
 
-def test_changes_set_and_unset_without_touching_the_original() -> None:
-    settings = {"chunking": {"chunkSize": 100}, "rerank": {"topK": 5, "rrfK": 10}}
-    changed = with_changes(
-        settings,
-        [
-            SettingChange(("chunking", "chunkSize"), None),
-            SettingChange(("rerank", "topK"), 7),
-            SettingChange(("retrieval", "mode"), "RETRIEVAL_MODE_KEYWORD"),
-        ],
+def test_without_a_mask_every_single_setting_that_is_set_changes() -> None:
+    before = a_collection(
+        chunking={"chunkSize": 100, "chunkOverlap": 5},
+        rerank={"topK": 5, "rrfK": 10, "typePriorities": {"file": 1}},
+        readers=["user:ann"],
     )
-    assert changed == {"rerank": {"topK": 7, "rrfK": 10}, "retrieval": {"mode": "RETRIEVAL_MODE_KEYWORD"}}
-    assert settings["chunking"] == {"chunkSize": 100}
+    after = updated(
+        before,
+        settings={
+            "rerank": {"topK": 7, "weights": {"type": 0.5}, "typePriorities": {"web": 1}},
+            "retrieval": {"mode": "RETRIEVAL_MODE_KEYWORD"},
+            "access": {"writers": ["user:bob"]},
+        },
+    )
+    expected = a_collection(
+        chunking={"chunkSize": 100, "chunkOverlap": 5},
+        rerank={"topK": 7, "rrfK": 10, "weights": {"type": 0.5}, "typePriorities": {"web": 1}},
+        retrieval={"mode": "RETRIEVAL_MODE_KEYWORD"},
+        readers=["user:ann"],
+        writers=["user:bob"],
+    )
+    assert after == expected
+    assert before.settings.rerank.top_k == 5
+
+
+def test_with_a_mask_its_paths_change_whether_set_or_not() -> None:
+    before = a_collection(
+        chunking={"chunkSize": 100}, rerank={"rrfK": 10}, generation={"model": "m"}, writers=["user:ann"]
+    )
+    after = updated(
+        before,
+        name="ignored",
+        settings={"rerank": {"topK": 3}, "generation": {"model": "ignored"}},
+        updateMask="settings.rerank.topK,settings.chunking,settings.access.writers,settings.rerank.rrfK",
+    )
+    assert after == a_collection(rerank={"topK": 3}, generation={"model": "m"})
+
+
+def test_model_and_language_stay_unless_another_is_named() -> None:
+    before = a_collection(lexical={"language": "german"})
+    assert updated(before, updateMask="settings").settings == before.settings
+    assert (
+        updated(before, settings={"lexical": {"language": "klingon"}}).settings.lexical.language == "simple"
+    )
+
+
+@pytest.mark.parametrize(
+    "path", ["", "settings.", "collection_id", "settings.nothing", "name.x", "document_count"]
+)
+def test_a_mask_path_that_cannot_be_changed_is_wrong(path: str) -> None:
+    assert wrong_paths(FieldMask(paths=["name", path, "settings.rerank.top_k"])) == [path]
 
 
 def test_a_trail_holds_the_headings_that_enclose_a_place() -> None:
@@ -155,9 +183,12 @@ def test_the_ingestion_hash_follows_what_decides_the_chunks_and_nothing_else() -
     given = DocumentInput("text", uri="a.md")
 
     def hashed(
-        given: DocumentInput, settings: dict[str, Any] | None = None, partition: Partition = PARTITION
+        given: DocumentInput, settings: dict[str, Any] | None = None, partition_id: int = 1, model: str = "m"
     ) -> bytes:
-        return ingestion_hash(input_hash(given, content_hash(given.content)), settings or {}, partition)
+        collection = a_collection(model=model, **(settings or {}))
+        return ingestion_hash(
+            input_hash(given, content_hash(given.content)), collection.settings, partition_id
+        )
 
     same = [
         replace(given, metadata={"a": 1}),
@@ -170,8 +201,9 @@ def test_the_ingestion_hash_follows_what_decides_the_chunks_and_nothing_else() -
         hashed(replace(given, mime_type="text/plain")),
         hashed(given, {"chunking": {"chunkSize": 100}}),
         hashed(given, {"contextualization": {"mode": "CONTEXTUALIZATION_MODE_NONE"}}),
-        hashed(given, None, replace(PARTITION, embedding_model="other")),
-        hashed(given, None, replace(PARTITION, language="german")),
+        hashed(given, model="other"),
+        hashed(given, {"lexical": {"language": "german"}}),
+        hashed(given, partition_id=2),
     ]
     assert {hashed(one) for one in same} == {hashed(given)}
     assert len({hashed(given), *other}) == len(other) + 1

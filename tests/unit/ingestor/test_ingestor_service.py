@@ -3,27 +3,19 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from groundline.v1 import document_pb2, job_pb2, options_pb2, passage_pb2
+from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_embedding.ports import Vectors
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
 from groundline_ingestor.adapters.extraction.readers.common import Limits as ReaderLimits
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
 from groundline_ingestor.adapters.splitting import DocumentSplitter
 from groundline_ingestor.crawling import CrawledPage, CrawlFailure, CrawlRequest
-from groundline_ingestor.domain import (
-    CollectionChange,
-    DocumentInput,
-    IngestionOutcome,
-    IngestionState,
-    Item,
-    Job,
-    JobState,
-    NewCollection,
-    SettingChange,
-)
+from groundline_ingestor.domain.documents import DocumentInput
 from groundline_ingestor.ports import Crawler, TextStream
 from groundline_ingestor.service.collections import CollectionService
 from groundline_ingestor.service.contextualization import Contextualization
@@ -44,12 +36,19 @@ from groundline_runtime.errors import (
     NotFoundError,
     PermissionDeniedError,
 )
+from groundline_runtime.paging import page_token
 from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.ingestor import MemoryStores
+from groundline_tests.ingestor.messages import settings_of
 from structlog.testing import capture_logs
 
 ANYBODY, ANN, BOB = Caller(), Caller(("user:ann",)), Caller(("user:bob",))
 POISON = "poison"
+
+
+NO_OUTCOME = job_pb2.INGESTION_OUTCOME_UNSPECIFIED
+
+type Ended = tuple[job_pb2.IngestionJob, Sequence[job_pb2.IngestionItem]]
 
 
 class FaultyEmbedder(FakeEmbedder):
@@ -82,7 +81,7 @@ class Services:
         collection_id: str = "docs",
         caller: Caller = ANYBODY,
         request_id: str = "",
-    ) -> Sequence[Item]:
+    ) -> Sequence[job_pb2.IngestionItem]:
         _, items = await self.ingest_job(
             *inputs, collection_id=collection_id, caller=caller, request_id=request_id
         )
@@ -94,29 +93,46 @@ class Services:
         collection_id: str = "docs",
         caller: Caller = ANYBODY,
         request_id: str = "",
-    ) -> tuple[Job, Sequence[Item]]:
+    ) -> Ended:
         """Hand in and work until the job has ended."""
-        job, _ = await self.ingestion.ingest(caller, collection_id, inputs, request_id)
-        return await self.ended(job, caller)
+        taken = await self.ingestion.ingest(caller, collection_id, inputs, request_id)
+        return await self.ended(taken.job, caller)
 
-    async def crawl(self, request: CrawlRequest) -> tuple[Job, Sequence[Item]]:
+    async def crawl(self, request: CrawlRequest) -> Ended:
         """Crawl and work until the job has ended."""
-        job, _ = await self.ingestion.crawl(ANYBODY, "docs", request, "")
-        return await self.ended(job)
+        return await self.ended((await self.ingestion.crawl(ANYBODY, "docs", request, "")).job)
 
-    async def ended(self, job: Job, caller: Caller = ANYBODY) -> tuple[Job, Sequence[Item]]:
+    async def ended(self, job: job_pb2.IngestionJob, caller: Caller = ANYBODY) -> Ended:
         """Work until the job has ended."""
         working = asyncio.create_task(self.worker.run())
         async with asyncio.timeout(20):
-            states = [job async for job, _ in self.jobs.watch(caller, job.job_id)]
+            states = [state.job async for state in self.jobs.watch(caller, job.job_id)]
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
         return states[-1], await self.stores.jobs.items(job.job_id, None, after=-1, limit=1000)
 
 
-def new(collection_id: str = "docs", **fields: Any) -> NewCollection:
-    unset = NewCollection(collection_id, "", {}, "", "english", (), (), "")
-    return replace(unset, **fields)
+def new(
+    collection_id: str = "docs",
+    *,
+    name: str = "",
+    request_id: str = "",
+    readers: Sequence[str] = (),
+    writers: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
+) -> pb.CreateCollectionRequest:
+    chosen = settings_of(settings or {})
+    if readers or writers:
+        chosen.access.readers.extend(readers)
+        chosen.access.writers.extend(writers)
+    return pb.CreateCollectionRequest(
+        collection_id=collection_id, name=name, settings=chosen, request_id=request_id
+    )
+
+
+def change(name: str = "", **settings: Any) -> pb.UpdateCollectionRequest:
+    """A change of the collection docs; `settings` by their JSON names."""
+    return pb.UpdateCollectionRequest(collection_id="docs", name=name, settings=settings_of(settings))
 
 
 def services_over(
@@ -205,7 +221,7 @@ def services(sandbox: Sandbox) -> Services:
 
 async def test_another_model_than_the_running_one_is_refused_by_both_names(services: Services) -> None:
     with pytest.raises(FailedPreconditionError) as raised:
-        await services.collections.create(ANYBODY, new(embedding_model="gemini-embedding"))
+        await services.collections.create(ANYBODY, new(settings={"embedding": {"model": "gemini-embedding"}}))
     assert raised.value.reason == "EMBEDDING_MODEL_MISMATCH"
     assert "gemini-embedding" in raised.value.message
     assert services.embedder.model in raised.value.message
@@ -221,9 +237,9 @@ async def test_contexts_by_a_model_take_a_generator(services: Services) -> None:
 
 async def test_settings_that_do_not_fit_each_other_are_refused_also_by_a_change(services: Services) -> None:
     await services.collections.create(ANYBODY, new(settings={"chunking": {"chunkOverlap": 150}}))
-    smaller = CollectionChange(settings=(SettingChange(("chunking", "chunkSize"), 200),))
-    with pytest.raises(InvalidArgumentError):
-        await services.collections.update(ANYBODY, "docs", smaller)
+    with pytest.raises(InvalidArgumentError) as raised:
+        await services.collections.update(ANYBODY, change(chunking={"chunkSize": 200}))
+    assert [violation.field for violation in raised.value.violations] == ["settings.chunking.chunk_overlap"]
 
 
 async def test_a_request_id_does_not_open_another_collection(services: Services) -> None:
@@ -233,15 +249,13 @@ async def test_a_request_id_does_not_open_another_collection(services: Services)
             await services.collections.create(BOB, attempt)
 
 
-@pytest.mark.parametrize(
-    "change", [CollectionChange(embedding_model="other"), CollectionChange(language="german")]
-)
+@pytest.mark.parametrize("settings", [{"embedding": {"model": "other"}}, {"lexical": {"language": "german"}}])
 async def test_what_needs_a_new_index_is_not_just_changed(
-    services: Services, change: CollectionChange
+    services: Services, settings: dict[str, Any]
 ) -> None:
     await services.collections.create(ANYBODY, new())
     with pytest.raises(FailedPreconditionError) as raised:
-        await services.collections.update(ANYBODY, "docs", change)
+        await services.collections.update(ANYBODY, change(**settings))
     assert raised.value.reason == "REINDEX_REQUIRED"
 
 
@@ -249,11 +263,11 @@ async def test_what_may_not_be_read_does_not_exist(services: Services) -> None:
     await services.collections.create(ANN, new(readers=("user:ann",)))
     for call in (
         services.collections.get(BOB, "docs"),
-        services.collections.update(BOB, "docs", CollectionChange(name="x")),
+        services.collections.update(BOB, change(name="x")),
         services.collections.delete(BOB, "docs"),
         services.ingest(DocumentInput("text"), caller=BOB),
-        services.documents.list(BOB, "docs", after="", size=10),
-        services.jobs.list(BOB, "docs", before=None, size=10),
+        services.documents.list(BOB, pb.ListDocumentsRequest(collection_id="docs")),
+        services.jobs.list(BOB, pb.ListJobsRequest(collection_id="docs")),
     ):
         with pytest.raises(NotFoundError) as raised:
             await call
@@ -265,7 +279,7 @@ async def test_what_may_only_be_read_may_not_be_changed(services: Services) -> N
     [item] = await services.ingest(DocumentInput("text"), caller=ANN)
     assert item.document_id
     for call in (
-        services.collections.update(BOB, "docs", CollectionChange(name="x")),
+        services.collections.update(BOB, change(name="x")),
         services.collections.delete(BOB, "docs"),
         services.ingest(DocumentInput("text"), caller=BOB),
         services.documents.delete(BOB, "docs", item.document_id),
@@ -277,10 +291,12 @@ async def test_what_may_only_be_read_may_not_be_changed(services: Services) -> N
 
 async def test_an_update_changes_what_it_names(services: Services) -> None:
     created = await services.collections.create(ANN, new(name="Docs", settings={"rerank": {"topK": 5}}))
-    change = CollectionChange(readers=("user:ann",), settings=(SettingChange(("rerank", "rrfK"), 10),))
-    updated = await services.collections.update(ANN, "docs", change)
-    assert (updated.name, updated.settings) == ("Docs", {"rerank": {"topK": 5, "rrfK": 10}})
-    assert (updated.readers, updated.partition) == (("user:ann",), created.partition)
+    updated = await services.collections.update(
+        ANN, change(rerank={"rrfK": 10}, access={"readers": ["user:ann"]})
+    )
+    assert (updated.name, updated.settings.rerank) == ("Docs", options_pb2.RerankOptions(top_k=5, rrf_k=10))
+    assert updated.settings.access.readers == ["user:ann"]
+    assert updated.settings.embedding == created.settings.embedding
 
 
 # --- ingestion ---
@@ -308,20 +324,20 @@ async def test_a_failing_document_does_not_touch_the_others(services: Services) 
             DocumentInput("good two", uri="8"),
         ]
     )
-    assert [(item.uri, item.failure.reason if item.failure else item.outcome) for item in items] == [
-        ("1", IngestionOutcome.CREATED),
+    assert [(item.uri, item.failure.reason or item.outcome) for item in items] == [
+        ("1", job_pb2.INGESTION_OUTCOME_CREATED),
         ("2", "EMPTY_TEXT"),
         ("3", "INVALID_TEXT"),
         ("4", "INTERNAL"),
         ("5", "DOCUMENT_TOO_LARGE"),
         ("6", "TOO_MANY_CHUNKS"),
         ("7", "CORRUPT_DOCUMENT"),
-        ("8", IngestionOutcome.CREATED),
+        ("8", job_pb2.INGESTION_OUTCOME_CREATED),
     ]
-    stages = [item.failure.stage for item in items if item.failure]
-    assert stages[2] is IngestionState.EMBEDDING
-    assert stages[4] is IngestionState.CHUNKING
-    assert (job.state, job.done_count, job.failed_count) == (JobState.DONE, 2, 6)
+    stages = [item.failure.stage for item in items if item.HasField("failure")]
+    assert stages[2] == document_pb2.INGESTION_STATE_EMBEDDING
+    assert stages[4] == document_pb2.INGESTION_STATE_CHUNKING
+    assert (job.state, job.done_count, job.failed_count) == (job_pb2.JOB_STATE_DONE, 2, 6)
     assert items[3].chunks.parsed == 1
     assert items[3].chunks.embedded == 0
 
@@ -342,8 +358,8 @@ async def test_no_text_of_a_document_is_logged(services: Services) -> None:
 async def test_a_job_without_a_done_document_failed(services: Services) -> None:
     await services.collections.create(ANYBODY, new())
     job, _ = await services.ingest_job(DocumentInput("", uri="1"))
-    assert job.state is JobState.FAILED
-    assert job.end_time is not None
+    assert job.state == job_pb2.JOB_STATE_FAILED
+    assert job.HasField("end_time")
 
 
 async def test_the_same_again_is_left_alone(services: Services) -> None:
@@ -352,7 +368,7 @@ async def test_the_same_again_is_left_alone(services: Services) -> None:
     first = await services.ingest(*given)
     services.embedder.calls.clear()
     again = await services.ingest(*given)
-    assert [item.outcome for item in again] == [IngestionOutcome.UNCHANGED] * 2
+    assert [item.outcome for item in again] == [job_pb2.INGESTION_OUTCOME_UNCHANGED] * 2
     assert [item.document_id for item in again] == [item.document_id for item in first]
     assert services.embedder.calls == []
 
@@ -364,30 +380,32 @@ async def test_metadata_and_principals_change_without_embedding(services: Servic
     [item] = await services.ingest(
         DocumentInput("one", uri="1", metadata={"a": 1}, allowed_principals=("user:ann",))
     )
-    assert item.outcome is IngestionOutcome.UPDATED
+    assert item.outcome == job_pb2.INGESTION_OUTCOME_UPDATED
     assert services.embedder.calls == []
     assert item.document_id
     document = await services.documents.get(ANN, "docs", item.document_id)
-    assert document.metadata == {"a": 1}
+    assert document.metadata["a"] == 1
 
 
 async def test_a_changed_setting_makes_the_same_content_new(services: Services) -> None:
     await services.collections.create(ANYBODY, new())
     await services.ingest(DocumentInput("word " * 60, uri="1"))
-    change = CollectionChange(settings=(SettingChange(("chunking", "chunkSize"), 100),))
-    await services.collections.update(ANYBODY, "docs", change)
+    await services.collections.update(ANYBODY, change(chunking={"chunkSize": 100}))
     [item] = await services.ingest(DocumentInput("word " * 60, uri="1"))
-    assert item.outcome is IngestionOutcome.UPDATED
+    assert item.outcome == job_pb2.INGESTION_OUTCOME_UPDATED
     assert item.chunks.stored > 1
 
 
 async def test_of_a_uri_handed_in_twice_the_later_content_stays(services: Services) -> None:
-    collection = await services.collections.create(ANYBODY, new())
+    await services.collections.create(ANYBODY, new())
     first, second = await services.ingest(DocumentInput("old", uri="1"), DocumentInput("new", uri="1"))
-    assert (first.outcome, second.outcome) == (IngestionOutcome.CREATED, IngestionOutcome.UPDATED)
+    assert (first.outcome, second.outcome) == (
+        job_pb2.INGESTION_OUTCOME_CREATED,
+        job_pb2.INGESTION_OUTCOME_UPDATED,
+    )
     assert first.document_id == second.document_id
     assert first.document_id
-    assert await services.stores.texts_of(collection, first.document_id) == ["new"]
+    assert [chunk.section.text for chunk in services.stores.chunks_of(first.document_id)] == ["new"]
 
 
 async def test_the_same_request_returns_the_same_job(services: Services) -> None:
@@ -397,7 +415,7 @@ async def test_the_same_request_returns_the_same_job(services: Services) -> None
     ]
     at_once = await asyncio.gather(*calls)
     later = await services.ingestion.ingest(ANYBODY, "docs", [DocumentInput("two", uri="2")], "r")
-    assert len({job.job_id for job, _ in [*at_once, later]}) == 1
+    assert len({taken.job.job_id for taken in [*at_once, later]}) == 1
 
 
 async def test_small_documents_are_embedded_together(services: Services) -> None:
@@ -406,8 +424,9 @@ async def test_small_documents_are_embedded_together(services: Services) -> None
         *(DocumentInput(f"text {number}", uri=f"{number:03}") for number in range(300))
     )
     assert sum(services.embedder.calls) == 300
-    assert max(services.embedder.calls) == 256
-    assert [item.index for item in items] == list(range(300))
+    assert max(services.embedder.calls) <= 256
+    assert len(services.embedder.calls) < 100
+    assert [item.item_index for item in items] == list(range(300))
 
 
 @pytest.mark.parametrize(
@@ -445,6 +464,11 @@ async def test_structural_context_is_embedded_and_indexed_but_not_part_of_the_te
 # --- documents and jobs ---
 
 
+async def listed(services: Services, **page: Any) -> Sequence[document_pb2.Document]:
+    request = pb.ListDocumentsRequest(collection_id="docs", **page)
+    return (await services.documents.list(ANN, request)).documents
+
+
 async def test_a_document_for_others_does_not_exist(services: Services) -> None:
     await services.collections.create(ANYBODY, new())
     [item] = await services.ingest(DocumentInput("text", uri="1", allowed_principals=("user:ann",)))
@@ -457,14 +481,14 @@ async def test_a_document_for_others_does_not_exist(services: Services) -> None:
             await call
         assert raised.value.reason == "DOCUMENT_NOT_FOUND"
     await services.documents.delete(ANN, "docs", item.document_id)
-    assert not (await services.documents.list(ANN, "docs", after="", size=10)).entries
+    assert not await listed(services)
 
 
 async def test_a_job_of_an_unreadable_collection_does_not_exist(services: Services) -> None:
     await services.collections.create(ANN, new(readers=("user:ann",)))
-    job, _ = await services.ingestion.ingest(ANN, "docs", [DocumentInput("text")], "")
+    job = (await services.ingestion.ingest(ANN, "docs", [DocumentInput("text")], "")).job
     for call in (
-        services.jobs.get(BOB, job.job_id, after=-1, size=1),
+        services.jobs.get(BOB, pb.GetJobRequest(job_id=job.job_id)),
         anext(services.jobs.watch(BOB, job.job_id)),
         services.jobs.cancel(BOB, job.job_id),
         services.jobs.retry(BOB, job.job_id),
@@ -472,19 +496,40 @@ async def test_a_job_of_an_unreadable_collection_does_not_exist(services: Servic
         with pytest.raises(NotFoundError) as raised:
             await call
         assert raised.value.reason == "JOB_NOT_FOUND"
-    assert not (await services.jobs.list(BOB, "", before=None, size=10)).entries
+    assert not (await services.jobs.list(BOB, pb.ListJobsRequest())).jobs
 
 
 async def test_pages_follow_each_other_without_gap(services: Services) -> None:
     await services.collections.create(ANYBODY, new())
     job, _ = await services.ingest_job(*(DocumentInput("x", uri=uri) for uri in "cab"))
-    first = await services.documents.list(ANYBODY, "docs", after="", size=2)
-    second = await services.documents.list(ANYBODY, "docs", after=first.entries[-1].uri, size=2)
-    assert [document.uri for document in first.entries] == ["a", "b"]
-    assert [document.uri for document in second.entries] == ["c"]
-    assert (first.more, second.more) == (True, False)
-    _, items = await services.jobs.get(ANYBODY, job.job_id, after=0, size=2)
-    assert ([item.uri for item in items.entries], items.more) == (["a", "b"], False)
+    request = pb.ListDocumentsRequest(collection_id="docs", page_size=2)
+    first = await services.documents.list(ANYBODY, request)
+    request.page_token = first.next_page_token
+    second = await services.documents.list(ANYBODY, request)
+    assert [document.uri for document in first.documents] == ["a", "b"]
+    assert [document.uri for document in second.documents] == ["c"]
+    assert not second.next_page_token
+    begin = await services.jobs.get(ANYBODY, pb.GetJobRequest(job_id=job.job_id, page_size=1))
+    rest = pb.GetJobRequest(job_id=job.job_id, page_size=2, page_token=begin.next_page_token)
+    found = await services.jobs.get(ANYBODY, rest)
+    assert ([item.uri for item in found.items], found.next_page_token) == (["a", "b"], "")
+
+
+async def test_an_oversized_page_is_made_smaller(services: Services) -> None:
+    await services.collections.create(ANYBODY, new())
+    await services.ingest(DocumentInput("x", uri="a"))
+    assert len(await listed(services, page_size=5_000_000)) == 1
+
+
+@pytest.mark.parametrize("token", ["x", page_token("documents", "a"), page_token("jobs", "a", "b")])
+async def test_a_token_of_another_list_is_refused(services: Services, token: str) -> None:
+    for call in (
+        services.jobs.list(ANYBODY, pb.ListJobsRequest(page_token=token)),
+        services.collections.list(ANYBODY, pb.ListCollectionsRequest(page_token=token)),
+    ):
+        with pytest.raises(InvalidArgumentError) as raised:
+            await call
+        assert [violation.field for violation in raised.value.violations] == ["page_token"]
 
 
 # --- crawls ---
@@ -510,16 +555,19 @@ async def test_pages_become_documents_and_what_cannot_be_had_a_failed_item(sandb
     services = services_over(MemoryStores(), sandbox, crawler)
     await services.collections.create(ANYBODY, new())
     job, [crawl, *items] = await services.crawl(SITE)
-    assert (crawl.is_crawl, crawl.state, crawl.uri) == (True, IngestionState.DONE, SITE.start_url)
-    assert [(item.uri, item.outcome, item.failure and item.failure.reason) for item in items] == [
-        ("https://site.test/a", IngestionOutcome.CREATED, None),
-        ("https://site.test/gone", None, "HTTP_STATUS"),
-        ("https://site.test/empty", None, "EMPTY_TEXT"),
-        ("https://site.test/b", IngestionOutcome.CREATED, None),
+    assert (crawl.is_crawl, crawl.state, crawl.uri) == (
+        True,
+        document_pb2.INGESTION_STATE_DONE,
+        SITE.start_url,
+    )
+    assert [(item.uri, item.outcome, item.failure.reason) for item in items] == [
+        ("https://site.test/a", job_pb2.INGESTION_OUTCOME_CREATED, ""),
+        ("https://site.test/gone", NO_OUTCOME, "HTTP_STATUS"),
+        ("https://site.test/empty", NO_OUTCOME, "EMPTY_TEXT"),
+        ("https://site.test/b", job_pb2.INGESTION_OUTCOME_CREATED, ""),
     ]
-    assert (job.state, job.item_count, job.done_count, job.failed_count) == (JobState.DONE, 4, 2, 2)
-    found = await services.documents.list(ANYBODY, "docs", after="", size=10)
-    assert {document.source_type.value for document in found.entries} == {"web"}
+    assert (job.state, job.item_count, job.done_count, job.failed_count) == (job_pb2.JOB_STATE_DONE, 4, 2, 2)
+    assert {one.source_type for one in await listed(services)} == {passage_pb2.SOURCE_TYPE_WEB}
     again, _ = await services.crawl(SITE)
     assert (again.done_count, again.unchanged_count) == (2, 2)
 
@@ -527,8 +575,7 @@ async def test_pages_become_documents_and_what_cannot_be_had_a_failed_item(sandb
 async def test_a_crawl_that_takes_no_page_failed_and_says_why(services: Services) -> None:
     await services.collections.create(ANYBODY, new())
     job, [crawl] = await services.crawl(SITE)
-    assert (job.state, job.failed_count) == (JobState.FAILED, 1)
-    assert crawl.failure
+    assert (job.state, job.failed_count) == (job_pb2.JOB_STATE_FAILED, 1)
     assert crawl.failure.reason == "NO_PAGES"
 
 
@@ -536,7 +583,7 @@ async def test_a_cancelled_crawl_stops_where_it_waits(sandbox: Sandbox) -> None:
     crawler = FakeCrawler(page("/a"), page("/b"), stays_at=1)
     services = services_over(MemoryStores(), sandbox, crawler)
     await services.collections.create(ANYBODY, new())
-    job, _ = await services.ingestion.crawl(ANYBODY, "docs", SITE, "")
+    job = (await services.ingestion.crawl(ANYBODY, "docs", SITE, "")).job
     working = asyncio.create_task(services.worker.run())
     async with asyncio.timeout(20):
         await crawler.stays.wait()
@@ -544,7 +591,7 @@ async def test_a_cancelled_crawl_stops_where_it_waits(sandbox: Sandbox) -> None:
         await crawler.closed.wait()
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
-    assert cancelled.state is JobState.CANCELLED
+    assert cancelled.state == job_pb2.JOB_STATE_CANCELLED
 
 
 @pytest.mark.parametrize(
@@ -585,18 +632,18 @@ async def test_slow_documents_hold_up_none_of_the_others(services: Services) -> 
     services.worker._pipeline._items._preparation._extractor = stuck
     slow = [DocumentInput(f"slow {number}", uri=f"slow {number}") for number in range(PREPARED_ITEMS - 1)]
     others = [DocumentInput(f"text {number}", uri=str(number)) for number in range(40)]
-    slow_job, _ = await services.ingestion.ingest(ANYBODY, "docs", slow, "")
-    job, _ = await services.ingestion.ingest(ANYBODY, "docs", others, "")
+    slow_job = (await services.ingestion.ingest(ANYBODY, "docs", slow, "")).job
+    job = (await services.ingestion.ingest(ANYBODY, "docs", others, "")).job
     working = asyncio.create_task(services.worker.run())
     try:
         async with asyncio.timeout(20):
-            states = [state async for state, _ in services.jobs.watch(ANYBODY, job.job_id)]
-            assert (states[-1].state, states[-1].done_count) == (JobState.DONE, 40)
+            states = [state.job async for state in services.jobs.watch(ANYBODY, job.job_id)]
+            assert (states[-1].state, states[-1].done_count) == (job_pb2.JOB_STATE_DONE, 40)
             found = await services.stores.jobs.find(slow_job.job_id)
             assert found
-            assert found.state is JobState.RUNNING
+            assert found.state == job_pb2.JOB_STATE_RUNNING
             stuck.may_go_on.set()
-            states = [state async for state, _ in services.jobs.watch(ANYBODY, slow_job.job_id)]
+            states = [state.job async for state in services.jobs.watch(ANYBODY, slow_job.job_id)]
             assert states[-1].done_count == len(slow)
     finally:
         stuck.may_go_on.set()
@@ -623,4 +670,4 @@ async def test_an_unforeseen_error_ends_neither_the_worker_nor_a_job(sandbox: Sa
     await services.collections.create(ANYBODY, new())
     [item] = await services.ingest(DocumentInput("text", uri="a"))
     assert failed
-    assert item.outcome is IngestionOutcome.CREATED
+    assert item.outcome == job_pb2.INGESTION_OUTCOME_CREATED

@@ -15,21 +15,14 @@ from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
 from groundline_ingestor.adapters.extraction.readers.common import Limits as ReaderLimits
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
 from groundline_ingestor.adapters.splitting import DocumentSplitter
-from groundline_ingestor.domain import (
-    Chunk,
-    Collection,
-    DocumentInput,
-    DocumentText,
-    FileContent,
-    Heading,
-    IngestionError,
-    Partition,
-    Stretch,
-)
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.documents import DocumentInput, FileContent, IngestionError
+from groundline_ingestor.domain.texts import Chunk, DocumentText, Heading, Stretch
 from groundline_ingestor.service.preparation import Limits, Preparation, identify
 from groundline_ingestor.spooling import Spool
 from groundline_ingestor.stretches import HeadedCutter, known_headings
 from groundline_tests.embedding import FakeEmbedder
+from groundline_tests.ingestor.messages import stored_collection
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 STRATEGIES = ["RECURSIVE", "SECTIONS", "WORDS", "SENTENCES"]
@@ -51,9 +44,8 @@ def extractor() -> Iterator[DocumentExtractor]:
         yield DocumentExtractor(sandbox, max_whole_bytes=1000, stretch_characters=3001)
 
 
-def collection(**chunking: object) -> Collection:
-    partition = Partition(1, "m", 8, "english")
-    return Collection("c", "C", {"chunking": chunking}, (), (), partition, NOW, NOW)
+def collection(**chunking: object) -> StoredCollection:
+    return stored_collection(chunking=chunking)
 
 
 def in_file(content: str | bytes, **fields: str) -> DocumentInput:
@@ -67,7 +59,7 @@ def read(extractor: DocumentExtractor, given: DocumentInput) -> list[Stretch]:
 
 
 def chunks_of(
-    extractor: DocumentExtractor, given: DocumentInput, into: Collection, **limits: int
+    extractor: DocumentExtractor, given: DocumentInput, into: StoredCollection, **limits: int
 ) -> tuple[DocumentText, list[list[Chunk]]]:
     splitter = DocumentSplitter(FakeEmbedder().count_tokens)
     preparation = Preparation(extractor, splitter, Limits(**limits))

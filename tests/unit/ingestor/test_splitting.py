@@ -5,21 +5,20 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
+from groundline.v1 import collection_pb2
 from groundline_ingestor.adapters.extraction.formats import MARKDOWN, PLAIN
 from groundline_ingestor.adapters.extraction.headings import read_headings
 from groundline_ingestor.adapters.splitting import DocumentSplitter
-from groundline_ingestor.domain import (
-    Chunking,
-    ChunkingStrategy,
-    Extraction,
-    Heading,
-    Section,
-    SizeUnit,
-)
+from groundline_ingestor.domain.texts import Extraction, Heading, Section
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 PYTHON = "text/x-python"
+STRATEGIES = [value for value in collection_pb2.ChunkingStrategy.values() if value]
+UNITS = [value for value in collection_pb2.ChunkSizeUnit.values() if value]
+
+type Strategy = collection_pb2.ChunkingStrategy.ValueType
+type Unit = collection_pb2.ChunkSizeUnit.ValueType
 
 
 def count_words(texts: Sequence[str]) -> list[int]:
@@ -29,14 +28,16 @@ def count_words(texts: Sequence[str]) -> list[int]:
 def split(
     text: str,
     mime_type: str = PLAIN,
-    strategy: ChunkingStrategy = ChunkingStrategy.RECURSIVE,
+    strategy: Strategy = collection_pb2.CHUNKING_STRATEGY_RECURSIVE,
     size: int = 2000,
     overlap: int = 0,
-    unit: SizeUnit = SizeUnit.CHARACTERS,
+    unit: Unit = collection_pb2.CHUNK_SIZE_UNIT_CHARACTERS,
 ) -> Sequence[Section]:
     found = read_headings(text) if mime_type == MARKDOWN else ()
     headings = tuple(Heading(*heading) for heading in found)
-    chunking = Chunking(strategy, size, overlap, unit)
+    chunking = collection_pb2.ChunkingSettings(
+        strategy=strategy, chunk_size=size, chunk_overlap=overlap, unit=unit
+    )
     return DocumentSplitter(count_words).split(Extraction(text, mime_type, headings), chunking, "english")
 
 
@@ -63,20 +64,24 @@ TEXTS = st.lists(st.one_of(AWKWARD, st.text(max_size=20)), max_size=60).map("".j
 
 
 @pytest.mark.parametrize("mime_type", [PLAIN, MARKDOWN, PYTHON])
-@pytest.mark.parametrize("strategy", ChunkingStrategy)
-@pytest.mark.parametrize("unit", SizeUnit)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("unit", UNITS)
 @given(text=TEXTS, size=st.integers(50, 120), share=st.floats(0, 0.49))
 @settings(max_examples=25, deadline=None)
 def test_every_chunk_is_the_text_at_its_offsets(
-    unit: SizeUnit, strategy: ChunkingStrategy, mime_type: str, text: str, size: int, share: float
+    unit: Unit, strategy: Strategy, mime_type: str, text: str, size: int, share: float
 ) -> None:
-    if unit is SizeUnit.TOKENS:
+    if unit == collection_pb2.CHUNK_SIZE_UNIT_TOKENS:
         size //= 5
     sections = split(text, mime_type, strategy, size, int(size * share), unit)
     for section in sections:
         assert text[section.start : section.end] == section.text
         assert section.text.strip()
-        length = len(section.text) if unit is SizeUnit.CHARACTERS else count_words([section.text])[0]
+        length = (
+            len(section.text)
+            if unit == collection_pb2.CHUNK_SIZE_UNIT_CHARACTERS
+            else count_words([section.text])[0]
+        )
         assert length <= size
     starts = [section.start for section in sections]
     assert starts == sorted(starts)
@@ -85,15 +90,20 @@ def test_every_chunk_is_the_text_at_its_offsets(
     assert not lost.strip(), "only white space may fall between chunks"
 
 
-@pytest.mark.parametrize("strategy", ChunkingStrategy)
-def test_a_text_of_white_space_has_no_chunks(strategy: ChunkingStrategy) -> None:
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_text_of_white_space_has_no_chunks(strategy: Strategy) -> None:
     assert not split(" \n\t\r\n \x1c", strategy=strategy)
 
 
 @pytest.mark.parametrize(
-    "strategy", [ChunkingStrategy.RECURSIVE, ChunkingStrategy.WORDS, ChunkingStrategy.SENTENCES]
+    "strategy",
+    [
+        collection_pb2.CHUNKING_STRATEGY_RECURSIVE,
+        collection_pb2.CHUNKING_STRATEGY_WORDS,
+        collection_pb2.CHUNKING_STRATEGY_SENTENCES,
+    ],
 )
-def test_neighbouring_chunks_overlap(strategy: ChunkingStrategy) -> None:
+def test_neighbouring_chunks_overlap(strategy: Strategy) -> None:
     text = " ".join(f"Word {number}." for number in range(200))
     first, second, *_ = split(text, strategy=strategy, size=200, overlap=50)
     assert second.start < first.end
@@ -108,7 +118,7 @@ def test_markdown_is_cut_at_headings() -> None:
 
 def test_sections_end_at_headings_however_short_they_are() -> None:
     text = "Before.\n\n# One\n\nShort.\n\n## Two\n\nShort too.\n\n# Three\n\nEnd."
-    assert texts(split(text, MARKDOWN, ChunkingStrategy.SECTIONS)) == [
+    assert texts(split(text, MARKDOWN, collection_pb2.CHUNKING_STRATEGY_SECTIONS)) == [
         "Before.",
         "# One\n\nShort.",
         "## Two\n\nShort too.",
@@ -119,12 +129,12 @@ def test_sections_end_at_headings_however_short_they_are() -> None:
 @pytest.mark.parametrize("heading", ["# Manual", "Manual\n==="])
 def test_a_heading_without_text_stays_with_the_section_below_it(heading: str) -> None:
     text = f"{heading}\n\n## Valve\n\nText."
-    assert texts(split(text, MARKDOWN, ChunkingStrategy.SECTIONS)) == [text]
+    assert texts(split(text, MARKDOWN, collection_pb2.CHUNKING_STRATEGY_SECTIONS)) == [text]
 
 
 def test_a_long_section_is_cut_with_overlap() -> None:
     text = "# One\n\n" + "Some more words here. " * 40 + "\n\n# Two\n\nEnd."
-    *parts, last = split(text, MARKDOWN, ChunkingStrategy.SECTIONS, 300, 60)
+    *parts, last = split(text, MARKDOWN, collection_pb2.CHUNKING_STRATEGY_SECTIONS, 300, 60)
     assert len(parts) >= 3
     assert all(after.start < before.end for before, after in pairwise(parts[1:]))
     assert last.text == "# Two\n\nEnd."
@@ -132,7 +142,13 @@ def test_a_long_section_is_cut_with_overlap() -> None:
 
 def test_words_slide_as_a_window() -> None:
     text = "one two three four five six seven eight nine ten"
-    sections = split(text, strategy=ChunkingStrategy.WORDS, size=4, overlap=1, unit=SizeUnit.TOKENS)
+    sections = split(
+        text,
+        strategy=collection_pb2.CHUNKING_STRATEGY_WORDS,
+        size=4,
+        overlap=1,
+        unit=collection_pb2.CHUNK_SIZE_UNIT_TOKENS,
+    )
     assert texts(sections) == [
         "one two three four",
         "four five six seven",
@@ -142,7 +158,7 @@ def test_words_slide_as_a_window() -> None:
 
 def test_sentences_stay_whole() -> None:
     text = "Dr. Ward opened the valve. It held! Did it? Yes.\n\nA new paragraph begins here."
-    sections = split(text, strategy=ChunkingStrategy.SENTENCES, size=50)
+    sections = split(text, strategy=collection_pb2.CHUNKING_STRATEGY_SENTENCES, size=50)
     assert texts(sections) == [
         "Dr. Ward opened the valve. It held! Did it? Yes.",
         "A new paragraph begins here.",
@@ -151,14 +167,16 @@ def test_sentences_stay_whole() -> None:
 
 def test_a_sentence_that_is_too_long_is_cut_and_the_others_stay_whole() -> None:
     text = "Short one. " + "very " * 30 + "long. Short two."
-    first, *middle, last = texts(split(text, strategy=ChunkingStrategy.SENTENCES, size=60))
+    first, *middle, last = texts(split(text, strategy=collection_pb2.CHUNKING_STRATEGY_SENTENCES, size=60))
     assert first == "Short one."
     assert len(middle) >= 3
     assert last == "Short two."
 
 
-@pytest.mark.parametrize("strategy", [ChunkingStrategy.RECURSIVE, ChunkingStrategy.SENTENCES])
-def test_code_is_cut_between_its_definitions(strategy: ChunkingStrategy) -> None:
+@pytest.mark.parametrize(
+    "strategy", [collection_pb2.CHUNKING_STRATEGY_RECURSIVE, collection_pb2.CHUNKING_STRATEGY_SENTENCES]
+)
+def test_code_is_cut_between_its_definitions(strategy: Strategy) -> None:
     functions = [f"def f{number}(x):\n    y = x + {number}\n\n    return y" for number in range(3)]
     assert texts(split("\n\n".join(functions), PYTHON, strategy, size=60)) == functions
 
@@ -186,6 +204,6 @@ def test_grammars_of_the_common_languages_are_there(mime_type: str, text: str) -
 def test_long_runs_of_white_space_separate_chunks_and_cost_nothing(mime_type: str, blank: str) -> None:
     gap = blank * (500_000 // len(blank))
     text = f"One.{gap}Two.{gap}Three."
-    sections = DocumentSplitter(count_words).split(Extraction(text, mime_type), Chunking(), "english")
+    sections = split(text, mime_type, overlap=200)
     assert [section.text for section in sections] == ["One.", "Two.", "Three."]
     assert all(text[section.start : section.end] == section.text for section in sections)

@@ -27,21 +27,21 @@ from groundline.v1 import chat_pb2 as groundline_dot_v1_dot_chat__pb2
 from groundline.v1 import document_pb2 as groundline_dot_v1_dot_document__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17groundline/v1/job.proto\x12\rgroundline.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18groundline/v1/chat.proto\x1a\x1cgroundline/v1/document.proto\"W\n\x0b\x43hunkCounts\x12\x0e\n\x06parsed\x18\x01 \x01(\x05\x12\x16\n\x0e\x63ontextualized\x18\x02 \x01(\x05\x12\x10\n\x08\x65mbedded\x18\x03 \x01(\x05\x12\x0e\n\x06stored\x18\x04 \x01(\x05\"\xb8\x02\n\rIngestionItem\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\t\x12\x0b\n\x03uri\x18\x02 \x01(\t\x12,\n\x05state\x18\x03 \x01(\x0e\x32\x1d.groundline.v1.IngestionState\x12\x30\n\x07outcome\x18\x04 \x01(\x0e\x32\x1f.groundline.v1.IngestionOutcome\x12\x30\n\x07\x66\x61ilure\x18\x05 \x01(\x0b\x32\x1f.groundline.v1.IngestionFailure\x12\x10\n\x08\x61ttempts\x18\x06 \x01(\x05\x12*\n\x06\x63hunks\x18\x07 \x01(\x0b\x32\x1a.groundline.v1.ChunkCounts\x12#\n\x05usage\x18\x08 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\x10\n\x08is_crawl\x18\t \x01(\x08\"\xad\x03\n\x0cIngestionJob\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rcollection_id\x18\x02 \x01(\t\x12&\n\x05state\x18\x03 \x01(\x0e\x32\x17.groundline.v1.JobState\x12\x12\n\nitem_count\x18\x04 \x01(\x05\x12\x12\n\ndone_count\x18\x05 \x01(\x05\x12\x17\n\x0funchanged_count\x18\x06 \x01(\x05\x12\x14\n\x0c\x66\x61iled_count\x18\x07 \x01(\x05\x12\x17\n\x0f\x63\x61ncelled_count\x18\x08 \x01(\x05\x12*\n\x06\x63hunks\x18\t \x01(\x0b\x32\x1a.groundline.v1.ChunkCounts\x12#\n\x05usage\x18\n \x01(\x0b\x32\x14.groundline.v1.Usage\x12/\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nstart_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\r \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\x95\x01\n\x08JobState\x12\x19\n\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x14\n\x10JOB_STATE_QUEUED\x10\x01\x12\x15\n\x11JOB_STATE_RUNNING\x10\x02\x12\x12\n\x0eJOB_STATE_DONE\x10\x03\x12\x14\n\x10JOB_STATE_FAILED\x10\x04\x12\x17\n\x13JOB_STATE_CANCELLED\x10\x05*\x94\x01\n\x10IngestionOutcome\x12!\n\x1dINGESTION_OUTCOME_UNSPECIFIED\x10\x00\x12\x1d\n\x19INGESTION_OUTCOME_CREATED\x10\x01\x12\x1d\n\x19INGESTION_OUTCOME_UPDATED\x10\x02\x12\x1f\n\x1bINGESTION_OUTCOME_UNCHANGED\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17groundline/v1/job.proto\x12\rgroundline.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18groundline/v1/chat.proto\x1a\x1cgroundline/v1/document.proto\"W\n\x0b\x43hunkCounts\x12\x0e\n\x06parsed\x18\x01 \x01(\x05\x12\x16\n\x0e\x63ontextualized\x18\x02 \x01(\x05\x12\x10\n\x08\x65mbedded\x18\x03 \x01(\x05\x12\x0e\n\x06stored\x18\x04 \x01(\x05\"\xcc\x02\n\rIngestionItem\x12\x13\n\x0b\x64ocument_id\x18\x01 \x01(\t\x12\x0b\n\x03uri\x18\x02 \x01(\t\x12,\n\x05state\x18\x03 \x01(\x0e\x32\x1d.groundline.v1.IngestionState\x12\x30\n\x07outcome\x18\x04 \x01(\x0e\x32\x1f.groundline.v1.IngestionOutcome\x12\x30\n\x07\x66\x61ilure\x18\x05 \x01(\x0b\x32\x1f.groundline.v1.IngestionFailure\x12\x10\n\x08\x61ttempts\x18\x06 \x01(\x05\x12*\n\x06\x63hunks\x18\x07 \x01(\x0b\x32\x1a.groundline.v1.ChunkCounts\x12#\n\x05usage\x18\x08 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\x10\n\x08is_crawl\x18\t \x01(\x08\x12\x12\n\nitem_index\x18\n \x01(\x05\"\xad\x03\n\x0cIngestionJob\x12\x0e\n\x06job_id\x18\x01 \x01(\t\x12\x15\n\rcollection_id\x18\x02 \x01(\t\x12&\n\x05state\x18\x03 \x01(\x0e\x32\x17.groundline.v1.JobState\x12\x12\n\nitem_count\x18\x04 \x01(\x05\x12\x12\n\ndone_count\x18\x05 \x01(\x05\x12\x17\n\x0funchanged_count\x18\x06 \x01(\x05\x12\x14\n\x0c\x66\x61iled_count\x18\x07 \x01(\x05\x12\x17\n\x0f\x63\x61ncelled_count\x18\x08 \x01(\x05\x12*\n\x06\x63hunks\x18\t \x01(\x0b\x32\x1a.groundline.v1.ChunkCounts\x12#\n\x05usage\x18\n \x01(\x0b\x32\x14.groundline.v1.Usage\x12/\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nstart_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\r \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\x95\x01\n\x08JobState\x12\x19\n\x15JOB_STATE_UNSPECIFIED\x10\x00\x12\x14\n\x10JOB_STATE_QUEUED\x10\x01\x12\x15\n\x11JOB_STATE_RUNNING\x10\x02\x12\x12\n\x0eJOB_STATE_DONE\x10\x03\x12\x14\n\x10JOB_STATE_FAILED\x10\x04\x12\x17\n\x13JOB_STATE_CANCELLED\x10\x05*\x94\x01\n\x10IngestionOutcome\x12!\n\x1dINGESTION_OUTCOME_UNSPECIFIED\x10\x00\x12\x1d\n\x19INGESTION_OUTCOME_CREATED\x10\x01\x12\x1d\n\x19INGESTION_OUTCOME_UPDATED\x10\x02\x12\x1f\n\x1bINGESTION_OUTCOME_UNCHANGED\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'groundline.v1.job_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_JOBSTATE']._serialized_start=968
-  _globals['_JOBSTATE']._serialized_end=1117
-  _globals['_INGESTIONOUTCOME']._serialized_start=1120
-  _globals['_INGESTIONOUTCOME']._serialized_end=1268
+  _globals['_JOBSTATE']._serialized_start=988
+  _globals['_JOBSTATE']._serialized_end=1137
+  _globals['_INGESTIONOUTCOME']._serialized_start=1140
+  _globals['_INGESTIONOUTCOME']._serialized_end=1288
   _globals['_CHUNKCOUNTS']._serialized_start=131
   _globals['_CHUNKCOUNTS']._serialized_end=218
   _globals['_INGESTIONITEM']._serialized_start=221
-  _globals['_INGESTIONITEM']._serialized_end=533
-  _globals['_INGESTIONJOB']._serialized_start=536
-  _globals['_INGESTIONJOB']._serialized_end=965
+  _globals['_INGESTIONITEM']._serialized_end=553
+  _globals['_INGESTIONJOB']._serialized_start=556
+  _globals['_INGESTIONJOB']._serialized_end=985
 # @@protoc_insertion_point(module_scope)

@@ -133,6 +133,7 @@ class IngestionItem(_message.Message):
     CHUNKS_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     IS_CRAWL_FIELD_NUMBER: _builtins.int
+    ITEM_INDEX_FIELD_NUMBER: _builtins.int
     document_id: _builtins.str
     """The document; empty until it is known."""
     uri: _builtins.str
@@ -142,9 +143,11 @@ class IngestionItem(_message.Message):
     outcome: Global___IngestionOutcome.ValueType
     """What it changed, once it is done."""
     attempts: _builtins.int
-    """How often it was begun."""
+    """How often it was begun, those times included that do not count against the maximum."""
     is_crawl: _builtins.bool
     """Whether it is the job's crawl, whose pages are items of their own. It is EXTRACTING while it goes from page to page."""
+    item_index: _builtins.int
+    """Its place in the job, from 0."""
     @_builtins.property
     def failure(self) -> _document_pb2.IngestionFailure:
         """Why it failed; not set where it did not."""
@@ -169,10 +172,11 @@ class IngestionItem(_message.Message):
         chunks: Global___ChunkCounts | None = ...,
         usage: _chat_pb2.Usage | None = ...,
         is_crawl: _builtins.bool = ...,
+        item_index: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "failure", b"failure", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "chunks", b"chunks", "document_id", b"document_id", "failure", b"failure", "is_crawl", b"is_crawl", "outcome", b"outcome", "state", b"state", "uri", b"uri", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "chunks", b"chunks", "document_id", b"document_id", "failure", b"failure", "is_crawl", b"is_crawl", "item_index", b"item_index", "outcome", b"outcome", "state", b"state", "uri", b"uri", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

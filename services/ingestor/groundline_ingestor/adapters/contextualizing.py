@@ -10,7 +10,6 @@ from groundline_database import Pool, acquire
 from groundline_runtime.errors import InvalidArgumentError
 from groundline_runtime.status import translated_rpc_errors
 
-from groundline_ingestor.domain import Usage
 from groundline_ingestor.ports import WrittenContexts
 
 __all__ = ["GENERATOR_SERVICE", "GrpcContextWriter", "PostgresContextCache"]
@@ -44,10 +43,9 @@ class GrpcContextWriter:
         )
         with translated_rpc_errors():
             response = await self._stub.ContextualizeChunks(request)
-        usage = response.usage
         # NUL, which PostgreSQL cannot store, is no text that a model has to say.
         contexts = [context.replace("\x00", "").strip() for context in response.contexts]
-        return WrittenContexts(contexts, Usage(usage.prompt_tokens, usage.cached_tokens, usage.output_tokens))
+        return WrittenContexts(contexts, response.usage)
 
 
 class PostgresContextCache:

@@ -1,19 +1,24 @@
 """Collections in PostgreSQL, each with a partition of its own."""
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import asyncpg
+from google.protobuf import json_format
+from groundline.v1 import collection_pb2
 from groundline_database import Connection, Pool, acquire, is_readable_collection, transaction
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import AlreadyExistsError
 
 from groundline_ingestor.adapters.postgres import chunk_table
 from groundline_ingestor.adapters.postgres_vector_indexes import builds_held_off
-from groundline_ingestor.domain import Collection, NewCollection, Partition
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.times import moment, timestamp
 
-__all__ = ["PostgresCollections", "create_partition"]
+__all__ = ["PostgresCollections", "create_partition", "read_settings", "settings_json"]
+
+# Parts of the settings that are stored in columns of their own, here and with the partition.
+_COLUMNS: Final = ("access", "embedding", "lexical")
 
 _SELECT = """
     SELECT c.collection_id, c.name, c.settings, c.readers, c.writers, c.create_time, c.update_time,
@@ -34,29 +39,29 @@ class PostgresCollections:
         self._pool = pool
         self._lexical = lexical
 
-    async def create(self, new: NewCollection, dimensions: int) -> Collection:
+    async def create(self, collection: collection_pb2.Collection, request_id: str) -> StoredCollection:
         try:
             async with transaction(self._pool) as connection:
-                await self._insert(connection, new, dimensions)
+                await self._insert(connection, collection, request_id)
         except asyncpg.UniqueViolationError:
-            repeated = await self._find_by_request_id(new.request_id) if new.request_id else None
+            repeated = await self._find_by_request_id(request_id) if request_id else None
             if repeated is None:
                 raise AlreadyExistsError(
-                    "COLLECTION_EXISTS", f"the collection id {new.collection_id!r} is taken"
+                    "COLLECTION_EXISTS", f"the collection id {collection.collection_id!r} is taken"
                 ) from None
             return repeated
-        created = await self.find(new.collection_id)
+        created = await self.find(collection.collection_id)
         assert created is not None, "nobody but its creator knows it yet"
         return created
 
-    async def find(self, collection_id: str) -> Collection | None:
+    async def find(self, collection_id: str) -> StoredCollection | None:
         async with acquire(self._pool) as connection:
             row = await connection.fetchrow(f"{_SELECT} WHERE c.collection_id = $1", collection_id)
         return _collection(row) if row else None
 
     async def list_readable(
         self, principals: Sequence[str], *, after: str, limit: int
-    ) -> Sequence[Collection]:
+    ) -> Sequence[StoredCollection]:
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
                 f"{_SELECT} WHERE c.collection_id > $1 AND {is_readable_collection('$2', 'c')} "
@@ -67,16 +72,7 @@ class PostgresCollections:
             )
         return [_collection(row) for row in rows]
 
-    async def update(
-        self,
-        collection_id: str,
-        *,
-        name: str,
-        settings: Mapping[str, Any],
-        readers: Sequence[str],
-        writers: Sequence[str],
-        seen: datetime,
-    ) -> bool:
+    async def update(self, changed: collection_pb2.Collection) -> bool:
         async with acquire(self._pool) as connection:
             updated = await connection.fetchval(
                 """
@@ -85,12 +81,12 @@ class PostgresCollections:
                 WHERE collection_id = $1 AND update_time = $6
                 RETURNING true
                 """,
-                collection_id,
-                name,
-                settings,
-                list(readers),
-                list(writers),
-                seen,
+                changed.collection_id,
+                changed.name,
+                settings_json(changed.settings),
+                list(changed.settings.access.readers),
+                list(changed.settings.access.writers),
+                moment(changed.update_time),
             )
         return updated is not None
 
@@ -117,26 +113,27 @@ class PostgresCollections:
         )
         return [row["partition_id"] for row in rows]
 
-    async def _insert(self, connection: Connection, new: NewCollection, dimensions: int) -> None:
-        partition_id = await create_partition(
-            connection, self._lexical, new.collection_id, new.embedding_model, dimensions, new.language
-        )
+    async def _insert(
+        self, connection: Connection, collection: collection_pb2.Collection, request_id: str
+    ) -> None:
+        settings = collection.settings
+        partition_id = await create_partition(connection, self._lexical, collection.collection_id, settings)
         await connection.execute(
             """
             INSERT INTO collections
                 (collection_id, name, settings, readers, writers, partition_id, request_id)
             VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''))
             """,
-            new.collection_id,
-            new.name,
-            new.settings,
-            list(new.readers),
-            list(new.writers),
+            collection.collection_id,
+            collection.name,
+            settings_json(settings),
+            list(dict.fromkeys(settings.access.readers)),
+            list(dict.fromkeys(settings.access.writers)),
             partition_id,
-            new.request_id,
+            request_id,
         )
 
-    async def _find_by_request_id(self, request_id: str) -> Collection | None:
+    async def _find_by_request_id(self, request_id: str) -> StoredCollection | None:
         async with acquire(self._pool) as connection:
             row = await connection.fetchrow(f"{_SELECT} WHERE c.request_id = $1", request_id)
         return _collection(row) if row else None
@@ -146,9 +143,7 @@ async def create_partition(
     connection: Connection,
     lexical: LexicalIndex,
     collection_id: str,
-    model: str,
-    dimensions: int,
-    language: str,
+    settings: collection_pb2.CollectionSettings,
 ) -> int:
     """An empty partition, not in use yet; returns its id. Its HNSW index is built when it has grown."""
     partition_id = await connection.fetchval(
@@ -157,9 +152,9 @@ async def create_partition(
         VALUES ($1, $2, $3, $4, $5) RETURNING partition_id
         """,
         collection_id,
-        model,
-        dimensions,
-        language,
+        settings.embedding.model,
+        settings.embedding.dimensions,
+        settings.lexical.language,
         lexical.name,
     )
     assert isinstance(partition_id, int)
@@ -172,20 +167,39 @@ async def create_partition(
         ALTER TABLE chunks ATTACH PARTITION {table} FOR VALUES IN ({partition_id:d});
         """
     )
-    await lexical.create_index(connection, table, language)
+    await lexical.create_index(connection, table, settings.lexical.language)
     return partition_id
 
 
-def _collection(row: asyncpg.Record) -> Collection:
-    return Collection(
+def settings_json(settings: collection_pb2.CollectionSettings) -> dict[str, Any]:
+    """Settings as they are stored: proto3 JSON of what was set, without what has columns of its own."""
+    stored: dict[str, Any] = json_format.MessageToDict(settings)
+    return {name: value for name, value in stored.items() if name not in _COLUMNS}
+
+
+def read_settings(row: asyncpg.Record) -> collection_pb2.CollectionSettings:
+    """Settings that were stored, with those that their partition has."""
+    settings = collection_pb2.CollectionSettings()
+    # A field that a newer release stored must not make the collection unreadable.
+    json_format.ParseDict(row["settings"], settings, ignore_unknown_fields=True)
+    settings.embedding.model = row["embedding_model"]
+    settings.embedding.dimensions = row["dimensions"]
+    settings.lexical.language = row["language"]
+    return settings
+
+
+def _collection(row: asyncpg.Record) -> StoredCollection:
+    settings = read_settings(row)
+    if row["readers"] or row["writers"]:
+        settings.access.readers.extend(row["readers"])
+        settings.access.writers.extend(row["writers"])
+    message = collection_pb2.Collection(
         collection_id=row["collection_id"],
         name=row["name"],
-        settings=row["settings"],
-        readers=tuple(row["readers"]),
-        writers=tuple(row["writers"]),
-        partition=Partition(row["partition_id"], row["embedding_model"], row["dimensions"], row["language"]),
-        create_time=row["create_time"],
-        update_time=row["update_time"],
+        settings=settings,
         document_count=row["document_count"],
         chunk_count=row["chunk_count"],
+        create_time=timestamp(row["create_time"]),
+        update_time=timestamp(row["update_time"]),
     )
+    return StoredCollection(message, row["partition_id"])

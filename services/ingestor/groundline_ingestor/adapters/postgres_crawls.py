@@ -3,45 +3,38 @@
 # ruff: noqa: S608 - what is put into SQL here are constants
 
 import uuid
+from functools import partial
 from typing import Final
 
 import asyncpg
+from groundline.v1 import document_pb2, job_pb2
 from groundline_database import Connection, Pool, acquire, transaction
 from groundline_runtime.errors import NotFoundError
 
-from groundline_ingestor.adapters.postgres_items import HELD, PENDING, held_by
+from groundline_ingestor.adapters.postgres_items import (
+    HELD,
+    PENDING,
+    change_held_item,
+    held_by,
+    item_state,
+    save_items,
+)
 from groundline_ingestor.adapters.postgres_jobs import PostgresJobs, payload_parts
 from groundline_ingestor.adapters.records import crawl_json, failure_json, input_json, read_crawl
 from groundline_ingestor.crawling import CrawlRequest
-from groundline_ingestor.domain import Claim, Collection, IngestionFailure, JobKind, LeasedItem
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.jobs import begin, finish
+from groundline_ingestor.domain.work import Claim, LeasedItem
 from groundline_ingestor.ports import ClaimLostError, HandedIn
 
 __all__ = ["PostgresCrawls"]
 
-# As the lease of documents has it, materialized too, without what only they wait for.
 _LEASE: Final = f"""
-    WITH chosen AS MATERIALIZED (
-        SELECT i.job_id, i.item_index, i.attempts - i.forgiven_attempts >= $3 AS is_exhausted
-        FROM ingestion_items i
-        WHERE i.crawl IS NOT NULL AND i.{PENDING} AND i.available_time <= clock_timestamp()
-          AND (i.lease_until IS NULL OR i.lease_until < clock_timestamp())
-        ORDER BY i.queue_id LIMIT 1 FOR UPDATE SKIP LOCKED
-    )
-    UPDATE ingestion_items item SET
-        state = CASE WHEN chosen.is_exhausted THEN 'failed' ELSE 'extracting' END,
-        failure = CASE WHEN chosen.is_exhausted THEN jsonb_build_object(
-            'stage', item.state, 'reason', 'ATTEMPTS_EXHAUSTED',
-            'message', 'its workers ended before it did, ' || item.attempts || ' times'
-        ) END,
-        attempts = item.attempts + CASE WHEN chosen.is_exhausted THEN 0 ELSE 1 END,
-        end_time = CASE WHEN chosen.is_exhausted THEN clock_timestamp() END,
-        lease_id = $1::uuid, lease_until = clock_timestamp() + make_interval(secs => $2),
-        start_time = coalesce(item.start_time, clock_timestamp()), change_time = clock_timestamp()
-    FROM chosen
-    JOIN ingestion_jobs job USING (job_id)
-    WHERE (item.job_id, item.item_index) = (chosen.job_id, chosen.item_index)
-    RETURNING item.job_id, item.item_index, item.uri, item.crawl, item.state, job.collection_id,
-              item.attempts - item.forgiven_attempts AS attempts
+    SELECT i.*, j.collection_id AS job_collection_id
+    FROM ingestion_items i JOIN ingestion_jobs j USING (job_id)
+    WHERE i.crawl IS NOT NULL AND i.{PENDING} AND i.lease_id IS NULL
+      AND i.available_time <= clock_timestamp()
+    ORDER BY i.queue_id LIMIT 1 FOR UPDATE OF i SKIP LOCKED
 """
 
 
@@ -52,7 +45,7 @@ class PostgresCrawls:
         self._pool = pool
         self._jobs = PostgresJobs(pool)
 
-    async def enqueue(self, collection: Collection, request: CrawlRequest, request_id: str) -> str:
+    async def enqueue(self, collection: StoredCollection, request: CrawlRequest, request_id: str) -> str:
         job_id = str(uuid.uuid4())
         try:
             async with transaction(self._pool) as connection:
@@ -83,21 +76,20 @@ class PostgresCrawls:
             raise _collection_gone(collection)
         return earlier.job_id
 
-    async def lease(
-        self, lease_id: str, *, seconds: float, max_attempts: int
-    ) -> tuple[LeasedItem, CrawlRequest] | None:
-        async with acquire(self._pool) as connection:
-            row = await connection.fetchrow(_LEASE, lease_id, seconds, max_attempts)
-        if row is None or row["state"] == "failed":
-            return None
+    async def lease(self, lease_id: str, *, seconds: float) -> tuple[LeasedItem, CrawlRequest] | None:
+        async with transaction(self._pool) as connection:
+            row = await connection.fetchrow(_LEASE)
+            if row is None:
+                return None
+            claim = Claim(str(row["job_id"]), row["item_index"], lease_id)
+            begun = begin(item_state(row), lease_id, alone=False)
+            await save_items(connection, {(claim.job_id, claim.item_index): begun}, lease_seconds=seconds)
         item = LeasedItem(
-            claim=Claim(str(row["job_id"]), row["item_index"], lease_id),
-            kind=JobKind.INGEST,
-            collection_id=row["collection_id"],
+            claim=claim,
+            collection_id=row["job_collection_id"],
             uri=row["uri"],
-            document_id=None,
-            attempts=row["attempts"],
-            input=None,
+            document_id="",
+            attempts=begun.counted_attempts,
         )
         return item, read_crawl(row["crawl"])
 
@@ -108,7 +100,7 @@ class PostgresCrawls:
             )
         return held is not None
 
-    async def add_page(self, claim: Claim, collection: Collection, page: HandedIn) -> None:
+    async def add_page(self, claim: Claim, collection: StoredCollection, page: HandedIn) -> None:
         given, version = page
         async with transaction(self._pool) as connection:
             index, is_new = await _place(connection, claim, version.uri)
@@ -156,7 +148,7 @@ class PostgresCrawls:
                 columns=("job_id", "item_index", "part", "data"),
             )
 
-    async def add_failure(self, claim: Claim, uri: str, failure: IngestionFailure) -> None:
+    async def add_failure(self, claim: Claim, uri: str, failure: document_pb2.IngestionFailure) -> None:
         async with transaction(self._pool) as connection:
             index, _ = await _place(connection, claim, uri)
             if index is None:
@@ -177,18 +169,12 @@ class PostgresCrawls:
             )
 
     async def finish(self, claim: Claim) -> None:
-        async with acquire(self._pool) as connection:
-            finished = await connection.fetchval(
-                f"""
-                UPDATE ingestion_items SET
-                    state = 'done', failure = NULL, lease_id = NULL, lease_until = NULL,
-                    change_time = clock_timestamp(), end_time = clock_timestamp()
-                WHERE {HELD} RETURNING true
-                """,
-                *held_by(claim),
+        async with transaction(self._pool) as connection:
+            await change_held_item(
+                connection,
+                claim,
+                partial(finish, outcome=job_pb2.INGESTION_OUTCOME_UNSPECIFIED, chunk_count=0),
             )
-        if finished is None:
-            raise ClaimLostError(claim)
 
 
 async def _place(connection: Connection, claim: Claim, uri: str) -> tuple[int | None, bool]:
@@ -216,5 +202,5 @@ async def _place(connection: Connection, claim: Claim, uri: str) -> tuple[int | 
     return index, True
 
 
-def _collection_gone(collection: Collection) -> NotFoundError:
+def _collection_gone(collection: StoredCollection) -> NotFoundError:
     return NotFoundError("COLLECTION_NOT_FOUND", f"no collection {collection.collection_id!r}")

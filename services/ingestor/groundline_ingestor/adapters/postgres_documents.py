@@ -9,28 +9,24 @@ from typing import Any, Final
 
 import asyncpg
 import numpy as np
+from google.protobuf.struct_pb2 import Struct
+from groundline.v1 import document_pb2, job_pb2, passage_pb2
+from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import Connection, Pool, acquire, is_readable_document, transaction
 from groundline_filters import Columns, Filter, compile_sql
 from groundline_runtime.errors import AbortedError, NotFoundError
 
 from groundline_ingestor.adapters.postgres import chunk_table
-from groundline_ingestor.adapters.postgres_items import cancel_items_of, finish
+from groundline_ingestor.adapters.postgres_items import cancel_items_of, finish_items
 from groundline_ingestor.adapters.postgres_vector_indexes import vector_index_state
-from groundline_ingestor.adapters.records import read_failure
-from groundline_ingestor.domain import (
-    Claim,
-    Collection,
-    CollectionStats,
-    Document,
-    DocumentVersion,
-    IngestionOutcome,
-    IngestionState,
-    NewVersion,
-    Series,
-    SourceType,
-    Stretch,
-    content_hash,
-)
+from groundline_ingestor.adapters.records import enum_text, read_enum, read_failure
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.documents import DocumentVersion
+from groundline_ingestor.domain.hashes import content_hash
+from groundline_ingestor.domain.texts import Series, Stretch
+from groundline_ingestor.domain.times import timestamp
+from groundline_ingestor.domain.work import Claim, NewVersion
+from groundline_ingestor.ports import StoredOutcome
 
 __all__ = ["CHUNK_COLUMNS", "PostgresDocuments", "copy_chunks", "hold_collection"]
 
@@ -39,6 +35,10 @@ __all__ = ["CHUNK_COLUMNS", "PostgresDocuments", "copy_chunks", "hold_collection
 COPY_ROWS: Final = 256
 # How long a deletion's request_id is known, as the contract says.
 KEPT_DELETIONS: Final = timedelta(days=7)
+
+_CREATED: Final = job_pb2.INGESTION_OUTCOME_CREATED
+_UPDATED: Final = job_pb2.INGESTION_OUTCOME_UPDATED
+_UNCHANGED: Final = job_pb2.INGESTION_OUTCOME_UNCHANGED
 
 _COLUMNS: Final = (
     "document_id, collection_id, uri, source_type, title, mime_type, content_hash, ingestion_hash, "
@@ -68,7 +68,7 @@ class PostgresDocuments:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def find(self, collection_id: str, document_id: str) -> Document | None:
+    async def find(self, collection_id: str, document_id: str) -> document_pb2.Document | None:
         async with acquire(self._pool) as connection:
             row = await connection.fetchrow(
                 f"SELECT {_COLUMNS} FROM documents WHERE collection_id = $1 AND document_id = $2::uuid",
@@ -79,7 +79,7 @@ class PostgresDocuments:
 
     async def list_readable(
         self, collection_id: str, principals: Sequence[str], *, after: str, limit: int
-    ) -> Sequence[Document]:
+    ) -> Sequence[document_pb2.Document]:
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
                 f"""
@@ -96,10 +96,10 @@ class PostgresDocuments:
         return [_document(row) for row in rows]
 
     async def store(
-        self, collection: Collection, versions: Sequence[NewVersion]
-    ) -> Sequence[tuple[str, IngestionOutcome]]:
-        table = chunk_table(collection.partition.partition_id)
-        stored: dict[str, tuple[str, IngestionOutcome]] = {}
+        self, collection: StoredCollection, versions: Sequence[NewVersion]
+    ) -> Sequence[StoredOutcome]:
+        table = chunk_table(collection.partition_id)
+        stored: dict[str, StoredOutcome] = {}
         rows: list[tuple[NewVersion, asyncpg.Record]] = []
         async with transaction(self._pool) as connection:
             await hold_collection(connection, collection)
@@ -107,7 +107,7 @@ class PostgresDocuments:
             for new in sorted(versions, key=lambda new: new.version.uri):
                 row = await _upsert(connection, collection, new)
                 rows.append((new, row))
-                outcome = IngestionOutcome.CREATED if row["is_new"] else IngestionOutcome.UPDATED
+                outcome = _CREATED if row["is_new"] else _UPDATED
                 stored[new.version.uri] = (str(row["document_id"]), outcome)
             replaced = [row["document_id"] for _, row in rows if not row["is_inserted"]]
             if replaced:
@@ -115,7 +115,7 @@ class PostgresDocuments:
                 await connection.execute(
                     "DELETE FROM document_texts WHERE document_id = ANY($1::uuid[])", replaced
                 )
-            await copy_chunks(connection, collection.partition.partition_id, rows)
+            await copy_chunks(connection, collection.partition_id, rows)
             # COPY sends one stretch after the other, executemany() would hold all of them.
             await connection.copy_records_to_table(
                 "document_texts",
@@ -124,15 +124,15 @@ class PostgresDocuments:
                 ),
                 columns=("document_id", "part", "text", "headings"),
             )
-            for new, row in rows:
-                if new.claim:
-                    outcome = stored[new.version.uri][1]
-                    await finish(connection, new.claim, str(row["document_id"]), outcome, new)
+            await finish_items(
+                connection,
+                [(new.claim, stored[new.version.uri], len(new.chunks)) for new, _ in rows if new.claim],
+            )
         return [stored[new.version.uri] for new in versions]
 
     async def refresh(
-        self, collection: Collection, version: DocumentVersion, claim: Claim | None = None
-    ) -> tuple[str, IngestionOutcome] | None:
+        self, collection: StoredCollection, version: DocumentVersion, claim: Claim | None = None
+    ) -> StoredOutcome | None:
         async with transaction(self._pool) as connection:
             await hold_collection(connection, collection)
             row = await connection.fetchrow(
@@ -142,31 +142,29 @@ class PostgresDocuments:
             )
             if row is None or row["ingestion_hash"] != version.ingestion_hash:
                 return None
-            document = _document(row)
-            unchanged = (
-                document.metadata == version.metadata
-                and document.allowed_principals == version.allowed_principals
+            document_id = str(row["document_id"])
+            unchanged = row["metadata"] == version.metadata and row["allowed_principals"] == list(
+                version.allowed_principals
             )
             if not unchanged:
-                await _update_in_place(connection, collection, document.document_id, version)
-            elif document.state is not IngestionState.DONE:
+                await _update_in_place(connection, collection, document_id, version)
+            elif row["state"] != "done":
                 await connection.execute(
-                    "UPDATE documents SET state = $2, failure = NULL WHERE document_id = $1::uuid",
-                    document.document_id,
-                    IngestionState.DONE,
+                    "UPDATE documents SET state = 'done', failure = NULL WHERE document_id = $1::uuid",
+                    document_id,
                 )
-            outcome = IngestionOutcome.UNCHANGED if unchanged else IngestionOutcome.UPDATED
+            outcome = _UNCHANGED if unchanged else _UPDATED
             if claim:
-                await finish(connection, claim, document.document_id, outcome, None)
-        return document.document_id, outcome
+                await finish_items(connection, [(claim, (document_id, outcome), 0)])
+        return document_id, outcome
 
-    async def delete(self, collection: Collection, document_id: str) -> bool:
+    async def delete(self, collection: StoredCollection, document_id: str) -> bool:
         async with transaction(self._pool) as connection:
             await hold_collection(connection, collection)
             return await _delete(connection, collection, "document_id = $2::uuid", [document_id]) == 1
 
     async def count_selected(
-        self, collection: Collection, selection: Filter, principals: Sequence[str]
+        self, collection: StoredCollection, selection: Filter, principals: Sequence[str]
     ) -> int:
         predicate, values = _selected(selection, principals)
         async with acquire(self._pool) as connection:
@@ -178,7 +176,7 @@ class PostgresDocuments:
         return count
 
     async def delete_selected(
-        self, collection: Collection, selection: Filter, principals: Sequence[str], request_id: str
+        self, collection: StoredCollection, selection: Filter, principals: Sequence[str], request_id: str
     ) -> int:
         key = (collection.collection_id, request_id)
         async with transaction(self._pool) as connection:
@@ -195,8 +193,8 @@ class PostgresDocuments:
                 )
         return count
 
-    async def stats(self, collection: Collection) -> CollectionStats:
-        table = chunk_table(collection.partition.partition_id)
+    async def stats(self, collection: StoredCollection) -> pb.CollectionStats:
+        table = chunk_table(collection.partition_id)
         async with acquire(self._pool) as connection:
             states = await connection.fetch(
                 "SELECT state, count(*) FROM documents WHERE collection_id = $1 GROUP BY state",
@@ -222,11 +220,10 @@ class PostgresDocuments:
             )
             assert sizes is not None, "aggregates have a row"
             assert chunks is not None, "aggregates have a row"
-            vector_index = await vector_index_state(
-                connection, collection.partition.partition_id, chunks["chunks"]
-            )
-        return CollectionStats(
-            states={IngestionState(row["state"]): row["count"] for row in states},
+            vector_index = await vector_index_state(connection, collection.partition_id, chunks["chunks"])
+        counts = {read_enum(document_pb2.IngestionState, row["state"]): row["count"] for row in states}
+        return pb.CollectionStats(
+            states=[pb.StateCount(state=state, document_count=counts[state]) for state in sorted(counts)],
             chunk_count=chunks["chunks"],
             vector_count=chunks["vectors"],
             orphan_count=chunks["orphans"],
@@ -238,14 +235,14 @@ class PostgresDocuments:
         )
 
 
-async def hold_collection(connection: Connection, collection: Collection) -> None:
+async def hold_collection(connection: Connection, collection: StoredCollection) -> None:
     """Keep the collection and its partition in place until the transaction ends."""
     partition_id = await connection.fetchval(
         "SELECT partition_id FROM collections WHERE collection_id = $1 FOR SHARE", collection.collection_id
     )
     if partition_id is None:
         raise NotFoundError("COLLECTION_NOT_FOUND", f"no collection {collection.collection_id!r}")
-    if partition_id != collection.partition.partition_id:
+    if partition_id != collection.partition_id:
         raise AbortedError("COLLECTION_CHANGED", "the collection was indexed again meanwhile; try again")
 
 
@@ -279,7 +276,7 @@ async def _begin_deletion(connection: Connection, collection_id: str, request_id
 
 
 async def _delete(
-    connection: Connection, collection: Collection, predicate: str, values: Sequence[Any]
+    connection: Connection, collection: StoredCollection, predicate: str, values: Sequence[Any]
 ) -> int:
     """Delete documents by a condition whose values are numbered from $2; returns how many there were."""
     rows = await connection.fetch(
@@ -320,7 +317,7 @@ async def copy_chunks(
         )
 
 
-async def _upsert(connection: Connection, collection: Collection, new: NewVersion) -> asyncpg.Record:
+async def _upsert(connection: Connection, collection: StoredCollection, new: NewVersion) -> asyncpg.Record:
     """Write the document's row, which stays locked until the end: a second call for the uri waits here."""
     row = await connection.fetchrow(
         """
@@ -328,7 +325,7 @@ async def _upsert(connection: Connection, collection: Collection, new: NewVersio
         INSERT INTO documents
             (collection_id, uri, source_type, title, mime_type, content_hash, input_hash, ingestion_hash,
              size_bytes, metadata, allowed_principals, state, chunk_count, token_count)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 'done', $12, $13)
         ON CONFLICT (collection_id, uri) DO UPDATE SET
             source_type = excluded.source_type, title = excluded.title,
             mime_type = excluded.mime_type, content_hash = excluded.content_hash,
@@ -341,7 +338,6 @@ async def _upsert(connection: Connection, collection: Collection, new: NewVersio
                   xmax = 0 OR EXISTS (SELECT FROM earlier WHERE ingestion_hash = ''::bytea) AS is_new
         """,
         *_values(collection, new.version),
-        IngestionState.DONE,
         len(new.chunks),
         new.token_count,
     )
@@ -350,22 +346,21 @@ async def _upsert(connection: Connection, collection: Collection, new: NewVersio
 
 
 async def _update_in_place(
-    connection: Connection, collection: Collection, document_id: str, version: DocumentVersion
+    connection: Connection, collection: StoredCollection, document_id: str, version: DocumentVersion
 ) -> None:
     update_time = await connection.fetchval(
         """
-        UPDATE documents SET metadata = $2, allowed_principals = $3, state = $4, failure = NULL,
+        UPDATE documents SET metadata = $2, allowed_principals = $3, state = 'done', failure = NULL,
                              version = version + 1, update_time = clock_timestamp()
         WHERE document_id = $1::uuid RETURNING update_time
         """,
         document_id,
         version.metadata,
         list(version.allowed_principals),
-        IngestionState.DONE,
     )
     await connection.execute(
         f"""
-        UPDATE {chunk_table(collection.partition.partition_id)}
+        UPDATE {chunk_table(collection.partition_id)}
         SET metadata = $2, allowed_principals = $3, update_time = $4 WHERE document_id = $1::uuid
         """,
         document_id,
@@ -381,11 +376,11 @@ def _text_parts(document_id: Any, stretches: Series[Stretch]) -> Iterator[tuple[
         yield document_id, part, stretch.text, headings
 
 
-def _values(collection: Collection, version: DocumentVersion) -> tuple[Any, ...]:
+def _values(collection: StoredCollection, version: DocumentVersion) -> tuple[Any, ...]:
     return (
         collection.collection_id,
         version.uri,
-        version.source_type,
+        enum_text(passage_pb2.SourceType, version.source_type),
         version.title,
         version.mime_type,
         version.content_hash,
@@ -399,6 +394,7 @@ def _values(collection: Collection, version: DocumentVersion) -> tuple[Any, ...]
 
 def _chunk_records(partition_id: int, new: NewVersion, document: asyncpg.Record) -> Iterator[tuple[Any, ...]]:
     version = new.version
+    source_type = enum_text(passage_pb2.SourceType, version.source_type)
     for index, (chunk, vector) in enumerate(zip(new.chunks, new.vectors, strict=True)):
         yield (
             partition_id,
@@ -411,29 +407,30 @@ def _chunk_records(partition_id: int, new: NewVersion, document: asyncpg.Record)
             chunk.section.start,
             chunk.section.end,
             content_hash(chunk.embedded_text),
-            version.source_type,
+            source_type,
             version.metadata,
             version.allowed_principals,
             document["update_time"],
         )
 
 
-def _document(row: asyncpg.Record) -> Document:
-    return Document(
+def _document(row: asyncpg.Record) -> document_pb2.Document:
+    metadata = Struct()
+    metadata.update(row["metadata"])
+    return document_pb2.Document(
         document_id=str(row["document_id"]),
         collection_id=row["collection_id"],
         uri=row["uri"],
-        source_type=SourceType(row["source_type"]),
+        source_type=read_enum(passage_pb2.SourceType, row["source_type"]),
         title=row["title"],
         mime_type=row["mime_type"],
-        content_hash=row["content_hash"],
-        ingestion_hash=row["ingestion_hash"],
+        content_hash=row["content_hash"].hex(),
         size_bytes=row["size_bytes"],
-        metadata=row["metadata"],
-        allowed_principals=tuple(row["allowed_principals"]),
-        state=IngestionState(row["state"]),
+        metadata=metadata,
+        allowed_principals=row["allowed_principals"],
+        state=read_enum(document_pb2.IngestionState, row["state"]),
         chunk_count=row["chunk_count"],
         failure=read_failure(row["failure"]),
-        create_time=row["create_time"],
-        update_time=row["update_time"],
+        create_time=timestamp(row["create_time"]),
+        update_time=timestamp(row["update_time"]),
     )

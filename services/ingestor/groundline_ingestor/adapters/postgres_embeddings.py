@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from groundline_database import Pool, acquire
 from pgvector import HalfVector
 
-from groundline_ingestor.domain import Vectors
+from groundline_ingestor.domain.texts import Vectors
 
 __all__ = ["PostgresEmbeddingCache"]
 

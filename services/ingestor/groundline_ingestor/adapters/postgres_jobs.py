@@ -3,11 +3,12 @@
 # ruff: noqa: S608 - what is put into SQL here are constants
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
+from groundline.v1 import chat_pb2, document_pb2, job_pb2, passage_pb2
 from groundline_database import (
     Connection,
     Pool,
@@ -18,60 +19,62 @@ from groundline_database import (
 )
 from groundline_runtime.errors import NotFoundError
 
-from groundline_ingestor.adapters.postgres_items import PENDING
-from groundline_ingestor.adapters.records import input_json, read_failure
-from groundline_ingestor.domain import (
-    ChunkCounts,
-    Collection,
-    FileContent,
-    IngestionOutcome,
-    IngestionState,
-    Item,
-    Job,
-    JobState,
-    Usage,
-)
+from groundline_ingestor.adapters.postgres_items import PENDING, change_items, chunk_counts, item_state
+from groundline_ingestor.adapters.records import enum_text, input_json, read_enum
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.documents import FileContent
+from groundline_ingestor.domain.jobs import JobKind, StoredJob, Tally, cancel, retry, summarize
 from groundline_ingestor.ports import HandedIn
 
 __all__ = ["PostgresJobs", "payload_parts"]
 
-# The state of an ingestion follows from its items, so that no two workers contend for its row.
 _SELECT = """
-    SELECT j.job_id, j.collection_id, j.create_time, coalesce(n.first_start_time, j.start_time) AS start_time,
-           CASE WHEN j.kind = 'reindex' OR n.item_count + n.pending_count = 0 THEN j.end_time
-                WHEN n.pending_count = 0 THEN coalesce(n.last_end_time, j.end_time) END AS end_time,
-           CASE WHEN j.kind = 'reindex' AND j.end_time IS NOT NULL THEN j.state
-                WHEN n.begun_count = 0 AND (n.pending_count > 0 OR j.kind = 'reindex') THEN 'queued'
-                WHEN n.pending_count > 0 OR j.kind = 'reindex' THEN 'running'
-                WHEN j.cancel_time IS NOT NULL AND n.cancelled_count > 0 THEN 'cancelled'
-                WHEN n.done_count > 0 OR n.item_count = 0 THEN 'done'
-                WHEN n.failed_count > 0 THEN 'failed'
-                ELSE 'cancelled' END AS state,
-           n.*
+    SELECT j.job_id, j.collection_id, j.kind, j.state, j.create_time, j.end_time,
+           j.cancel_time IS NOT NULL AS is_cancelled,
+           (
+               SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]') FROM (
+                   SELECT i.state, i.crawl IS NOT NULL AS is_crawl, i.attempts > 0 AS is_begun,
+                          i.outcome IS NOT DISTINCT FROM 'unchanged' AS is_unchanged, count(*) AS count,
+                          min(i.start_time) AS start_time, max(i.end_time) AS end_time,
+                          sum(i.parsed_count) AS parsed_count,
+                          sum(i.contextualized_count) AS contextualized_count,
+                          sum(i.embedded_count) AS embedded_count, sum(i.stored_count) AS stored_count,
+                          sum(i.prompt_tokens) AS prompt_tokens, sum(i.cached_tokens) AS cached_tokens,
+                          sum(i.output_tokens) AS output_tokens
+                   FROM ingestion_items i WHERE i.job_id = j.job_id GROUP BY 1, 2, 3, 4
+               ) t
+           ) AS tallies
     FROM ingestion_jobs j
     JOIN collections c USING (collection_id)
-    CROSS JOIN LATERAL (
-        SELECT count(*) FILTER (WHERE i.crawl IS NULL OR i.state IN ('failed', 'cancelled')) AS item_count,
-               count(*) FILTER (WHERE i.state NOT IN ('done', 'failed', 'cancelled')) AS pending_count,
-               count(*) FILTER (WHERE i.attempts > 0) AS begun_count,
-               min(i.start_time) AS first_start_time,
-               max(i.end_time) AS last_end_time,
-               count(*) FILTER (WHERE i.state = 'done' AND i.crawl IS NULL) AS done_count,
-               count(*) FILTER (WHERE i.outcome = 'unchanged') AS unchanged_count,
-               count(*) FILTER (WHERE i.state = 'failed') AS failed_count,
-               count(*) FILTER (WHERE i.state = 'cancelled') AS cancelled_count,
-               coalesce(sum(i.parsed_count), 0) AS parsed_count,
-               coalesce(sum(i.contextualized_count), 0) AS contextualized_count,
-               coalesce(sum(i.embedded_count), 0) AS embedded_count,
-               coalesce(sum(i.stored_count), 0) AS stored_count,
-               coalesce(sum(i.prompt_tokens), 0) AS prompt_tokens,
-               coalesce(sum(i.cached_tokens), 0) AS cached_tokens,
-               coalesce(sum(i.output_tokens), 0) AS output_tokens
-        FROM ingestion_items i WHERE i.job_id = j.job_id
-    ) n
 """
 _READABLE_ITEM = f"""
     ($2::text[] IS NULL OR d.document_id IS NULL OR {is_readable_document("$2", "d")})
+"""
+# Failed and cancelled documents whose content is kept, unless a later hand-in of their uri is done; and a
+# crawl that ended without its pages.
+_RETRIABLE: Final = """
+    i.job_id = $1::uuid AND (
+        i.state IN ('failed', 'cancelled')
+        AND EXISTS (
+            SELECT FROM ingestion_payloads p WHERE (p.job_id, p.item_index) = (i.job_id, i.item_index)
+        )
+        AND NOT EXISTS (
+            SELECT FROM ingestion_items later
+            WHERE later.collection_id = i.collection_id AND later.uri = i.uri
+              AND later.queue_id > i.queue_id AND later.state = 'done'
+        )
+        OR i.crawl IS NOT NULL AND (
+            i.state IN ('failed', 'cancelled')
+            OR i.state = 'done' AND EXISTS (
+                SELECT FROM ingestion_items page
+                WHERE page.job_id = i.job_id AND page.is_page AND page.state = 'failed'
+                  AND NOT EXISTS (
+                      SELECT FROM ingestion_payloads p
+                      WHERE (p.job_id, p.item_index) = (page.job_id, page.item_index)
+                  )
+            )
+        )
+    )
 """
 # Bytes of content in one row.
 PAYLOAD_PART: Final = 1 << 20
@@ -83,7 +86,9 @@ class PostgresJobs:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def enqueue(self, collection: Collection, handed_in: Sequence[HandedIn], request_id: str) -> Job:
+    async def enqueue(
+        self, collection: StoredCollection, handed_in: Sequence[HandedIn], request_id: str
+    ) -> job_pb2.IngestionJob:
         job_id = str(uuid.uuid4())
         try:
             async with transaction(self._pool) as connection:
@@ -111,10 +116,10 @@ class PostgresJobs:
             raise _collection_gone(collection)
         return stored
 
-    async def find(self, job_id: str) -> Job | None:
+    async def find(self, job_id: str) -> job_pb2.IngestionJob | None:
         return await self._find("j.job_id = $1::uuid", job_id)
 
-    async def find_by_request_id(self, collection_id: str, request_id: str) -> Job | None:
+    async def find_by_request_id(self, collection_id: str, request_id: str) -> job_pb2.IngestionJob | None:
         return await self._find("j.collection_id = $1 AND j.request_id = $2", collection_id, request_id)
 
     async def items(
@@ -125,7 +130,7 @@ class PostgresJobs:
         after: int,
         limit: int,
         only_failed: bool = False,
-    ) -> Sequence[Item]:
+    ) -> Sequence[job_pb2.IngestionItem]:
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
                 f"""
@@ -144,7 +149,7 @@ class PostgresJobs:
 
     async def changed_items(
         self, job_id: str, principals: Sequence[str], *, within_seconds: float, limit: int
-    ) -> Sequence[Item]:
+    ) -> Sequence[job_pb2.IngestionItem]:
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
                 f"""
@@ -167,7 +172,7 @@ class PostgresJobs:
         collection_id: str | None,
         before: tuple[datetime, str] | None,
         limit: int,
-    ) -> Sequence[Job]:
+    ) -> Sequence[job_pb2.IngestionJob]:
         before_time, before_id = before or (None, None)
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
@@ -192,18 +197,7 @@ class PostgresJobs:
             await connection.execute(
                 "SELECT FROM ingestion_items WHERE job_id = $1::uuid AND crawl IS NOT NULL FOR UPDATE", job_id
             )
-            await connection.execute(
-                f"""
-                UPDATE ingestion_items
-                SET state = 'cancelled', lease_id = NULL, lease_until = NULL,
-                    change_time = clock_timestamp(), end_time = clock_timestamp()
-                WHERE (job_id, item_index) IN (
-                    SELECT job_id, item_index FROM ingestion_items
-                    WHERE job_id = $1::uuid AND {PENDING} ORDER BY item_index FOR UPDATE
-                )
-                """,
-                job_id,
-            )
+            await change_items(connection, f"job_id = $1::uuid AND {PENDING}", [job_id], cancel)
             await connection.execute(
                 """
                 UPDATE ingestion_jobs
@@ -230,44 +224,15 @@ class PostgresJobs:
 
     async def retry(self, job_id: str) -> int:
         async with transaction(self._pool) as connection:
-            rows = await connection.fetch(
-                """
-                UPDATE ingestion_items SET
-                    state = 'queued', outcome = NULL, failure = NULL, available_time = now(),
-                    forgiven_attempts = attempts, parsed_count = 0, contextualized_count = 0,
-                    embedded_count = 0, stored_count = 0, end_time = NULL, change_time = clock_timestamp()
-                WHERE (job_id, item_index) IN (
-                    SELECT i.job_id, i.item_index FROM ingestion_items i
-                    WHERE i.job_id = $1::uuid AND (i.state IN ('failed', 'cancelled')
-                      AND EXISTS (
-                          SELECT FROM ingestion_payloads p
-                          WHERE (p.job_id, p.item_index) = (i.job_id, i.item_index)
-                      )
-                      AND NOT EXISTS (
-                          SELECT FROM ingestion_items later
-                          WHERE later.collection_id = i.collection_id AND later.uri = i.uri
-                            AND later.queue_id > i.queue_id AND later.state = 'done'
-                      ) OR i.crawl IS NOT NULL AND (i.state IN ('failed', 'cancelled') OR EXISTS (
-                          SELECT FROM ingestion_items page
-                          WHERE page.job_id = i.job_id AND page.is_page AND page.state = 'failed'
-                            AND NOT EXISTS (
-                                SELECT FROM ingestion_payloads p
-                                WHERE (p.job_id, p.item_index) = (page.job_id, page.item_index)
-                            )
-                      )) AND i.state IN ('done', 'failed', 'cancelled'))
-                    ORDER BY i.item_index FOR UPDATE
-                ) RETURNING true
-                """,
-                job_id,
-            )
-            if rows:
+            retried = await change_items(connection, _RETRIABLE, [job_id], retry, pause_seconds=0)
+            if retried:
                 await connection.execute(
                     "UPDATE ingestion_jobs SET cancel_time = NULL WHERE job_id = $1::uuid", job_id
                 )
-        return len(rows)
+        return len(retried)
 
     async def insert_documents(
-        self, connection: Connection, collection: Collection, handed_in: Sequence[HandedIn]
+        self, connection: Connection, collection: StoredCollection, handed_in: Sequence[HandedIn]
     ) -> None:
         """Rows for documents that are new. Those that are there are left alone: they may be locked for as
         long as it takes to store them."""
@@ -285,7 +250,7 @@ class PostgresJobs:
                 (
                     collection.collection_id,
                     version.uri,
-                    version.source_type,
+                    enum_text(passage_pb2.SourceType, version.source_type),
                     version.title,
                     version.mime_type,
                     version.content_hash,
@@ -301,7 +266,7 @@ class PostgresJobs:
     async def _insert_items(
         self,
         connection: Connection,
-        collection: Collection,
+        collection: StoredCollection,
         job_id: str,
         handed_in: Sequence[HandedIn],
     ) -> None:
@@ -337,7 +302,7 @@ class PostgresJobs:
             columns=("job_id", "item_index", "part", "data"),
         )
 
-    async def _find(self, condition: str, *values: str) -> Job | None:
+    async def _find(self, condition: str, *values: str) -> job_pb2.IngestionJob | None:
         async with acquire(self._pool) as connection:
             row = await connection.fetchrow(f"{_SELECT} WHERE {condition}", *values)
         return _job(row) if row else None
@@ -353,48 +318,59 @@ def payload_parts(content: str | bytes | FileContent) -> Iterator[bytes]:
         yield data[start : start + PAYLOAD_PART]
 
 
-def _collection_gone(collection: Collection) -> NotFoundError:
+def _collection_gone(collection: StoredCollection) -> NotFoundError:
     return NotFoundError("COLLECTION_NOT_FOUND", f"no collection {collection.collection_id!r}")
 
 
-def _usage(row: asyncpg.Record) -> Usage:
-    return Usage(row["prompt_tokens"], row["cached_tokens"], row["output_tokens"])
-
-
-def _counts(row: asyncpg.Record) -> ChunkCounts:
-    return ChunkCounts(
-        row["parsed_count"], row["contextualized_count"], row["embedded_count"], row["stored_count"]
+def _usage(row: asyncpg.Record | Mapping[str, Any]) -> chat_pb2.Usage:
+    return chat_pb2.Usage(
+        prompt_tokens=row["prompt_tokens"],
+        cached_tokens=row["cached_tokens"],
+        output_tokens=row["output_tokens"],
     )
 
 
-def _item(row: asyncpg.Record) -> Item:
-    return Item(
-        index=row["item_index"],
+def _item(row: asyncpg.Record) -> job_pb2.IngestionItem:
+    item, usage = item_state(row), _usage(row)
+    return job_pb2.IngestionItem(
+        item_index=row["item_index"],
         uri=row["uri"],
-        document_id=str(row["document_id"]) if row["document_id"] else None,
-        state=IngestionState(row["state"]),
-        outcome=IngestionOutcome(row["outcome"]) if row["outcome"] else None,
-        failure=read_failure(row["failure"]),
-        attempts=row["attempts"],
-        chunks=_counts(row),
-        usage=_usage(row),
+        document_id=str(row["document_id"] or ""),
+        state=item.state,
+        outcome=item.outcome,
+        failure=item.failure,
+        attempts=item.attempts,
+        chunks=item.chunks,
+        usage=usage if usage.ByteSize() else None,
         is_crawl=row["crawl"] is not None,
     )
 
 
-def _job(row: asyncpg.Record) -> Job:
-    return Job(
+def _job(row: asyncpg.Record) -> job_pb2.IngestionJob:
+    stored = StoredJob(
         job_id=str(row["job_id"]),
         collection_id=row["collection_id"],
-        state=JobState(row["state"]),
+        kind=JobKind(row["kind"]),
         create_time=row["create_time"],
-        start_time=row["start_time"],
+        is_cancelled=row["is_cancelled"],
+        state=read_enum(job_pb2.JobState, row["state"]),
         end_time=row["end_time"],
-        item_count=row["item_count"],
-        done_count=row["done_count"],
-        unchanged_count=row["unchanged_count"],
-        failed_count=row["failed_count"],
-        cancelled_count=row["cancelled_count"],
-        chunks=_counts(row),
-        usage=_usage(row),
+    )
+    return summarize(stored, [_tally(one) for one in row["tallies"]])
+
+
+def _tally(values: Mapping[str, Any]) -> Tally:
+    def moment(name: str) -> datetime | None:
+        return datetime.fromisoformat(values[name]) if values[name] else None
+
+    return Tally(
+        state=read_enum(document_pb2.IngestionState, values["state"]),
+        count=values["count"],
+        is_crawl=values["is_crawl"],
+        is_begun=values["is_begun"],
+        is_unchanged=values["is_unchanged"],
+        chunks=chunk_counts(values),
+        usage=_usage(values),
+        start_time=moment("start_time"),
+        end_time=moment("end_time"),
     )

@@ -3,79 +3,68 @@
 # ruff: noqa: S608 - what is put into SQL here are constants
 
 import asyncio
+import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import asyncpg
+from groundline.v1 import chat_pb2, document_pb2, job_pb2
 from groundline_database import Pool, acquire, transaction
 
-from groundline_ingestor.adapters.postgres_items import HELD, PENDING, held_by
-from groundline_ingestor.adapters.records import failure_json, read_input
-from groundline_ingestor.domain import (
-    ChunkCounts,
-    Claim,
-    DocumentInput,
-    IngestionFailure,
-    JobKind,
-    LeasedItem,
-    Partition,
-    Progress,
-    Usage,
+from groundline_ingestor.adapters.postgres_collections import read_settings
+from groundline_ingestor.adapters.postgres_items import (
+    HELD,
+    PENDING,
+    change_held_item,
+    change_items,
+    held_by,
+    item_state,
+    save_items,
 )
+from groundline_ingestor.adapters.records import enum_text, failure_json, read_input
+from groundline_ingestor.domain.documents import DocumentInput
+from groundline_ingestor.domain.jobs import JobKind, begin, fail, lose, move, postpone, release
+from groundline_ingestor.domain.work import Claim, LeasedItem, Progress, ReindexTarget
 from groundline_ingestor.ports import ClaimLostError
 from groundline_ingestor.spooling import open_spool_file
 
 __all__ = ["PostgresQueue"]
 
-# Documents wait for an earlier hand-in of their uri, and while a reindex of their collection finishes.
+MAXIMUM_PAUSE_SECONDS: Final = 600.0
+"""A postponed item waits no longer, whatever is done to the database's clock."""
+
+EXTENSIONS: Final = 3
+"""How often workers extend a lease within its term; so one is lost that has not done so for a part of it."""
+
+# Documents wait for an earlier hand-in of their uri, and while a re-index of their collection finishes.
 # While a new model is rolled out there are workers of both; each takes what is embedded by its own.
-# Materialized: a plan may run a subquery again for each row that it is joined to, and what is locked by then
-# is skipped, so that more would be leased than the limit says.
+_AVAILABLE: Final = f"""
+    FROM ingestion_items i
+    JOIN ingestion_jobs j USING (job_id)
+    LEFT JOIN chunk_partitions p ON p.partition_id = j.partition_id
+    WHERE i.{PENDING} AND i.collection_id IS NOT NULL AND i.lease_id IS NULL
+      AND EXISTS (
+          SELECT FROM collections c
+          JOIN chunk_partitions made ON made.partition_id = coalesce(j.partition_id, c.partition_id)
+          WHERE c.collection_id = i.collection_id AND made.embedding_model = $1
+      )
+      AND i.available_time <= clock_timestamp()
+      AND (j.kind = 'reindex' OR NOT EXISTS (
+          SELECT FROM ingestion_items earlier
+          WHERE earlier.collection_id = i.collection_id AND earlier.uri = i.uri
+            AND earlier.queue_id < i.queue_id AND earlier.{PENDING} AND earlier.input IS NOT NULL
+      ) AND NOT EXISTS (
+          SELECT FROM ingestion_jobs r
+          WHERE r.collection_id = i.collection_id AND r.kind = 'reindex' AND r.end_time IS NULL
+            AND r.is_finishing
+      ))
+"""
 _LEASE: Final = f"""
-    WITH chosen AS MATERIALIZED (
-        SELECT i.job_id, i.item_index, j.kind, j.settings, p.partition_id, p.embedding_model, p.dimensions,
-               p.language
-        FROM ingestion_items i
-        JOIN ingestion_jobs j USING (job_id)
-        LEFT JOIN chunk_partitions p ON p.partition_id = j.partition_id
-        WHERE i.{PENDING} AND i.collection_id IS NOT NULL
-          AND EXISTS (
-              SELECT FROM collections c
-              JOIN chunk_partitions made ON made.partition_id = coalesce(j.partition_id, c.partition_id)
-              WHERE c.collection_id = i.collection_id AND made.embedding_model = $5
-          )
-          AND i.available_time <= clock_timestamp()
-          AND (i.lease_until IS NULL OR i.lease_until < clock_timestamp())
-          AND (j.kind = 'reindex' OR NOT EXISTS (
-              SELECT FROM ingestion_items earlier
-              WHERE earlier.collection_id = i.collection_id AND earlier.uri = i.uri
-                AND earlier.queue_id < i.queue_id AND earlier.{PENDING} AND earlier.input IS NOT NULL
-          ) AND NOT EXISTS (
-              SELECT FROM ingestion_jobs r
-              WHERE r.collection_id = i.collection_id AND r.kind = 'reindex' AND r.end_time IS NULL
-                AND r.is_finishing
-          ))
-        ORDER BY i.queue_id LIMIT $2 FOR UPDATE OF i SKIP LOCKED
-    )
-    UPDATE ingestion_items item SET
-        state = CASE WHEN item.attempts - item.forgiven_attempts >= $4 THEN 'failed' ELSE 'extracting' END,
-        failure = CASE WHEN item.attempts - item.forgiven_attempts >= $4 THEN jsonb_build_object(
-            'stage', item.state, 'reason', 'ATTEMPTS_EXHAUSTED',
-            'message', 'its workers ended before it did, ' || item.attempts || ' times'
-        ) END,
-        attempts = item.attempts
-            + CASE WHEN item.attempts - item.forgiven_attempts >= $4 THEN 0 ELSE 1 END,
-        end_time = CASE WHEN item.attempts - item.forgiven_attempts >= $4 THEN clock_timestamp() END,
-        parsed_count = 0, contextualized_count = 0, embedded_count = 0, stored_count = 0,
-        lease_id = $1::uuid, lease_until = clock_timestamp() + make_interval(secs => $3),
-        start_time = coalesce(item.start_time, clock_timestamp()), change_time = clock_timestamp()
-    FROM chosen
-    WHERE (item.job_id, item.item_index) = (chosen.job_id, chosen.item_index)
-    RETURNING item.job_id, item.item_index, item.collection_id, item.uri, item.document_id, item.state,
-              item.attempts - item.forgiven_attempts AS attempts, item.input, item.queue_id,
-              chosen.kind, chosen.settings, chosen.partition_id, chosen.embedding_model, chosen.dimensions,
-              chosen.language
+    SELECT i.*, j.kind, j.settings, p.partition_id, p.embedding_model, p.dimensions, p.language
+    {_AVAILABLE} AND i.is_suspect = $3
+    ORDER BY i.queue_id LIMIT $2 FOR UPDATE OF i SKIP LOCKED
 """
 
 
@@ -86,24 +75,28 @@ class PostgresQueue:
         """`spool_directory`: where contents of several parts are put."""
         self._pool = pool
         self._spool_directory = spool_directory
+        self._overdue: dict[Claim, float] = {}
 
     async def lease(
-        self, lease_id: str, *, model: str, limit: int, seconds: float, max_attempts: int
+        self, lease_id: str, *, model: str, limit: int, seconds: float, suspect: bool = False
     ) -> Sequence[LeasedItem]:
         async with transaction(self._pool) as connection:
-            rows = await connection.fetch(_LEASE, lease_id, limit, seconds, max_attempts, model)
-            if exhausted := [row for row in rows if row["state"] == "failed"]:
-                await connection.execute(
-                    """
-                    UPDATE documents d SET state = 'failed', failure = i.failure
-                    FROM ingestion_items i
-                    WHERE i.lease_id = $1::uuid AND i.state = 'failed' AND i.input IS NOT NULL
-                      AND d.document_id = i.document_id
-                    """,
-                    lease_id,
-                )
-        ordered = sorted(rows, key=lambda row: row["queue_id"])
-        return [_leased(row, lease_id) for row in ordered if row not in exhausted]
+            rows = await connection.fetch(_LEASE, model, limit, suspect)
+            begun = {
+                (str(row["job_id"]), row["item_index"]): begin(item_state(row), lease_id, alone=suspect)
+                for row in rows
+            }
+            await save_items(connection, begun, lease_seconds=seconds)
+        return [
+            _leased(row, lease_id, item.counted_attempts)
+            for row, item in zip(rows, begun.values(), strict=True)
+        ]
+
+    async def has_suspects(self, model: str) -> bool:
+        async with acquire(self._pool) as connection:
+            return bool(
+                await connection.fetchval(f"SELECT EXISTS (SELECT {_AVAILABLE} AND i.is_suspect)", model)
+            )
 
     async def given(self, item: LeasedItem) -> DocumentInput:
         assert item.input is not None, "items of an ingestion have one"
@@ -145,59 +138,115 @@ class PostgresQueue:
             ):
                 raise ClaimLostError(claim)
 
-    async def extend(self, lease_ids: Sequence[str], seconds: float) -> None:
+    async def extend(self, lease_ids: Sequence[str]) -> None:
         async with acquire(self._pool) as connection:
             # Those that are locked are being stored, or cancelled.
             await connection.execute(
-                f"""
-                UPDATE ingestion_items SET lease_until = clock_timestamp() + make_interval(secs => $2)
+                """
+                UPDATE ingestion_items
+                SET lease_until = clock_timestamp() + make_interval(secs => lease_seconds)
                 WHERE (job_id, item_index) IN (
                     SELECT job_id, item_index FROM ingestion_items
-                    WHERE lease_id = ANY($1::uuid[]) AND {PENDING} FOR UPDATE SKIP LOCKED
+                    WHERE lease_id = ANY($1::uuid[]) FOR UPDATE SKIP LOCKED
                 )
                 """,
                 list(lease_ids),
-                seconds,
             )
 
-    async def progress(self, progress: Sequence[Progress]) -> None:
-        async with acquire(self._pool) as connection:
+    async def expire(self, maximum_attempts: int) -> int:
+        async with transaction(self._pool) as connection:
+            # After the clock was set back, leases and pauses would last longer by as much.
             await connection.execute(
-                f"""
-                WITH known AS (
-                    SELECT * FROM unnest(
-                        $1::uuid[], $2::int[], $3::uuid[], $4::text[], $5::int[], $6::int[], $7::int[]
-                    ) AS k (job_id, item_index, lease_id, state, parsed, contextualized, embedded)
-                ), shown AS (
-                    UPDATE ingestion_items i SET
-                        state = k.state, parsed_count = k.parsed, contextualized_count = k.contextualized,
-                        embedded_count = k.embedded, change_time = clock_timestamp()
-                    FROM known k
-                    WHERE (i.job_id, i.item_index) IN (
-                        SELECT s.job_id, s.item_index FROM ingestion_items s
-                        JOIN known USING (job_id, item_index, lease_id) WHERE s.{PENDING}
-                        FOR UPDATE OF s SKIP LOCKED
-                    ) AND (i.job_id, i.item_index, i.lease_id) = (k.job_id, k.item_index, k.lease_id)
-                    RETURNING i.document_id, i.state, i.input
-                )
-                UPDATE documents d SET state = shown.state FROM shown
-                WHERE d.document_id = shown.document_id AND shown.input IS NOT NULL
-                  AND d.document_id IN (
-                      SELECT document_id FROM documents WHERE document_id IN (
-                          SELECT document_id FROM shown
-                      ) FOR UPDATE SKIP LOCKED
-                  )
+                """
+                UPDATE ingestion_items
+                SET lease_until = clock_timestamp() + make_interval(secs => lease_seconds)
+                WHERE lease_id IS NOT NULL
+                  AND lease_until > clock_timestamp() + make_interval(secs => lease_seconds)
+                """
+            )
+            overdue = await connection.fetch(
+                """
+                SELECT job_id, item_index, lease_id, lease_seconds FROM ingestion_items
+                WHERE lease_id IS NOT NULL AND lease_until < clock_timestamp()
+                """
+            )
+            lost = self._lost(overdue)
+            expired = await change_items(
+                connection,
+                """
+                (job_id, item_index, lease_id) IN (SELECT * FROM unnest($1::uuid[], $2::int[], $3::uuid[]))
+                AND lease_until < clock_timestamp()
+                """,
+                [
+                    [claim.job_id for claim in lost],
+                    [claim.item_index for claim in lost],
+                    [claim.lease_id for claim in lost],
+                ],
+                partial(lose, maximum_attempts=maximum_attempts),
+                skip_locked=True,
+            )
+            failed = [key for key, item in expired.items() if item.has_ended]
+            await connection.execute(
+                """
+                UPDATE documents d SET state = 'failed', failure = i.failure
+                FROM ingestion_items i JOIN unnest($1::uuid[], $2::int[]) AS k (job_id, item_index)
+                    USING (job_id, item_index)
+                WHERE i.input IS NOT NULL AND d.document_id = i.document_id
+                """,
+                [job_id for job_id, _ in failed],
+                [index for _, index in failed],
+            )
+        return len(expired)
+
+    def _lost(self, overdue: Sequence[asyncpg.Record]) -> list[Claim]:
+        """Claims whose leases were found overdue so long ago that a worker that lives would have extended
+        them since: a clock that was set forward makes all leases overdue at once."""
+        now = time.monotonic()
+        seen = {Claim(str(row["job_id"]), row["item_index"], str(row["lease_id"])): row for row in overdue}
+        self._overdue = {claim: self._overdue.get(claim, now) for claim in seen}
+        return [
+            claim
+            for claim, row in seen.items()
+            if now - self._overdue[claim] >= row["lease_seconds"] / EXTENSIONS
+        ]
+
+    async def progress(self, progress: Sequence[Progress]) -> None:
+        come = {(one.claim.job_id, one.claim.item_index): one for one in progress}
+        async with transaction(self._pool) as connection:
+            rows = await connection.fetch(
+                """
+                SELECT i.* FROM ingestion_items i
+                JOIN unnest($1::uuid[], $2::int[], $3::uuid[]) AS k (job_id, item_index, lease_id)
+                    USING (job_id, item_index, lease_id)
+                FOR UPDATE OF i SKIP LOCKED
                 """,
                 [one.claim.job_id for one in progress],
                 [one.claim.item_index for one in progress],
                 [one.claim.lease_id for one in progress],
-                [str(one.state) for one in progress],
-                [one.chunks.parsed for one in progress],
-                [one.chunks.contextualized for one in progress],
-                [one.chunks.embedded for one in progress],
+            )
+            keys = [(str(row["job_id"]), row["item_index"]) for row in rows]
+            await save_items(
+                connection,
+                {
+                    key: move(item_state(row), come[key].state, come[key].chunks)
+                    for key, row in zip(keys, rows, strict=True)
+                },
+            )
+            shown = [(row, come[key]) for key, row in zip(keys, rows, strict=True) if row["input"]]
+            await connection.execute(
+                """
+                UPDATE documents d SET state = s.state
+                FROM (
+                    SELECT d.document_id, k.state FROM documents d
+                    JOIN unnest($1::uuid[], $2::text[]) AS k (document_id, state) USING (document_id)
+                    FOR UPDATE OF d SKIP LOCKED
+                ) s WHERE s.document_id = d.document_id
+                """,
+                [row["document_id"] for row, _ in shown],
+                [enum_text(document_pb2.IngestionState, one.state) for _, one in shown],
             )
 
-    async def spend(self, claim: Claim, usage: Usage) -> None:
+    async def spend(self, claim: Claim, usage: chat_pb2.Usage) -> None:
         async with acquire(self._pool) as connection:
             await connection.execute(
                 f"""
@@ -212,7 +261,9 @@ class PostgresQueue:
                 usage.output_tokens,
             )
 
-    async def fail(self, claim: Claim, failure: IngestionFailure, chunks: ChunkCounts) -> None:
+    async def fail(
+        self, claim: Claim, failure: document_pb2.IngestionFailure, chunks: job_pb2.ChunkCounts
+    ) -> None:
         async with transaction(self._pool) as connection:
             await connection.execute(
                 f"""
@@ -223,55 +274,35 @@ class PostgresQueue:
                 *held_by(claim),
                 failure_json(failure),
             )
-            failed = await connection.fetchval(
-                f"""
-                UPDATE ingestion_items SET
-                    state = 'failed', failure = $4, lease_id = NULL, lease_until = NULL,
-                    parsed_count = $5, contextualized_count = $6, embedded_count = $7,
-                    change_time = clock_timestamp(), end_time = clock_timestamp()
-                WHERE {HELD} RETURNING true
-                """,
-                *held_by(claim),
-                failure_json(failure),
-                chunks.parsed,
-                chunks.contextualized,
-                chunks.embedded,
-            )
-            if failed is None:
-                raise ClaimLostError(claim)
+            await change_held_item(connection, claim, partial(fail, failure=failure, chunks=chunks))
 
-    async def postpone(self, claim: Claim, seconds: float, failure: IngestionFailure) -> None:
-        async with acquire(self._pool) as connection:
-            await connection.execute(
-                f"""
-                UPDATE ingestion_items SET
-                    state = 'queued', failure = $4, lease_id = NULL, lease_until = NULL,
-                    available_time = clock_timestamp() + make_interval(secs => $5),
-                    change_time = clock_timestamp()
-                WHERE {HELD}
-                """,
-                *held_by(claim),
-                failure_json(failure),
-                seconds,
+    async def postpone(
+        self, claim: Claim, seconds: float, failure: document_pb2.IngestionFailure, *, forgiven: bool
+    ) -> None:
+        async with transaction(self._pool) as connection:
+            await change_items(
+                connection,
+                HELD,
+                held_by(claim),
+                partial(postpone, failure=failure, forgiven=forgiven),
+                pause_seconds=min(seconds, MAXIMUM_PAUSE_SECONDS),
             )
 
     async def release(self, lease_ids: Sequence[str]) -> None:
-        async with acquire(self._pool) as connection:
-            await connection.execute(
-                f"""
-                UPDATE ingestion_items SET
-                    state = 'queued', attempts = attempts - 1, lease_id = NULL, lease_until = NULL,
-                    change_time = clock_timestamp()
-                WHERE (job_id, item_index) IN (
-                    SELECT job_id, item_index FROM ingestion_items
-                    WHERE lease_id = ANY($1::uuid[]) AND {PENDING} FOR UPDATE SKIP LOCKED
-                )
-                """,
-                list(lease_ids),
+        async with transaction(self._pool) as connection:
+            await change_items(
+                connection, "lease_id = ANY($1::uuid[])", [list(lease_ids)], release, skip_locked=True
             )
 
     async def discard(self, older_than_seconds: float) -> None:
         async with acquire(self._pool) as connection:
+            await connection.execute(
+                f"""
+                UPDATE ingestion_items SET available_time = clock_timestamp() + make_interval(secs => $1)
+                WHERE {PENDING} AND available_time > clock_timestamp() + make_interval(secs => $1)
+                """,
+                MAXIMUM_PAUSE_SECONDS,
+            )
             # A bounded piece of work; what is left goes the next time.
             await connection.execute(
                 """
@@ -290,18 +321,15 @@ class PostgresQueue:
             )
 
 
-def _leased(row: asyncpg.Record, lease_id: str) -> LeasedItem:
-    is_reindex = row["kind"] == JobKind.REINDEX
+def _leased(row: asyncpg.Record, lease_id: str, attempts: int) -> LeasedItem:
     return LeasedItem(
         claim=Claim(str(row["job_id"]), row["item_index"], lease_id),
-        kind=JobKind(row["kind"]),
         collection_id=row["collection_id"],
         uri=row["uri"],
-        document_id=str(row["document_id"]) if row["document_id"] else None,
-        attempts=row["attempts"],
+        document_id=str(row["document_id"] or ""),
+        attempts=attempts,
         input=row["input"],
-        partition=Partition(row["partition_id"], row["embedding_model"], row["dimensions"], row["language"])
-        if is_reindex
+        target=ReindexTarget(row["partition_id"], read_settings(row))
+        if row["kind"] == JobKind.REINDEX
         else None,
-        settings=row["settings"] if is_reindex else None,
     )

@@ -4,35 +4,28 @@
 
 import uuid
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
+from groundline.v1 import collection_pb2, document_pb2, job_pb2, passage_pb2
 from groundline_database import Connection, Pool, acquire, transaction
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import FailedPreconditionError
 
 from groundline_ingestor.adapters.extraction.formats import is_markdown
 from groundline_ingestor.adapters.postgres import chunk_table
-from groundline_ingestor.adapters.postgres_collections import create_partition
+from groundline_ingestor.adapters.postgres_collections import create_partition, settings_json
 from groundline_ingestor.adapters.postgres_documents import copy_chunks, hold_collection
-from groundline_ingestor.adapters.postgres_items import PENDING, finish
+from groundline_ingestor.adapters.postgres_items import PENDING, finish_items
 from groundline_ingestor.adapters.postgres_vector_indexes import builds_held_off, is_vector_index_due
-from groundline_ingestor.domain import (
-    Collection,
-    DocumentText,
-    DocumentVersion,
-    Heading,
-    IngestionError,
-    IngestionOutcome,
-    IngestionState,
-    LeasedItem,
-    NewVersion,
-    SourceType,
-    StoredText,
-    Stretch,
-)
+from groundline_ingestor.adapters.records import read_enum
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.documents import DocumentVersion, IngestionError, StoredText
+from groundline_ingestor.domain.jobs import ReindexStep, next_reindex_step
+from groundline_ingestor.domain.texts import DocumentText, Heading, Stretch
+from groundline_ingestor.domain.work import LeasedItem, NewVersion
 from groundline_ingestor.ports import ClaimLostError
 from groundline_ingestor.spooling import Spool
 from groundline_ingestor.stretches import HeadedCutter, kept_stretches, known_headings
@@ -40,7 +33,7 @@ from groundline_ingestor.stretches import HeadedCutter, kept_stretches, known_he
 __all__ = ["PostgresReindex"]
 
 # A document whose chunks in the new partition are not of its present version.
-_STALE: Final = """
+_CHANGED: Final = """
     SELECT d.document_id, d.uri FROM documents d
     LEFT JOIN reindexed_documents r ON r.document_id = d.document_id AND r.partition_id = $2
     WHERE d.collection_id = $1 AND d.chunk_count > 0 AND r.version IS DISTINCT FROM d.version
@@ -67,11 +60,8 @@ class PostgresReindex:
 
     async def begin(
         self,
-        collection: Collection,
-        settings: Mapping[str, Any],
-        model: str,
-        dimensions: int,
-        language: str,
+        collection: StoredCollection,
+        settings: collection_pb2.CollectionSettings,
         request_id: str,
     ) -> str:
         job_id = str(uuid.uuid4())
@@ -79,7 +69,7 @@ class PostgresReindex:
             async with transaction(self._pool) as connection:
                 await hold_collection(connection, collection)
                 partition_id = await create_partition(
-                    connection, self._lexical, collection.collection_id, model, dimensions, language
+                    connection, self._lexical, collection.collection_id, settings
                 )
                 await connection.execute(
                     """
@@ -91,7 +81,7 @@ class PostgresReindex:
                     collection.collection_id,
                     request_id,
                     partition_id,
-                    settings,
+                    settings_json(settings),
                 )
                 await connection.execute(
                     """
@@ -135,13 +125,13 @@ class PostgresReindex:
             stretches = await self._stretches(connection, document_id, row["mime_type"])
         if not len(stretches) or row["input_hash"] is None:
             raise IngestionError(
-                IngestionState.EXTRACTING,
+                document_pb2.INGESTION_STATE_EXTRACTING,
                 "TEXT_NOT_STORED",
                 "the document was ingested by an earlier release, which kept no text; ingest it again",
             )
         version = DocumentVersion(
             uri=row["uri"],
-            source_type=SourceType(row["source_type"]),
+            source_type=read_enum(passage_pb2.SourceType, row["source_type"]),
             title=row["title"],
             mime_type=row["mime_type"],
             content_hash=row["content_hash"],
@@ -175,10 +165,14 @@ class PostgresReindex:
         return stretches
 
     async def store(self, item: LeasedItem, version_number: int, new: NewVersion) -> None:
-        assert item.partition is not None, "items of a reindex have one"
-        partition_id = item.partition.partition_id
+        assert item.target is not None, "items of a re-index have one"
+        partition_id = item.target.partition_id
         async with transaction(self._pool) as connection:
-            await self._hold(connection, item)
+            held = await connection.fetchval(
+                "SELECT true FROM chunk_partitions WHERE partition_id = $1 FOR SHARE", partition_id
+            )
+            if held is None:
+                raise ClaimLostError(item.claim)
             document = await connection.fetchrow(
                 "SELECT document_id, update_time FROM documents WHERE document_id = $1::uuid FOR KEY SHARE",
                 item.document_id,
@@ -204,11 +198,11 @@ class PostgresReindex:
                     len(new.chunks),
                     new.token_count,
                 )
-            await self._finish(connection, item, new if document is not None else None)
+            await _finish(connection, item, len(new.chunks) if document is not None else None)
 
     async def skip(self, item: LeasedItem) -> None:
         async with transaction(self._pool) as connection:
-            await self._finish(connection, item, None)
+            await _finish(connection, item, None)
 
     async def settle(self, grace_seconds: float) -> Sequence[str]:
         async with acquire(self._pool) as connection:
@@ -227,39 +221,49 @@ class PostgresReindex:
         return ended
 
     async def _settle_job(self, job_id: str, grace_seconds: float) -> bool:
+        """Whether it has ended."""
         async with transaction(self._pool) as connection:
             job = await connection.fetchrow(
-                """
-                SELECT * FROM ingestion_jobs WHERE job_id = $1::uuid AND end_time IS NULL
+                f"""
+                SELECT j.*,
+                       (SELECT count(*) FROM ingestion_items i
+                        WHERE i.job_id = j.job_id AND i.{PENDING}) AS pending,
+                       (SELECT count(*) FROM ingestion_items i
+                        WHERE i.job_id = j.job_id AND i.state = 'failed') AS failed
+                FROM ingestion_jobs j WHERE job_id = $1::uuid AND end_time IS NULL
                 FOR UPDATE SKIP LOCKED
                 """,
                 job_id,
             )
             if job is None:  # another worker is at it
                 return False
-            if await connection.fetchval(
-                "SELECT EXISTS (SELECT FROM ingestion_items WHERE job_id = $1::uuid AND state = 'failed')",
-                job_id,
-            ):
-                await self._end(connection, job_id, "failed")
-                return True
-            if await is_vector_index_due(connection, job["partition_id"]):
-                return False  # it is built while others still write
-            # Waits for documents being stored; none is from here to the end.
-            old_partition = await connection.fetchval(
-                "SELECT partition_id FROM collections WHERE collection_id = $1 FOR UPDATE",
-                job["collection_id"],
-            )
-            stale = await connection.fetch(_STALE, job["collection_id"], job["partition_id"])
-            if stale:
-                await self._requeue(connection, job_id, job["collection_id"], stale)
-                return False
-            await self._swap(connection, job, old_partition, grace_seconds)
-            await self._end(connection, job_id, "done")
-        return True
+            facts = {
+                "pending": job["pending"],
+                "failed": job["failed"],
+                # It is built while others still write.
+                "is_index_due": await is_vector_index_due(connection, job["partition_id"]),
+            }
+            step = next_reindex_step(**facts, changed=None)
+            if step is ReindexStep.COMPARE:
+                # Waits for documents being stored; none is from here to the end.
+                in_use = await connection.fetchval(
+                    "SELECT partition_id FROM collections WHERE collection_id = $1 FOR UPDATE",
+                    job["collection_id"],
+                )
+                changed = await connection.fetch(_CHANGED, job["collection_id"], job["partition_id"])
+                step = next_reindex_step(**facts, changed=len(changed))
+            match step:
+                case ReindexStep.QUEUE_CHANGED:
+                    await self._queue_changed(connection, job_id, job["collection_id"], changed)
+                case ReindexStep.SWAP:
+                    await self._swap(connection, job, in_use, grace_seconds)
+                    await self._end(connection, job_id, "done")
+                case ReindexStep.FAIL:
+                    await self._end(connection, job_id, "failed")
+            return step in (ReindexStep.SWAP, ReindexStep.FAIL)
 
-    async def _requeue(
-        self, connection: Connection, job_id: str, collection_id: str, stale: Sequence[asyncpg.Record]
+    async def _queue_changed(
+        self, connection: Connection, job_id: str, collection_id: str, changed: Sequence[asyncpg.Record]
     ) -> None:
         """Documents that changed since they were written, and new ones; others of the collection wait."""
         await connection.execute(
@@ -270,7 +274,7 @@ class PostgresReindex:
             DELETE FROM ingestion_items WHERE job_id = $1::uuid AND document_id = ANY($2::uuid[])
             """,
             job_id,
-            [row["document_id"] for row in stale],
+            [row["document_id"] for row in changed],
         )
         last = await connection.fetchval(
             "SELECT coalesce(max(item_index), -1) FROM ingestion_items WHERE job_id = $1::uuid", job_id
@@ -282,7 +286,7 @@ class PostgresReindex:
             """,
             [
                 (job_id, index, collection_id, row["uri"], row["document_id"])
-                for index, row in enumerate(stale, start=last + 1)
+                for index, row in enumerate(changed, start=last + 1)
             ],
         )
 
@@ -351,15 +355,9 @@ class PostgresReindex:
                     "DELETE FROM chunk_partitions WHERE partition_id = ANY($1::bigint[])", dropped
                 )
 
-    async def _hold(self, connection: Connection, item: LeasedItem) -> None:
-        assert item.partition is not None, "items of a reindex have one"
-        held = await connection.fetchval(
-            "SELECT true FROM chunk_partitions WHERE partition_id = $1 FOR SHARE", item.partition.partition_id
-        )
-        if held is None:
-            raise ClaimLostError(item.claim)
 
-    async def _finish(self, connection: Connection, item: LeasedItem, new: NewVersion | None) -> None:
-        assert item.document_id is not None, "items of a reindex have one"
-        outcome = IngestionOutcome.UPDATED if new else IngestionOutcome.UNCHANGED
-        await finish(connection, item.claim, item.document_id, outcome, new)
+async def _finish(connection: Connection, item: LeasedItem, chunk_count: int | None) -> None:
+    """End an item; without a number of chunks its document is gone."""
+    is_gone = chunk_count is None
+    outcome = job_pb2.INGESTION_OUTCOME_UNCHANGED if is_gone else job_pb2.INGESTION_OUTCOME_UPDATED
+    await finish_items(connection, [(item.claim, (item.document_id, outcome), chunk_count or 0)])

@@ -10,12 +10,12 @@ from typing import Final
 
 import asyncpg
 import structlog
+from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import Connection, Pool, acquire
 from groundline_runtime.errors import UnavailableError
 
 from groundline_ingestor.adapters.postgres import chunk_table
 from groundline_ingestor.adapters.postgres_items import PENDING
-from groundline_ingestor.domain import VectorIndexState
 
 __all__ = [
     "LEAST_ROWS",
@@ -160,11 +160,13 @@ def vector_index_on(table: str, dimensions: int) -> str:
     return f"ON {table} USING hnsw ((embedding::halfvec({dimensions:d})) halfvec_cosine_ops)"
 
 
-async def vector_index_state(connection: Connection, partition_id: int, rows: int) -> VectorIndexState:
+async def vector_index_state(
+    connection: Connection, partition_id: int, rows: int
+) -> pb.VectorIndexState.ValueType:
     """By the partition's number of rows."""
     if await connection.fetchval(_IS_VALID, partition_id):
-        return VectorIndexState.READY
-    return VectorIndexState.PENDING if rows >= LEAST_ROWS else VectorIndexState.NONE
+        return pb.VECTOR_INDEX_STATE_READY
+    return pb.VECTOR_INDEX_STATE_PENDING if rows >= LEAST_ROWS else pb.VECTOR_INDEX_STATE_NONE
 
 
 async def is_vector_index_due(connection: Connection, partition_id: int) -> bool:

@@ -1,20 +1,27 @@
-"""Failures and what was handed in as jsonb."""
+"""What is stored as text and jsonb: enums, failures, what was handed in."""
 
 import os
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from groundline.v1 import document_pb2, passage_pb2
 
 from groundline_ingestor.crawling import CrawlRequest
-from groundline_ingestor.domain import (
-    DocumentInput,
-    FileContent,
-    IngestionFailure,
-    IngestionState,
-    SourceType,
-    is_text,
-)
+from groundline_ingestor.domain.documents import DocumentInput, FileContent, is_text
 
-__all__ = ["crawl_json", "failure_json", "input_json", "read_crawl", "read_failure", "read_input"]
+if TYPE_CHECKING:
+    from google.protobuf.internal.enum_type_wrapper import _EnumTypeWrapper
+
+__all__ = [
+    "crawl_json",
+    "enum_text",
+    "failure_json",
+    "input_json",
+    "read_crawl",
+    "read_enum",
+    "read_failure",
+    "read_input",
+]
 
 
 def crawl_json(request: CrawlRequest) -> dict[str, Any]:
@@ -40,16 +47,32 @@ def read_crawl(stored: Mapping[str, Any]) -> CrawlRequest:
     )
 
 
-def failure_json(failure: IngestionFailure | None) -> dict[str, str] | None:
+def enum_text(kind: "_EnumTypeWrapper[Any]", value: int) -> str | None:
+    """How a value of an enum of the contract is stored, such as "done"; None for the unspecified one."""
+    return kind.Name(value).removeprefix(_prefix(kind)).lower() if value else None
+
+
+def read_enum(kind: "_EnumTypeWrapper[Any]", stored: str | None) -> Any:
+    """The value that was stored."""
+    return kind.Value(_prefix(kind) + stored.upper()) if stored else 0
+
+
+def failure_json(failure: document_pb2.IngestionFailure | None) -> dict[str, Any] | None:
+    """A failure as it is stored; None for none."""
     if failure is None:
         return None
-    return {"stage": failure.stage, "reason": failure.reason, "message": failure.message}
+    stage = enum_text(document_pb2.IngestionState, failure.stage)
+    return {"stage": stage, "reason": failure.reason, "message": failure.message}
 
 
-def read_failure(stored: Mapping[str, Any] | None) -> IngestionFailure | None:
+def read_failure(stored: Mapping[str, Any] | None) -> document_pb2.IngestionFailure | None:
     if stored is None:
         return None
-    return IngestionFailure(IngestionState(stored["stage"]), stored["reason"], stored["message"])
+    return document_pb2.IngestionFailure(
+        stage=read_enum(document_pb2.IngestionState, stored["stage"]),
+        reason=stored["reason"],
+        message=stored["message"],
+    )
 
 
 def input_json(given: DocumentInput) -> dict[str, Any]:
@@ -59,7 +82,7 @@ def input_json(given: DocumentInput) -> dict[str, Any]:
         "uri": given.uri,
         "title": given.title,
         "mimeType": given.mime_type,
-        "sourceType": given.source_type,
+        "sourceType": enum_text(passage_pb2.SourceType, given.source_type),
         "metadata": given.metadata,
         "allowedPrincipals": list(given.allowed_principals),
     }
@@ -78,7 +101,11 @@ def read_input(stored: Mapping[str, Any], content: bytes | BinaryIO) -> Document
         uri=stored["uri"],
         title=stored["title"],
         mime_type=stored["mimeType"],
-        source_type=SourceType(stored["sourceType"]),
+        source_type=read_enum(passage_pb2.SourceType, stored["sourceType"]),
         metadata=stored["metadata"],
         allowed_principals=tuple(stored["allowedPrincipals"]),
     )
+
+
+def _prefix(kind: "_EnumTypeWrapper[Any]") -> str:
+    return kind.Name(0).removesuffix("UNSPECIFIED")

@@ -14,10 +14,12 @@ import tree_sitter_javascript
 import tree_sitter_python
 import tree_sitter_rust
 import tree_sitter_typescript
+from groundline.v1 import collection_pb2
+from groundline.v1.collection_pb2 import ChunkingSettings
 from semantic_text_splitter import CodeSplitter, MarkdownSplitter, TextSplitter
 
 from groundline_ingestor.adapters.extraction.formats import is_markdown
-from groundline_ingestor.domain import Chunking, ChunkingStrategy, Extraction, Section, SizeUnit
+from groundline_ingestor.domain.texts import Extraction, Section
 
 __all__ = ["DocumentSplitter"]
 
@@ -78,7 +80,7 @@ class DocumentSplitter:
     def __init__(self, count_tokens: TokenCounter) -> None:
         self._count_tokens = count_tokens
 
-    def split(self, extraction: Extraction, chunking: Chunking, language: str) -> Sequence[Section]:
+    def split(self, extraction: Extraction, chunking: ChunkingSettings, language: str) -> Sequence[Section]:
         """Sections of at most `chunk_size` units, in order, without white space around them; none is blank.
 
         A single word (or with characters of several tokens, a single character) may be longer in tokens.
@@ -87,25 +89,25 @@ class DocumentSplitter:
         spans = self._spans(extraction, chunking, language)
         return [Section(text[start:end], start, end) for start, end in spans if text[start:end].strip()]
 
-    def _spans(self, extraction: Extraction, chunking: Chunking, language: str) -> Iterator[Span]:
+    def _spans(self, extraction: Extraction, chunking: ChunkingSettings, language: str) -> Iterator[Span]:
         text = extraction.text
         whole = (0, len(text))
         match chunking.strategy:
-            case ChunkingStrategy.WORDS:
+            case collection_pb2.CHUNKING_STRATEGY_WORDS:
                 return self._packed(text, list(_words(text, *whole)), chunking)
-            case ChunkingStrategy.SENTENCES if extraction.mime_type not in _GRAMMARS:
+            case collection_pb2.CHUNKING_STRATEGY_SENTENCES if extraction.mime_type not in _GRAMMARS:
                 return self._packed(text, list(_sentences(text, language)), chunking)
-            case ChunkingStrategy.SECTIONS if extraction.headings:
+            case collection_pb2.CHUNKING_STRATEGY_SECTIONS if extraction.headings:
                 return self._sections(extraction, chunking)
             case _:
                 return self._cut(text, *whole, self._splitter(extraction.mime_type, chunking))
 
-    def _splitter(self, mime_type: str, chunking: Chunking) -> _Splitter:
+    def _splitter(self, mime_type: str, chunking: ChunkingSettings) -> _Splitter:
         size, overlap = chunking.chunk_size, chunking.chunk_overlap
         grammar = _GRAMMARS.get(mime_type)
         kind: Any = MarkdownSplitter if is_markdown(mime_type) else TextSplitter
         splitter: _Splitter
-        if chunking.unit is SizeUnit.CHARACTERS:
+        if chunking.unit == collection_pb2.CHUNK_SIZE_UNIT_CHARACTERS:
             splitter = CodeSplitter(grammar(), size, overlap) if grammar else kind(size, overlap)
         elif grammar:
             splitter = CodeSplitter.from_callback(grammar(), self._tokens, size, overlap)
@@ -118,7 +120,7 @@ class DocumentSplitter:
             for start, cut in splitter.chunk_indices(text[first:last]):
                 yield _trimmed(text, first + start, first + start + len(cut))
 
-    def _sections(self, extraction: Extraction, chunking: Chunking) -> Iterator[Span]:
+    def _sections(self, extraction: Extraction, chunking: ChunkingSettings) -> Iterator[Span]:
         """From heading to heading; one without a text of its own stays with the next."""
         text = extraction.text
         splitter = self._splitter(extraction.mime_type, chunking)
@@ -131,7 +133,7 @@ class DocumentSplitter:
             yield from self._fitting(text, first, end, chunking, splitter)
 
     def _fitting(
-        self, text: str, start: int, end: int, chunking: Chunking, splitter: _Splitter
+        self, text: str, start: int, end: int, chunking: ChunkingSettings, splitter: _Splitter
     ) -> Iterator[Span]:
         start, end = _trimmed(text, start, end)
         if self._size(text[start:end], chunking) <= chunking.chunk_size:
@@ -139,7 +141,7 @@ class DocumentSplitter:
         else:
             yield from self._cut(text, start, end, splitter)
 
-    def _packed(self, text: str, units: Sequence[Span], chunking: Chunking) -> Iterator[Span]:
+    def _packed(self, text: str, units: Sequence[Span], chunking: ChunkingSettings) -> Iterator[Span]:
         """As many whole units as fit, then again from the first that lies within the overlap.
 
         A unit that is too long alone is cut as the recursive strategy would.
@@ -159,7 +161,7 @@ class DocumentSplitter:
                 return
             first = self._first_of_overlap(text, units, first, past, chunking)
 
-    def _last_fitting(self, text: str, units: Sequence[Span], first: int, chunking: Chunking) -> int:
+    def _last_fitting(self, text: str, units: Sequence[Span], first: int, chunking: ChunkingSettings) -> int:
         """Index of the last unit that still fits behind `first`, which fits alone."""
         start = units[first][0]
 
@@ -175,7 +177,7 @@ class DocumentSplitter:
         return low
 
     def _first_of_overlap(
-        self, text: str, units: Sequence[Span], first: int, past: int, chunking: Chunking
+        self, text: str, units: Sequence[Span], first: int, past: int, chunking: ChunkingSettings
     ) -> int:
         """Where the next chunk begins: after `first`, no further back than the overlap allows, and so that
         the unit at `past` fits with what is repeated before it."""
@@ -189,8 +191,8 @@ class DocumentSplitter:
             begin -= 1
         return begin
 
-    def _size(self, text: str, chunking: Chunking) -> int:
-        return len(text) if chunking.unit is SizeUnit.CHARACTERS else self._tokens(text)
+    def _size(self, text: str, chunking: ChunkingSettings) -> int:
+        return len(text) if chunking.unit == collection_pb2.CHUNK_SIZE_UNIT_CHARACTERS else self._tokens(text)
 
     def _tokens(self, text: str) -> int:
         return self._count_tokens([text])[0]

@@ -1,122 +1,50 @@
-"""Collections, their partitions, and who may use them."""
+"""Collections: their ids, who may use them, and the partitions that their chunks are in."""
 
-import enum
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
-from groundline_ingestor.domain.documents import IngestionState
-from groundline_ingestor.domain.settings import SettingChange
+from groundline.v1 import collection_pb2
 
-__all__ = [
-    "Collection",
-    "CollectionChange",
-    "CollectionStats",
-    "NewCollection",
-    "Partition",
-    "VectorIndexState",
-    "collection_id_from",
-    "is_readable",
-    "is_writable",
-]
+__all__ = ["StoredCollection", "collection_id_from", "is_readable", "is_writable"]
 
 MAX_COLLECTION_ID_LENGTH: Final = 63
 
 
-class VectorIndexState(enum.StrEnum):
-    """Without the index a search reads every vector, which finds the same or more, slower."""
-
-    NONE = "none"
-    """Too few chunks for one."""
-    PENDING = "pending"
-    """Being built, or will be when what is being ingested is done."""
-    READY = "ready"
-
-
 @dataclass(frozen=True)
-class Partition:
-    """The table of a collection's chunks, with what its vectors and terms were made by."""
+class StoredCollection:
+    """A collection and the partition that its chunks are in. Of the settings embedding, lexical and access
+    are complete, the others only what was set."""
 
+    message: collection_pb2.Collection
     partition_id: int
-    embedding_model: str
-    dimensions: int
-    language: str
+
+    @property
+    def collection_id(self) -> str:
+        return self.message.collection_id
+
+    @property
+    def settings(self) -> collection_pb2.CollectionSettings:
+        return self.message.settings
 
 
-@dataclass(frozen=True)
-class NewCollection:
-    """A collection to create. `embedding_model` and `name` are empty where the creator left them open."""
-
-    collection_id: str
-    name: str
-    settings: Mapping[str, Any]
-    embedding_model: str
-    language: str
-    readers: tuple[str, ...]
-    writers: tuple[str, ...]
-    request_id: str
-
-
-@dataclass(frozen=True)
-class Collection:
-    """A stored collection. `settings` is CollectionSettings in proto3 JSON, only what was set, without
-    embedding, lexical and access, which are fields of their own."""
-
-    collection_id: str
-    name: str
-    settings: Mapping[str, Any]
-    readers: tuple[str, ...]
-    writers: tuple[str, ...]
-    partition: Partition
-    create_time: datetime
-    update_time: datetime
-    document_count: int = 0
-    chunk_count: int = 0
-
-
-@dataclass(frozen=True)
-class CollectionChange:
-    """What an update does to a collection; None leaves a field as it is."""
-
-    name: str | None = None
-    settings: tuple[SettingChange, ...] = ()
-    readers: tuple[str, ...] | None = None
-    writers: tuple[str, ...] | None = None
-    embedding_model: str | None = None
-    language: str | None = None
-
-
-def is_readable(collection: Collection, principals: Sequence[str]) -> bool:
+def is_readable(collection: collection_pb2.Collection, principals: Sequence[str]) -> bool:
     """Whether a caller may search and read. Writers may; an empty list of readers is no restriction."""
-    return not collection.readers or not {*collection.readers, *collection.writers}.isdisjoint(principals)
+    access = collection.settings.access
+    return not access.readers or not {*access.readers, *access.writers}.isdisjoint(principals)
 
 
-def is_writable(collection: Collection, principals: Sequence[str]) -> bool:
+def is_writable(collection: collection_pb2.Collection, principals: Sequence[str]) -> bool:
     """Whether a caller may ingest, change and delete. An empty list of writers means every reader."""
-    if not collection.writers:
+    writers = collection.settings.access.writers
+    if not writers:
         return is_readable(collection, principals)
-    return not set(collection.writers).isdisjoint(principals)
+    return not set(writers).isdisjoint(principals)
 
 
 def collection_id_from(name: str) -> str:
     """An id made from a name for people; empty when no letter or digit of it is left."""
     ascii_name = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     return re.sub(r"[^a-z0-9_]+", "-", ascii_name).strip("-_")[:MAX_COLLECTION_ID_LENGTH].rstrip("-_")
-
-
-@dataclass(frozen=True)
-class CollectionStats:
-    """What a collection holds; bytes and tokens of searchable documents."""
-
-    states: Mapping[IngestionState, int]
-    chunk_count: int
-    vector_count: int
-    orphan_count: int
-    document_bytes: int
-    text_bytes: int
-    storage_bytes: int
-    token_count: int
-    vector_index: VectorIndexState

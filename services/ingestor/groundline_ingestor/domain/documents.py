@@ -1,44 +1,22 @@
-"""Documents as they are handed in, stored and failed."""
+"""Documents as they are handed in and stored."""
 
-import enum
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, BinaryIO
+
+from groundline.v1 import document_pb2, passage_pb2
 
 from groundline_ingestor.domain.texts import DocumentText
 
 __all__ = [
-    "Document",
     "DocumentInput",
     "DocumentVersion",
     "FileContent",
     "IngestionError",
-    "IngestionFailure",
-    "IngestionState",
-    "SourceType",
     "StoredText",
     "is_document_readable",
     "is_text",
 ]
-
-
-class SourceType(enum.StrEnum):
-    FILE = "file"
-    OBJECT = "object"
-    WEB = "web"
-
-
-class IngestionState(enum.StrEnum):
-    QUEUED = "queued"
-    EXTRACTING = "extracting"
-    CHUNKING = "chunking"
-    CONTEXTUALIZING = "contextualizing"
-    EMBEDDING = "embedding"
-    STORING = "storing"
-    DONE = "done"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True)
@@ -68,51 +46,28 @@ class DocumentInput:
     uri: str = ""
     title: str = ""
     mime_type: str = ""
-    source_type: SourceType = SourceType.FILE
+    source_type: passage_pb2.SourceType.ValueType = passage_pb2.SOURCE_TYPE_FILE
     metadata: Mapping[str, Any] = field(default_factory=dict)
     allowed_principals: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class IngestionFailure:
-    """Why a document failed: the stage it was in, an UPPER_SNAKE reason, and the same for people."""
-
-    stage: IngestionState
-    reason: str
-    message: str
+def is_text(given: DocumentInput) -> bool:
+    """Whether it was handed in as text, to be taken as it is."""
+    if isinstance(given.content, FileContent):
+        return given.content.is_text
+    return isinstance(given.content, str)
 
 
 class IngestionError(Exception):
     """One document cannot be ingested; the others can."""
 
-    def __init__(self, stage: IngestionState, reason: str, message: str) -> None:
+    def __init__(self, stage: document_pb2.IngestionState.ValueType, reason: str, message: str) -> None:
+        """`reason`: the name of an ErrorReason."""
         super().__init__(message)
-        self.failure = IngestionFailure(stage, reason, message)
+        self.failure = document_pb2.IngestionFailure(stage=stage, reason=reason, message=message)
 
 
-@dataclass(frozen=True)
-class Document:
-    """A stored document."""
-
-    document_id: str
-    collection_id: str
-    uri: str
-    source_type: SourceType
-    title: str
-    mime_type: str
-    content_hash: bytes
-    ingestion_hash: bytes
-    size_bytes: int
-    metadata: Mapping[str, Any]
-    allowed_principals: tuple[str, ...]
-    state: IngestionState
-    chunk_count: int
-    failure: IngestionFailure | None
-    create_time: datetime
-    update_time: datetime
-
-
-def is_document_readable(document: Document, principals: Sequence[str]) -> bool:
+def is_document_readable(document: document_pb2.Document, principals: Sequence[str]) -> bool:
     """Whether a caller that may read the collection may read this document of it."""
     return not document.allowed_principals or not set(document.allowed_principals).isdisjoint(principals)
 
@@ -122,7 +77,7 @@ class DocumentVersion:
     """A document as its ingestion leaves it, before it has an id."""
 
     uri: str
-    source_type: SourceType
+    source_type: passage_pb2.SourceType.ValueType
     title: str
     mime_type: str
     content_hash: bytes
@@ -131,13 +86,6 @@ class DocumentVersion:
     size_bytes: int
     metadata: Mapping[str, Any]
     allowed_principals: tuple[str, ...]
-
-
-def is_text(given: DocumentInput) -> bool:
-    """Whether it was handed in as text, to be taken as it is."""
-    if isinstance(given.content, FileContent):
-        return given.content.is_text
-    return isinstance(given.content, str)
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from groundline.v1 import collection_pb2, passage_pb2
 from groundline_lexical import TEXT_VERSION
 
-from groundline_ingestor.domain.collections import Partition
 from groundline_ingestor.domain.documents import DocumentInput, FileContent, is_text
-from groundline_ingestor.domain.settings import Chunking, contextualization_of, llm_contextualization_of
+from groundline_ingestor.domain.settings import effective_chunking, effective_mode, llm_contextualization
 
 __all__ = ["PIPELINE_VERSION", "content_hash", "ingestion_hash", "input_hash"]
 
@@ -39,21 +38,22 @@ def input_hash(given: DocumentInput, content: bytes) -> bytes:
         given.uri,
         given.title,
         given.mime_type,
-        given.source_type,
+        passage_pb2.SourceType.Name(given.source_type),
     ]
     return hashlib.sha256(json.dumps(deciding).encode()).digest()
 
 
-def ingestion_hash(given: bytes, settings: Mapping[str, Any], partition: Partition) -> bytes:
+def ingestion_hash(given: bytes, settings: collection_pb2.CollectionSettings, partition_id: int) -> bytes:
     """SHA-256 of all that decides a document's chunks; `given` is the input_hash."""
-    chunking = Chunking.of(settings)
+    chunking = effective_chunking(settings)
+    written = llm_contextualization(settings)
     deciding = [
         PIPELINE_VERSION,
         TEXT_VERSION,
         given.hex(),
         [chunking.strategy, chunking.chunk_size, chunking.chunk_overlap, chunking.unit],
-        contextualization_of(settings),
-        llm_contextualization_of(settings),
-        [partition.partition_id, partition.embedding_model, partition.language],
+        effective_mode(settings),
+        [written.prompt, written.model] if written else None,
+        [partition_id, settings.embedding.model, settings.lexical.language],
     ]
     return hashlib.sha256(json.dumps(deciding).encode()).digest()

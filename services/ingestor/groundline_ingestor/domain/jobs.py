@@ -1,76 +1,48 @@
-"""Jobs, their items, and the claims that workers have on them."""
+"""Jobs as state machines: what becomes of an item by an event, of a job by its items, of a re-index next.
+
+Pure functions; stores lock what they read, apply one of these, and write what it returns.
+"""
 
 import enum
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Final
 
-from groundline_ingestor.domain.collections import Partition
-from groundline_ingestor.domain.documents import DocumentVersion, IngestionFailure, IngestionState
-from groundline_ingestor.domain.texts import Chunk, Series, Stretch, Vectors
+from groundline.v1 import chat_pb2, document_pb2, job_pb2
+
+from groundline_ingestor.domain.times import timestamp
 
 __all__ = [
-    "ChunkCounts",
-    "Claim",
-    "IngestionOutcome",
-    "Item",
-    "Job",
+    "ENDED",
+    "ItemState",
     "JobKind",
-    "JobState",
-    "LeasedItem",
-    "NewVersion",
-    "Progress",
-    "Usage",
+    "ReindexStep",
+    "StoredJob",
+    "Tally",
+    "begin",
+    "cancel",
+    "count",
+    "fail",
+    "finish",
+    "has_ended",
+    "lose",
+    "move",
+    "next_reindex_step",
+    "plus",
+    "postpone",
+    "release",
+    "retry",
+    "summarize",
 ]
 
-
-class IngestionOutcome(enum.StrEnum):
-    CREATED = "created"
-    UPDATED = "updated"
-    UNCHANGED = "unchanged"
-
-
-class JobState(enum.StrEnum):
-    QUEUED = "queued"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-
-@dataclass(frozen=True)
-class ChunkCounts:
-    """Chunks that passed each stage."""
-
-    parsed: int = 0
-    contextualized: int = 0
-    embedded: int = 0
-    stored: int = 0
-
-    def __add__(self, other: "ChunkCounts") -> "ChunkCounts":
-        return ChunkCounts(
-            self.parsed + other.parsed,
-            self.contextualized + other.contextualized,
-            self.embedded + other.embedded,
-            self.stored + other.stored,
-        )
-
-
-@dataclass(frozen=True)
-class Usage:
-    """Tokens that contextualization read (of them from a cache) and wrote."""
-
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    output_tokens: int = 0
-
-    def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            self.prompt_tokens + other.prompt_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.output_tokens + other.output_tokens,
-        )
+ENDED: Final = frozenset(
+    {
+        document_pb2.INGESTION_STATE_DONE,
+        document_pb2.INGESTION_STATE_FAILED,
+        document_pb2.INGESTION_STATE_CANCELLED,
+    }
+)
 
 
 class JobKind(enum.StrEnum):
@@ -78,91 +50,251 @@ class JobKind(enum.StrEnum):
     REINDEX = "reindex"
 
 
-@dataclass(frozen=True)
-class Item:
-    """One document of a job. `document_id` is None until it is known."""
+# --- items ---
 
-    index: int
-    uri: str
-    document_id: str | None
-    state: IngestionState
-    outcome: IngestionOutcome | None = None
-    failure: IngestionFailure | None = None
-    attempts: int = 1
-    chunks: ChunkCounts = ChunkCounts()
-    usage: Usage = Usage()
+
+@dataclass(frozen=True)
+class ItemState:
+    """What decides what may become of an item, and what is told of it."""
+
+    state: document_pb2.IngestionState.ValueType = document_pb2.INGESTION_STATE_QUEUED
+    lease_id: str = ""
+    """Of the worker that has it; empty for nobody."""
+    is_alone: bool = False
+    """Whether its worker began nothing beside it."""
+    is_suspect: bool = False
+    """Whether a worker was lost that had it, so that it is to be worked on alone."""
+    attempts: int = 0
+    forgiven_attempts: int = 0
+    """Those that do not count against the maximum."""
+    outcome: job_pb2.IngestionOutcome.ValueType = job_pb2.INGESTION_OUTCOME_UNSPECIFIED
+    failure: document_pb2.IngestionFailure | None = None
+    chunks: job_pb2.ChunkCounts = field(default_factory=job_pb2.ChunkCounts)
+
+    @property
+    def has_ended(self) -> bool:
+        return self.state in ENDED
+
+    @property
+    def counted_attempts(self) -> int:
+        """How often it was begun, by what counts against the maximum."""
+        return self.attempts - self.forgiven_attempts
+
+
+def begin(item: ItemState, lease_id: str, *, alone: bool) -> ItemState:
+    """A worker takes a queued item."""
+    return replace(
+        item,
+        state=document_pb2.INGESTION_STATE_EXTRACTING,
+        lease_id=lease_id,
+        is_alone=alone,
+        attempts=item.attempts + 1,
+        chunks=job_pb2.ChunkCounts(),
+    )
+
+
+def move(
+    item: ItemState, stage: document_pb2.IngestionState.ValueType, chunks: job_pb2.ChunkCounts
+) -> ItemState:
+    """A worker has come so far with its item."""
+    return replace(item, state=stage, chunks=chunks)
+
+
+def finish(item: ItemState, outcome: job_pb2.IngestionOutcome.ValueType, chunk_count: int) -> ItemState:
+    """The item is done; its chunks, where it has new ones, are stored."""
+    return replace(
+        _ended(item, document_pb2.INGESTION_STATE_DONE),
+        outcome=outcome,
+        failure=None,
+        chunks=job_pb2.ChunkCounts(
+            parsed=chunk_count, contextualized=chunk_count, embedded=chunk_count, stored=chunk_count
+        ),
+    )
+
+
+def fail(item: ItemState, failure: document_pb2.IngestionFailure, chunks: job_pb2.ChunkCounts) -> ItemState:
+    """The item cannot be done."""
+    return replace(_ended(item, document_pb2.INGESTION_STATE_FAILED), failure=failure, chunks=chunks)
+
+
+def postpone(item: ItemState, failure: document_pb2.IngestionFailure, *, forgiven: bool) -> ItemState:
+    """The item goes back to the queue, since trying again may help; `forgiven` where it is not to blame."""
+    return replace(_queued(item), failure=failure, forgiven_attempts=item.forgiven_attempts + forgiven)
+
+
+def release(item: ItemState) -> ItemState:
+    """The item goes back to the queue as if it had not been begun: its worker ends in order."""
+    return replace(_queued(item), attempts=item.attempts - 1)
+
+
+def lose(item: ItemState, maximum_attempts: int) -> ItemState:
+    """The item's worker was lost. Of several items that it had nobody knows which one is at fault: each
+    becomes a suspect, and only one that was worked on alone is charged."""
+    forgiven = item.forgiven_attempts + (0 if item.is_alone else 1)
+    suspect = replace(item, is_suspect=True, forgiven_attempts=forgiven)
+    if suspect.counted_attempts < maximum_attempts:
+        return _queued(suspect)
+    failure = document_pb2.IngestionFailure(
+        stage=item.state,
+        reason="ATTEMPTS_EXHAUSTED",
+        message=f"its worker was lost {suspect.counted_attempts} times while it worked on nothing else",
+    )
+    return replace(_ended(suspect, document_pb2.INGESTION_STATE_FAILED), failure=failure)
+
+
+def cancel(item: ItemState) -> ItemState:
+    """Nobody wants the item any more; one that has ended stays as it is."""
+    return item if item.has_ended else _ended(item, document_pb2.INGESTION_STATE_CANCELLED)
+
+
+def retry(item: ItemState) -> ItemState:
+    """A person has an item that ended tried again; earlier attempts are forgiven."""
+    return replace(
+        _queued(item),
+        outcome=job_pb2.INGESTION_OUTCOME_UNSPECIFIED,
+        failure=None,
+        forgiven_attempts=item.attempts,
+        chunks=job_pb2.ChunkCounts(),
+    )
+
+
+def _queued(item: ItemState) -> ItemState:
+    return replace(item, state=document_pb2.INGESTION_STATE_QUEUED, lease_id="", is_alone=False)
+
+
+def _ended(item: ItemState, state: document_pb2.IngestionState.ValueType) -> ItemState:
+    return replace(item, state=state, lease_id="", is_alone=False)
+
+
+# --- jobs ---
+
+
+@dataclass(frozen=True)
+class Tally:
+    """So many items of a job that are alike in what decides the job's state."""
+
+    state: document_pb2.IngestionState.ValueType
+    count: int = 1
     is_crawl: bool = False
-
-    @property
-    def has_ended(self) -> bool:
-        return self.state in (IngestionState.DONE, IngestionState.FAILED, IngestionState.CANCELLED)
+    is_begun: bool = False
+    is_unchanged: bool = False
+    chunks: job_pb2.ChunkCounts = field(default_factory=job_pb2.ChunkCounts)
+    usage: chat_pb2.Usage = field(default_factory=chat_pb2.Usage)
+    start_time: datetime | None = None
+    """When the first of them was begun."""
+    end_time: datetime | None = None
+    """When the last of them ended."""
 
 
 @dataclass(frozen=True)
-class Job:
-    """Documents on their way into a collection."""
+class StoredJob:
+    """What is stored of a job itself. State and end of an ingestion follow from its items, so that no two
+    workers contend for its row; those of a re-index are stored, since its items may be added to."""
 
     job_id: str
     collection_id: str
-    state: JobState
-    create_time: datetime
-    start_time: datetime | None
-    end_time: datetime | None
-    item_count: int = 0
-    done_count: int = 0
-    unchanged_count: int = 0
-    failed_count: int = 0
-    cancelled_count: int = 0
-    chunks: ChunkCounts = ChunkCounts()
-    usage: Usage = Usage()
-
-    @property
-    def has_ended(self) -> bool:
-        return self.state in (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A worker's right to an item; void once the lease has gone to another or the item was cancelled."""
-
-    job_id: str
-    item_index: int
-    lease_id: str
-
-
-@dataclass(frozen=True)
-class LeasedItem:
-    """An item to work on. `input` lacks its content, which is read by itself; None for an item of a
-    re-index, whose `partition` is where it goes and whose `settings` are those it is built by."""
-
-    claim: Claim
     kind: JobKind
-    collection_id: str
-    uri: str
-    document_id: str | None
-    attempts: int
-    """This one included; those before the last retry by a person not counted."""
-    input: Mapping[str, Any] | None
-    partition: Partition | None = None
-    settings: Mapping[str, Any] | None = None
+    create_time: datetime
+    is_cancelled: bool = False
+    state: job_pb2.JobState.ValueType = job_pb2.JOB_STATE_QUEUED
+    end_time: datetime | None = None
 
 
-@dataclass(frozen=True)
-class Progress:
-    """How far an item has come, for those who watch."""
+def summarize(job: StoredJob, tallies: Sequence[Tally]) -> job_pb2.IngestionJob:
+    """The job as it is shown."""
+    # A crawl is not a document, but one that failed or was cancelled must be seen.
+    items = [one for one in tallies if not one.is_crawl or one.state in _LOST]
+    pending = count(one for one in tallies if one.state not in ENDED)
+    end_time = job.end_time
+    if job.kind is JobKind.INGEST:
+        ends = [one.end_time for one in tallies if one.end_time]
+        end_time = None if pending else max(ends, default=job.end_time)
+    starts = [one.start_time for one in tallies if one.start_time]
+    usage = plus(chat_pb2.Usage, (one.usage for one in tallies))
+    return job_pb2.IngestionJob(
+        job_id=job.job_id,
+        collection_id=job.collection_id,
+        state=_job_state(job, tallies, pending),
+        item_count=count(items),
+        done_count=count(one for one in items if one.state == document_pb2.INGESTION_STATE_DONE),
+        unchanged_count=count(one for one in items if one.is_unchanged),
+        failed_count=count(one for one in items if one.state == document_pb2.INGESTION_STATE_FAILED),
+        cancelled_count=count(one for one in items if one.state == document_pb2.INGESTION_STATE_CANCELLED),
+        chunks=plus(job_pb2.ChunkCounts, (one.chunks for one in tallies)),
+        usage=usage if usage.ByteSize() else None,
+        create_time=timestamp(job.create_time),
+        start_time=timestamp(min(starts, default=None)),
+        end_time=timestamp(end_time),
+    )
 
-    claim: Claim
-    state: IngestionState
-    chunks: ChunkCounts
+
+def has_ended(job: job_pb2.IngestionJob) -> bool:
+    """Whether nothing more will change of the job by itself."""
+    return job.state in (job_pb2.JOB_STATE_DONE, job_pb2.JOB_STATE_FAILED, job_pb2.JOB_STATE_CANCELLED)
 
 
-@dataclass(frozen=True)
-class NewVersion:
-    """A document ready to be stored, by the right of a claim; each chunk has a vector."""
+def _job_state(job: StoredJob, tallies: Sequence[Tally], pending: int) -> job_pb2.JobState.ValueType:
+    is_reindex = job.kind is JobKind.REINDEX
+    if is_reindex and job.end_time is not None:
+        return job.state
+    if is_reindex or pending:
+        begun = any(one.is_begun for one in tallies)
+        return job_pb2.JOB_STATE_RUNNING if begun else job_pb2.JOB_STATE_QUEUED
+    states = {one.state for one in tallies if not one.is_crawl or one.state in _LOST}
+    if job.is_cancelled and document_pb2.INGESTION_STATE_CANCELLED in states:
+        return job_pb2.JOB_STATE_CANCELLED
+    if not states or document_pb2.INGESTION_STATE_DONE in states:
+        return job_pb2.JOB_STATE_DONE
+    if document_pb2.INGESTION_STATE_FAILED in states:
+        return job_pb2.JOB_STATE_FAILED
+    return job_pb2.JOB_STATE_CANCELLED
 
-    version: DocumentVersion
-    chunks: Series[Chunk]
-    vectors: Series[Vectors]
-    stretches: Series[Stretch]
-    token_count: int = 0
-    claim: Claim | None = None
+
+_LOST: Final = (document_pb2.INGESTION_STATE_FAILED, document_pb2.INGESTION_STATE_CANCELLED)
+
+
+def count(tallies: Iterable[Tally]) -> int:
+    """The items in them."""
+    return sum(one.count for one in tallies)
+
+
+def plus[Counts: (job_pb2.ChunkCounts, chat_pb2.Usage)](
+    kind: type[Counts], parts: Iterable[Counts]
+) -> Counts:
+    """The sum, number by number."""
+    total = kind()
+    for part in parts:
+        for number, value in part.ListFields():
+            setattr(total, number.name, getattr(total, number.name) + value)
+    return total
+
+
+# --- re-indexing ---
+
+
+class ReindexStep(enum.Enum):
+    """What a re-index does next."""
+
+    WAIT = enum.auto()
+    """Its items or the vector index of its partition are still being worked on."""
+    COMPARE = enum.auto()
+    """Hold the collection's writers, and count the documents that changed since they were written."""
+    QUEUE_CHANGED = enum.auto()
+    """Queue these documents; others of the collection wait meanwhile."""
+    SWAP = enum.auto()
+    """Put its partition in the place of the one in use."""
+    FAIL = enum.auto()
+
+
+def next_reindex_step(*, pending: int, failed: int, is_index_due: bool, changed: int | None) -> ReindexStep:
+    """By the items of the re-index that have not ended and that failed; `changed` is None until it was
+    compared."""
+    if pending:
+        return ReindexStep.WAIT
+    if failed:
+        return ReindexStep.FAIL
+    if is_index_due:
+        return ReindexStep.WAIT
+    if changed is None:
+        return ReindexStep.COMPARE
+    return ReindexStep.QUEUE_CHANGED if changed else ReindexStep.SWAP

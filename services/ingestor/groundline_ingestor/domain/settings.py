@@ -1,113 +1,137 @@
 """Settings of a collection: what they come to, and changes of them."""
 
-import enum
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-from groundline_runtime.errors import FieldViolation
+from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.message import Message
+from groundline.v1 import collection_pb2
+from groundline.v1 import ingestor_service_pb2 as pb
+from groundline_lexical import SIMPLE, languages
+from groundline_validation.rules import DEFAULT_CHUNK_OVERLAP, DEFAULT_CHUNK_SIZE
 
 __all__ = [
-    "Chunking",
-    "ChunkingStrategy",
-    "ContextualizationMode",
-    "SettingChange",
-    "SizeUnit",
-    "contextualization_of",
-    "llm_contextualization_of",
-    "settings_violations",
-    "with_changes",
+    "changed",
+    "effective",
+    "effective_chunking",
+    "effective_language",
+    "effective_mode",
+    "llm_contextualization",
+    "wrong_paths",
 ]
 
+DEFAULT_LANGUAGE: Final = "english"
 
-class ChunkingStrategy(enum.StrEnum):
-    RECURSIVE = "CHUNKING_STRATEGY_RECURSIVE"
-    SECTIONS = "CHUNKING_STRATEGY_SECTIONS"
-    WORDS = "CHUNKING_STRATEGY_WORDS"
-    SENTENCES = "CHUNKING_STRATEGY_SENTENCES"
+_CHANGEABLE: Final = ("name", "settings")
 
 
-class SizeUnit(enum.StrEnum):
-    CHARACTERS = "CHUNK_SIZE_UNIT_CHARACTERS"
-    TOKENS = "CHUNK_SIZE_UNIT_TOKENS"
+def effective(settings: collection_pb2.CollectionSettings) -> collection_pb2.CollectionSettings:
+    """With the defaults of what the collection itself decides."""
+    shown = collection_pb2.CollectionSettings()
+    shown.CopyFrom(settings)
+    shown.chunking.CopyFrom(effective_chunking(settings))
+    shown.contextualization.mode = effective_mode(settings)
+    return shown
 
 
-class ContextualizationMode(enum.StrEnum):
-    NONE = "CONTEXTUALIZATION_MODE_NONE"
-    STRUCTURAL = "CONTEXTUALIZATION_MODE_STRUCTURAL"
-    LLM = "CONTEXTUALIZATION_MODE_LLM"
+def effective_chunking(settings: collection_pb2.CollectionSettings) -> collection_pb2.ChunkingSettings:
+    """With the contract's defaults."""
+    chosen = settings.chunking
+    size = chosen.chunk_size if chosen.HasField("chunk_size") else DEFAULT_CHUNK_SIZE
+    # A small chunk_size that is set alone must not clash with the default overlap.
+    overlap = DEFAULT_CHUNK_OVERLAP if size > DEFAULT_CHUNK_OVERLAP * 2 else size // 10
+    return collection_pb2.ChunkingSettings(
+        strategy=chosen.strategy or collection_pb2.CHUNKING_STRATEGY_RECURSIVE,
+        chunk_size=size,
+        chunk_overlap=chosen.chunk_overlap if chosen.HasField("chunk_overlap") else overlap,
+        unit=chosen.unit or collection_pb2.CHUNK_SIZE_UNIT_CHARACTERS,
+    )
 
 
-@dataclass(frozen=True)
-class Chunking:
-    """How documents are cut; the defaults are the contract's."""
-
-    strategy: ChunkingStrategy = ChunkingStrategy.RECURSIVE
-    chunk_size: int = 2000
-    chunk_overlap: int = 200
-    unit: SizeUnit = SizeUnit.CHARACTERS
-
-    @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> "Chunking":
-        """The effective chunking of a collection's settings."""
-        chosen = settings.get("chunking", {})
-        size = chosen.get("chunkSize", cls.chunk_size)
-        # A small chunk_size that is set alone must not clash with the default overlap.
-        overlap = cls.chunk_overlap if cls.chunk_overlap * 2 < size else size // 10
-        return cls(
-            strategy=ChunkingStrategy(chosen.get("strategy", cls.strategy)),
-            chunk_size=size,
-            chunk_overlap=chosen.get("chunkOverlap", overlap),
-            unit=SizeUnit(chosen.get("unit", cls.unit)),
-        )
+def effective_mode(
+    settings: collection_pb2.CollectionSettings,
+) -> collection_pb2.ContextualizationMode.ValueType:
+    """The contextualization mode."""
+    return settings.contextualization.mode or collection_pb2.CONTEXTUALIZATION_MODE_STRUCTURAL
 
 
-def contextualization_of(settings: Mapping[str, Any]) -> ContextualizationMode:
-    """The effective contextualization mode of a collection's settings."""
-    mode = settings.get("contextualization", {}).get("mode", ContextualizationMode.STRUCTURAL)
-    return ContextualizationMode(mode)
+def llm_contextualization(
+    settings: collection_pb2.CollectionSettings,
+) -> collection_pb2.ContextualizationSettings | None:
+    """Where a language model writes the contexts, by which prompt and model."""
+    is_llm = effective_mode(settings) == collection_pb2.CONTEXTUALIZATION_MODE_LLM
+    return settings.contextualization if is_llm else None
 
 
-def llm_contextualization_of(settings: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Prompt and model, empty for the generator's own, where a language model writes the contexts."""
-    if contextualization_of(settings) is not ContextualizationMode.LLM:
-        return None
-    chosen = settings["contextualization"]
-    return chosen.get("prompt", ""), chosen.get("model", "")
+def effective_language(settings: collection_pb2.CollectionSettings) -> str:
+    """The lexical language: simple for one that the indexes have no stemming for, so that the collection
+    shows what it gets."""
+    language = settings.lexical.language or DEFAULT_LANGUAGE
+    return language if language in languages() else SIMPLE
 
 
-def settings_violations(settings: Mapping[str, Any]) -> Sequence[FieldViolation]:
-    """What is wrong between settings that are right one by one."""
-    chunking = Chunking.of(settings)
-    if chunking.chunk_overlap * 2 >= chunking.chunk_size:
-        return [
-            FieldViolation(
-                "settings.chunking.chunk_overlap",
-                f"must be less than half of chunk_size, which is {chunking.chunk_size}",
-            )
-        ]
-    return []
+def wrong_paths(mask: FieldMask) -> Sequence[str]:
+    """Paths of a mask that name nothing that can be changed."""
+    known = pb.UpdateCollectionRequest.DESCRIPTOR
+    return [
+        path
+        for path in mask.paths
+        if path.split(".")[0] not in _CHANGEABLE or not FieldMask(paths=[path]).IsValidForDescriptor(known)
+    ]
 
 
-@dataclass(frozen=True)
-class SettingChange:
-    """One change of a collection's settings: a path of JSON names, and the new value, None to unset it."""
+def changed(
+    current: collection_pb2.Collection, request: pb.UpdateCollectionRequest
+) -> collection_pb2.Collection:
+    """The collection after an update: with a mask its paths, whether set or not; without one every field that
+    is set, down to single settings. Model and language that are unset stay as they are."""
+    source = pb.UpdateCollectionRequest()
+    source.CopyFrom(request)
+    mask = request.update_mask
+    if not mask.paths:
+        mask = FieldMask(paths=_set_paths(source))
+    for path in mask.paths:
+        _reach(source, path)
+    after = pb.UpdateCollectionRequest(name=current.name, settings=current.settings)
+    mask.MergeMessage(source, after, replace_message_field=True, replace_repeated_field=True)
+    after.settings.embedding.model = after.settings.embedding.model or current.settings.embedding.model
+    after.settings.embedding.dimensions = current.settings.embedding.dimensions
+    if after.settings.lexical.language:
+        after.settings.lexical.language = effective_language(after.settings)
+    else:
+        after.settings.lexical.language = current.settings.lexical.language
+    result = collection_pb2.Collection()
+    result.CopyFrom(current)
+    result.name = after.name or current.collection_id
+    result.settings.CopyFrom(_pruned(after.settings))
+    return result
 
-    path: tuple[str, ...]
-    value: Any
+
+def _set_paths(request: pb.UpdateCollectionRequest) -> Iterator[str]:
+    if request.name:
+        yield "name"
+    yield from _leaves(request.settings, "settings")
 
 
-def with_changes(settings: Mapping[str, Any], changes: Sequence[SettingChange]) -> dict[str, Any]:
-    """The settings after the changes; what is left empty is dropped."""
-    changed: dict[str, Any] = json.loads(json.dumps(settings))
-    for change in changes:
-        *parents, last = change.path
-        target = changed
-        for name in parents:
-            target = target.setdefault(name, {})
-        if change.value is None:
-            target.pop(last, None)
+def _leaves(message: Message, path: str) -> Iterator[str]:
+    for field, value in message.ListFields():
+        if field.message_type is not None and not field.is_repeated:
+            yield from _leaves(value, f"{path}.{field.name}")
         else:
-            target[last] = change.value
-    return {name: value for name, value in changed.items() if value != {}}
+            yield f"{path}.{field.name}"
+
+
+def _reach(message: Message, path: str) -> None:
+    """Set the messages on the way to a field: a mask passes over a field whose parent is not there."""
+    *parents, _ = path.split(".")
+    for name in parents:
+        message = getattr(message, name)
+        message.SetInParent()
+
+
+def _pruned(settings: collection_pb2.CollectionSettings) -> collection_pb2.CollectionSettings:
+    """Without parts in which nothing is set."""
+    for field, value in settings.ListFields():
+        if not value.ByteSize():
+            settings.ClearField(field.name)  # type: ignore[arg-type]
+    return settings

@@ -3,7 +3,7 @@
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import NotFoundError, PermissionDeniedError
 
-from groundline_ingestor.domain import Collection, is_readable, is_writable
+from groundline_ingestor.domain.collections import StoredCollection, is_readable, is_writable
 from groundline_ingestor.ports import CollectionRepository
 
 __all__ = ["collection_not_found", "readable_collection", "writable_collection"]
@@ -11,21 +11,21 @@ __all__ = ["collection_not_found", "readable_collection", "writable_collection"]
 
 async def readable_collection(
     collections: CollectionRepository, caller: Caller, collection_id: str
-) -> Collection:
+) -> StoredCollection:
     """The collection; NotFoundError as well when the caller may not read it."""
     collection = await collections.find(collection_id)
-    if collection is None or not is_readable(collection, caller.principals):
+    if collection is None or not is_readable(collection.message, caller.principals):
         raise collection_not_found(collection_id)
     return collection
 
 
 async def writable_collection(
     collections: CollectionRepository, caller: Caller, collection_id: str
-) -> Collection:
+) -> StoredCollection:
     """The collection; NotFoundError when the caller may not read it, PermissionDeniedError when it may only
     read."""
     collection = await readable_collection(collections, caller, collection_id)
-    if not is_writable(collection, caller.principals):
+    if not is_writable(collection.message, caller.principals):
         raise PermissionDeniedError(
             "COLLECTION_NOT_WRITABLE", f"the collection {collection_id!r} may be read, but not changed"
         )

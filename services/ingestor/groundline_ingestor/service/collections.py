@@ -1,32 +1,30 @@
 """Collections: creating, reading, changing, deleting."""
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any
+from typing import Final
 
 import structlog
+from groundline.v1 import collection_pb2
+from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_embedding import Embedder
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import (
     AbortedError,
     AlreadyExistsError,
     FailedPreconditionError,
+    FieldViolation,
     InvalidArgumentError,
 )
+from groundline_runtime.paging import page_size, page_token, read_page_token
+from groundline_validation import violations_of
 
-from groundline_ingestor.domain import (
-    Collection,
-    CollectionChange,
-    NewCollection,
-    is_readable,
-    settings_violations,
-    with_changes,
-)
+from groundline_ingestor.domain.collections import StoredCollection, collection_id_from, is_readable
+from groundline_ingestor.domain.settings import changed, effective, effective_language, wrong_paths
 from groundline_ingestor.ports import CollectionRepository
 from groundline_ingestor.service.access import collection_not_found, readable_collection, writable_collection
-from groundline_ingestor.service.pages import Page
 
-__all__ = ["CollectionService", "require_running_model"]
+__all__ = ["CollectionService", "mismatch", "require_running_model", "shown"]
+
+DEFAULT_PAGE_SIZE: Final = 100
 
 _log = structlog.get_logger(__name__)
 
@@ -38,61 +36,61 @@ class CollectionService:
         self._collections = collections
         self._embedder = embedder
 
-    async def create(self, caller: Caller, new: NewCollection) -> Collection:
+    async def create(self, caller: Caller, request: pb.CreateCollectionRequest) -> collection_pb2.Collection:
         """Create a collection, or return the one that the same `request_id` created.
 
         Raises InvalidArgumentError, AlreadyExistsError, FailedPreconditionError (EMBEDDING_MODEL_MISMATCH).
         """
-        _require_valid(new.settings)
-        if new.embedding_model and new.embedding_model != self._embedder.model:
-            raise _mismatch(f"the collection asks for {new.embedding_model!r}", self._embedder.model)
-        new = replace(new, name=new.name or new.collection_id, embedding_model=self._embedder.model)
-        created = await self._collections.create(new, self._embedder.dimensions)
-        same_access = (created.readers, created.writers) == (new.readers, new.writers)
-        if created.collection_id != new.collection_id or not (
-            same_access or is_readable(created, caller.principals)
-        ):
+        new = self._complete(request)
+        created = (await self._collections.create(new, request.request_id)).message
+        may_see = created.settings.access == new.settings.access or is_readable(created, caller.principals)
+        if created.collection_id != new.collection_id or not may_see:
             raise AlreadyExistsError("REQUEST_ID_USED", "the request_id was used for another collection")
         _log.info("collection_created", collection_id=created.collection_id)
-        return created
+        return shown(created)
 
-    async def get(self, caller: Caller, collection_id: str) -> Collection:
+    async def get(self, caller: Caller, collection_id: str) -> collection_pb2.Collection:
         """Raises NotFoundError."""
-        return await readable_collection(self._collections, caller, collection_id)
+        return shown((await readable_collection(self._collections, caller, collection_id)).message)
 
-    async def list(self, caller: Caller, *, after: str, size: int) -> Page[Collection]:
-        """Readable collections by id, above the id `after`."""
+    async def list(self, caller: Caller, request: pb.ListCollectionsRequest) -> pb.ListCollectionsResponse:
+        """A page of readable collections, by id. Raises InvalidArgumentError for a wrong token."""
+        size = page_size(request.page_size, DEFAULT_PAGE_SIZE)
+        [after] = read_page_token(request.page_token, "collections", str) or ("",)
         found = await self._collections.list_readable(caller.principals, after=after, limit=size + 1)
-        return Page.of(found, size)
+        return pb.ListCollectionsResponse(
+            collections=[shown(one.message) for one in found[:size]],
+            next_page_token=page_token("collections", found[size - 1].collection_id)
+            if len(found) > size
+            else "",
+        )
 
-    async def update(self, caller: Caller, collection_id: str, change: CollectionChange) -> Collection:
+    async def update(self, caller: Caller, request: pb.UpdateCollectionRequest) -> collection_pb2.Collection:
         """Change name, settings and access.
 
         Raises InvalidArgumentError, NotFoundError, PermissionDeniedError, AbortedError
         (somebody else changed it in between), FailedPreconditionError (REINDEX_REQUIRED).
         """
-        collection = await writable_collection(self._collections, caller, collection_id)
-        partition = collection.partition
-        if change.embedding_model not in (None, partition.embedding_model):
-            raise _reindex_required("settings.embedding.model", partition.embedding_model)
-        if change.language not in (None, partition.language):
-            raise _reindex_required("settings.lexical.language", partition.language)
-        settings = with_changes(collection.settings, change.settings)
-        _require_valid(settings)
-        updated = await self._collections.update(
-            collection_id,
-            name=collection.name if change.name is None else change.name or collection_id,
-            settings=settings,
-            readers=collection.readers if change.readers is None else change.readers,
-            writers=collection.writers if change.writers is None else change.writers,
-            seen=collection.update_time,
-        )
-        found = await self._collections.find(collection_id)
+        if wrong := wrong_paths(request.update_mask):
+            raise InvalidArgumentError(
+                FieldViolation("update_mask", f"{path[:100]!r} is not a path that can be changed")
+                for path in wrong
+            )
+        collection = await writable_collection(self._collections, caller, request.collection_id)
+        after = changed(collection.message, request)
+        if after.settings.embedding.model != collection.settings.embedding.model:
+            raise _reindex_required("settings.embedding.model", collection.settings.embedding.model)
+        if after.settings.lexical.language != collection.settings.lexical.language:
+            raise _reindex_required("settings.lexical.language", collection.settings.lexical.language)
+        # What was sent is right; together with what was there it may not be.
+        violations_of(after.settings, "settings").raise_if_any()
+        is_updated = await self._collections.update(after)
+        found = await self._collections.find(request.collection_id)
         if found is None:
-            raise collection_not_found(collection_id)
-        if not updated:
+            raise collection_not_found(request.collection_id)
+        if not is_updated:
             raise AbortedError("COLLECTION_CHANGED", "the collection was changed meanwhile; try again")
-        return found
+        return shown(found.message)
 
     async def delete(self, caller: Caller, collection_id: str) -> None:
         """Raises NotFoundError, PermissionDeniedError."""
@@ -101,23 +99,43 @@ class CollectionService:
             raise collection_not_found(collection_id)
         _log.info("collection_deleted", collection_id=collection_id)
 
+    def _complete(self, request: pb.CreateCollectionRequest) -> collection_pb2.Collection:
+        collection_id = request.collection_id or collection_id_from(request.name)
+        if not collection_id:
+            raise InvalidArgumentError(
+                [FieldViolation("collection_id", "is needed, since none can be made from the name")]
+            )
+        asked = request.settings.embedding.model
+        if asked and asked != self._embedder.model:
+            raise mismatch(f"the collection asks for {asked!r}", self._embedder.model)
+        new = collection_pb2.Collection(
+            collection_id=collection_id, name=request.name or collection_id, settings=request.settings
+        )
+        new.settings.embedding.model = self._embedder.model
+        new.settings.embedding.dimensions = self._embedder.dimensions
+        new.settings.lexical.language = effective_language(request.settings)
+        return new
 
-def require_running_model(collection: Collection, embedder: Embedder) -> None:
+
+def shown(collection: collection_pb2.Collection) -> collection_pb2.Collection:
+    """As clients see it: with the defaults of what the collection itself decides."""
+    copy = collection_pb2.Collection()
+    copy.CopyFrom(collection)
+    copy.settings.CopyFrom(effective(collection.settings))
+    return copy
+
+
+def require_running_model(collection: StoredCollection, embedder: Embedder) -> None:
     """Raise FailedPreconditionError unless the collection's vectors are the running model's."""
-    partition = collection.partition
-    if (partition.embedding_model, partition.dimensions) != (embedder.model, embedder.dimensions):
-        raise _mismatch(
-            f"the collection {collection.collection_id!r} was embedded with {partition.embedding_model!r}",
+    embedding = collection.settings.embedding
+    if (embedding.model, embedding.dimensions) != (embedder.model, embedder.dimensions):
+        raise mismatch(
+            f"the collection {collection.collection_id!r} was embedded with {embedding.model!r}",
             embedder.model,
         )
 
 
-def _require_valid(settings: Mapping[str, Any]) -> None:
-    if violations := settings_violations(settings):
-        raise InvalidArgumentError(violations)
-
-
-def _mismatch(what: str, running: str) -> FailedPreconditionError:
+def mismatch(what: str, running: str) -> FailedPreconditionError:
     return FailedPreconditionError(
         "EMBEDDING_MODEL_MISMATCH", f"{what}, but the running embedding model is {running!r}"
     )

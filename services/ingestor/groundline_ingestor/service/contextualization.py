@@ -9,20 +9,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
+from groundline.v1 import chat_pb2, collection_pb2, document_pb2
 from groundline_lexical import lexical_text
 from groundline_runtime.errors import Code, FailedPreconditionError, GroundlineError
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_delay
 from tenacity.wait import wait_exponential_jitter
 
-from groundline_ingestor.domain import (
-    Chunk,
-    Collection,
-    IngestionError,
-    IngestionState,
-    Usage,
-    content_hash,
-    llm_contextualization_of,
-)
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.documents import IngestionError
+from groundline_ingestor.domain.hashes import content_hash
+from groundline_ingestor.domain.settings import llm_contextualization
+from groundline_ingestor.domain.texts import Chunk
 from groundline_ingestor.ports import ContextCache, ContextWriter, WrittenContexts
 from groundline_ingestor.service.preparation import Prepared, shown_uri
 
@@ -44,7 +41,7 @@ PATIENCE_SECONDS: Final = 900.0
 
 _TRANSIENT: Final = (Code.RESOURCE_EXHAUSTED, Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED)
 
-type OnUsage = Callable[[Usage], Awaitable[None]]
+type OnUsage = Callable[[chat_pb2.Usage], Awaitable[None]]
 """Told of the tokens of each call, as soon as its contexts are kept."""
 
 _log = structlog.get_logger(__name__)
@@ -80,9 +77,9 @@ class Contextualization:
         self._resume_time = 0.0  # of time.monotonic
         self._backoff = wait_exponential_jitter(initial=1, max=60)
 
-    def require(self, collection: Collection) -> None:
+    def require(self, collection: StoredCollection) -> None:
         """Raise FailedPreconditionError when the collection's mode takes a generator and there is none."""
-        if self._writer is None and llm_contextualization_of(collection.settings) is not None:
+        if self._writer is None and llm_contextualization(collection.settings) is not None:
             raise FailedPreconditionError(
                 "GENERATOR_NOT_CONFIGURED",
                 f"collection {collection.collection_id} has its contexts written by a language model, but "
@@ -90,20 +87,20 @@ class Contextualization:
             )
 
     async def contextualize(
-        self, prepared: Prepared, collection: Collection, on_usage: OnUsage
+        self, prepared: Prepared, collection: StoredCollection, on_usage: OnUsage
     ) -> Sequence[Chunk]:
         """The chunks with contexts from the cache, else from the generator; those written stay in the cache
         should a later call fail. Raises GroundlineError, IngestionError."""
-        chosen = llm_contextualization_of(collection.settings)
+        chosen = llm_contextualization(collection.settings)
         if chosen is None or not prepared.chunks:
             return prepared.chunks
         self.require(collection)
-        keys = await self._keys(prepared, *chosen)
+        keys = await self._keys(prepared, chosen)
         known = dict(await self._cache.get(keys))
         missing = [position for position, key in enumerate(keys) if key not in known]
         # One after the other: the first call fills the provider's cache with the document for the others.
         for call in _calls(prepared, missing):
-            written = await self._write(prepared, call, *chosen)
+            written = await self._write(prepared, call, chosen)
             found = {
                 keys[position]: context
                 for position, context in zip(call.positions, written.contexts, strict=True)
@@ -117,13 +114,13 @@ class Contextualization:
             for chunk, context in zip(prepared.chunks, contexts, strict=True)
         ]
 
-    async def estimate(self, prepared: Prepared, collection: Collection) -> Usage:
+    async def estimate(self, prepared: Prepared, collection: StoredCollection) -> chat_pb2.Usage:
         """Tokens that `contextualize` would take, by the embedding model's tokenizer: for every call the
         document and its chunks, of which the document is cached from the second call on."""
-        chosen = llm_contextualization_of(collection.settings)
+        chosen = llm_contextualization(collection.settings)
         if chosen is None or not prepared.chunks:
-            return Usage()
-        known = await self._cache.get(keys := await self._keys(prepared, *chosen))
+            return chat_pb2.Usage()
+        known = await self._cache.get(keys := await self._keys(prepared, chosen))
         missing = [position for position, key in enumerate(keys) if key not in known]
         calls = list(_calls(prepared, missing))
         texts = [call.document_text for call in calls]
@@ -135,17 +132,23 @@ class Contextualization:
             for count, text, before in zip(documents[1:], texts[1:], texts, strict=False)
             if text == before
         )
-        return Usage(sum(documents) + sum(chunks), cached, CONTEXT_TOKENS * len(missing))
+        return chat_pb2.Usage(
+            prompt_tokens=sum(documents) + sum(chunks),
+            cached_tokens=cached,
+            output_tokens=CONTEXT_TOKENS * len(missing),
+        )
 
     async def discard(self, older_than_seconds: float) -> None:
         """Forget contexts that were written so long ago, many but not all at a time."""
         await self._cache.discard(older_than_seconds, DISCARDED_CONTEXTS)
 
-    async def _keys(self, prepared: Prepared, prompt: str, model: str) -> list[bytes]:
+    async def _keys(
+        self, prepared: Prepared, chosen: collection_pb2.ContextualizationSettings
+    ) -> list[bytes]:
         """Of each chunk's context in the cache, by document, chunk, and the prompt and model in use."""
         writer = self._writer
         assert writer is not None, "require() was called"
-        version = await self._patiently(lambda: writer.version(prompt=prompt, model=model))
+        version = await self._patiently(lambda: writer.version(prompt=chosen.prompt, model=chosen.model))
 
         def keys() -> list[bytes]:
             document = content_hash(json.dumps([prepared.version.title, prepared.extraction.text])).hex()
@@ -158,7 +161,9 @@ class Contextualization:
 
         return await asyncio.to_thread(keys)
 
-    async def _write(self, prepared: Prepared, call: _Call, prompt: str, model: str) -> WrittenContexts:
+    async def _write(
+        self, prepared: Prepared, call: _Call, chosen: collection_pb2.ContextualizationSettings
+    ) -> WrittenContexts:
         writer = self._writer
         assert writer is not None, "require() was called"
         written = await self._patiently(
@@ -166,13 +171,13 @@ class Contextualization:
                 title=prepared.version.title,
                 document_text=call.document_text,
                 chunk_texts=[prepared.chunks[position].section.text for position in call.positions],
-                prompt=prompt,
-                model=model,
+                prompt=chosen.prompt,
+                model=chosen.model,
             )
         )
         if len(written.contexts) != len(call.positions):
             raise IngestionError(
-                IngestionState.CONTEXTUALIZING,
+                document_pb2.INGESTION_STATE_CONTEXTUALIZING,
                 "CONTEXTS_INCOMPLETE",
                 f"the generator wrote {len(written.contexts)} contexts for {len(call.positions)} chunks",
             )

@@ -6,17 +6,13 @@ from dataclasses import replace
 from typing import Final
 
 import structlog
+from groundline.v1 import document_pb2
 from groundline_runtime.errors import UnavailableError
 
 from groundline_ingestor.crawling import CrawledPage, CrawlRequest
-from groundline_ingestor.domain import (
-    Claim,
-    Collection,
-    IngestionError,
-    IngestionFailure,
-    IngestionState,
-    LeasedItem,
-)
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.documents import IngestionError
+from groundline_ingestor.domain.work import Claim, LeasedItem
 from groundline_ingestor.ports import ClaimLostError, Crawler, CrawlRepository
 from groundline_ingestor.service.preparation import identify
 
@@ -45,19 +41,17 @@ class Crawling:
         self._allow_private_addresses = allow_private_addresses
         self._check_seconds = check_seconds
 
-    async def lease(
-        self, lease_id: str, *, seconds: float, max_attempts: int
-    ) -> tuple[LeasedItem, CrawlRequest] | None:
+    async def lease(self, lease_id: str, *, seconds: float) -> tuple[LeasedItem, CrawlRequest] | None:
         """A crawl to do, as its repository gives it."""
-        return await self._crawls.lease(lease_id, seconds=seconds, max_attempts=max_attempts)
+        return await self._crawls.lease(lease_id, seconds=seconds)
 
-    async def crawl(self, claim: Claim, request: CrawlRequest, collection: Collection) -> None:
+    async def crawl(self, claim: Claim, request: CrawlRequest, collection: StoredCollection) -> None:
         """Walk the site to its end and end the item. Its lease is the caller's to extend.
 
         Raises ClaimLostError soon after the item was cancelled, IngestionError (NO_PAGES), UnavailableError.
         """
-        chosen = collection.settings.get("crawl", {}).get("allowPrivateAddresses", False)
-        request = replace(request, allow_private_addresses=chosen and self._allow_private_addresses)
+        allowed = collection.settings.crawl.allow_private_addresses and self._allow_private_addresses
+        request = replace(request, allow_private_addresses=allowed)
         walk = asyncio.create_task(self._walk(claim, request, collection))
         loss = asyncio.create_task(self._until_lost(claim))
         try:
@@ -68,7 +62,7 @@ class Crawling:
                 task.cancel()
             await asyncio.gather(walk, loss, return_exceptions=True)
 
-    async def _walk(self, claim: Claim, request: CrawlRequest, collection: Collection) -> None:
+    async def _walk(self, claim: Claim, request: CrawlRequest, collection: StoredCollection) -> None:
         pages = failures = 0
         async with aclosing(self._crawler.crawl(request)) as found:
             async for one in found:
@@ -77,12 +71,16 @@ class Crawling:
                     await self._crawls.add_page(claim, collection, page)
                     pages += 1
                 else:
-                    failure = IngestionFailure(IngestionState.EXTRACTING, one.reason, one.message)
+                    failure = document_pb2.IngestionFailure(
+                        stage=document_pb2.INGESTION_STATE_EXTRACTING,
+                        reason=one.reason,
+                        message=one.message,
+                    )
                     await self._crawls.add_failure(claim, one.url, failure)
                     failures += 1
         if not pages and not failures:
             raise IngestionError(
-                IngestionState.EXTRACTING,
+                document_pb2.INGESTION_STATE_EXTRACTING,
                 "NO_PAGES",
                 "the site was walked, but no page of it has a path that is to be included",
             )

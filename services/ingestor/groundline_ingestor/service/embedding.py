@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 from groundline_embedding import Embedder
 
-from groundline_ingestor.domain import Vectors, content_hash
+from groundline_ingestor.domain.hashes import content_hash
+from groundline_ingestor.domain.texts import Vectors
 from groundline_ingestor.ports import EmbeddingCache
 
 __all__ = ["GROUP_CHUNKS", "RememberingEmbedder"]

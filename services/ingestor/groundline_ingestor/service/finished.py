@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from groundline_ingestor.domain import Chunk, Section, Series, Vectors
+from groundline_ingestor.domain.texts import Chunk, Section, Series, Vectors
 from groundline_ingestor.spooling import Spool
 
 __all__ = ["FinishedChunks"]

@@ -8,23 +8,17 @@ from datetime import UTC, datetime
 from typing import Final
 
 import structlog
+from groundline.v1 import chat_pb2, document_pb2, job_pb2
+from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_embedding import Embedder
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import OutOfRangeError
 
 from groundline_ingestor.crawling import CrawlRequest
-from groundline_ingestor.domain import (
-    ChunkCounts,
-    Collection,
-    DocumentInput,
-    FileContent,
-    IngestionError,
-    IngestionState,
-    Item,
-    Job,
-    JobState,
-    Usage,
-)
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.documents import DocumentInput, FileContent, IngestionError
+from groundline_ingestor.domain.jobs import plus
+from groundline_ingestor.domain.times import timestamp
 from groundline_ingestor.ports import CollectionRepository, CrawlRepository, HandedIn, JobRepository
 from groundline_ingestor.service.access import collection_not_found, writable_collection
 from groundline_ingestor.service.collections import require_running_model
@@ -63,7 +57,7 @@ class IngestionService:
 
     async def ingest(
         self, caller: Caller, collection_id: str, inputs: Sequence[DocumentInput], request_id: str
-    ) -> tuple[Job, Sequence[Item]]:
+    ) -> pb.IngestDocumentsResponse:
         """Store documents to be ingested; their job, and its first items.
 
         The same `request_id` returns the job it made. Raises NotFoundError, PermissionDeniedError,
@@ -83,11 +77,11 @@ class IngestionService:
                 "job_enqueued", job_id=job.job_id, collection_id=collection_id, documents=job.item_count
             )
             self._on_enqueued()
-        return job, await self._jobs.items(job.job_id, None, after=-1, limit=MAX_RETURNED_ITEMS)
+        return await self._response(job)
 
     async def crawl(
         self, caller: Caller, collection_id: str, request: CrawlRequest, request_id: str
-    ) -> tuple[Job, Sequence[Item]]:
+    ) -> pb.IngestDocumentsResponse:
         """Store a crawl to be done; its job, and its first items. Raises what `ingest` raises."""
         collection = await writable_collection(self._collections, caller, collection_id)
         job = await self._jobs.find_by_request_id(collection_id, request_id) if request_id else None
@@ -99,7 +93,7 @@ class IngestionService:
                 raise collection_not_found(collection_id)
             _log.info("crawl_enqueued", job_id=job.job_id, collection_id=collection_id)
             self._on_enqueued()
-        return job, await self._jobs.items(job.job_id, None, after=-1, limit=MAX_RETURNED_ITEMS)
+        return await self._response(job)
 
     async def upload(
         self,
@@ -108,7 +102,7 @@ class IngestionService:
         described: DocumentInput,
         parts: AsyncIterator[bytes],
         request_id: str,
-    ) -> tuple[Job, Item]:
+    ) -> pb.UploadDocumentResponse:
         """Store one document whose content comes in parts; its job and item.
 
         The parts wait in a file, so that a slow client holds no connection to the database, and one that goes
@@ -137,46 +131,56 @@ class IngestionService:
             _log.info("job_enqueued", job_id=job.job_id, collection_id=collection_id, documents=1)
             self._on_enqueued()
         [item] = await self._jobs.items(job.job_id, None, after=-1, limit=1)
-        return job, item
+        return pb.UploadDocumentResponse(job=job, item=item)
 
     async def estimate(
         self, caller: Caller, collection_id: str, inputs: Sequence[DocumentInput]
-    ) -> tuple[Job, Sequence[Item]]:
+    ) -> pb.IngestDocumentsResponse:
         """A job that is not stored: of each document the chunks, and the tokens their contexts would take.
 
         Raises what `ingest` raises.
         """
         collection = await writable_collection(self._collections, caller, collection_id)
         self._contextualization.require(collection)
-        now = datetime.now(UTC)
+        begun = datetime.now(UTC)
         items = [await self._estimate(index, given, collection) for index, given in enumerate(inputs)]
-        failed = sum(item.failure is not None for item in items)
-        job = Job(
-            job_id="",
+        failed = sum(item.HasField("failure") for item in items)
+        job = job_pb2.IngestionJob(
             collection_id=collection_id,
-            state=JobState.FAILED if failed == len(items) else JobState.DONE,
-            create_time=now,
-            start_time=now,
-            end_time=datetime.now(UTC),
+            state=job_pb2.JOB_STATE_FAILED if failed == len(items) else job_pb2.JOB_STATE_DONE,
+            create_time=timestamp(begun),
+            start_time=timestamp(begun),
+            end_time=timestamp(datetime.now(UTC)),
             item_count=len(items),
             done_count=len(items) - failed,
             failed_count=failed,
-            chunks=sum((item.chunks for item in items), ChunkCounts()),
-            usage=sum((item.usage for item in items), Usage()),
+            chunks=plus(job_pb2.ChunkCounts, (item.chunks for item in items)),
+            usage=plus(chat_pb2.Usage, (item.usage for item in items)),
         )
-        return job, items[:MAX_RETURNED_ITEMS]
+        return pb.IngestDocumentsResponse(job=job, items=items[:MAX_RETURNED_ITEMS])
 
-    async def _estimate(self, index: int, given: DocumentInput, collection: Collection) -> Item:
+    async def _estimate(
+        self, index: int, given: DocumentInput, collection: StoredCollection
+    ) -> job_pb2.IngestionItem:
         given, version = await asyncio.to_thread(identify, given, collection)
+        item = job_pb2.IngestionItem(item_index=index, uri=version.uri)
         try:
             text, version = await asyncio.to_thread(self._preparation.read, given, version)
-            count, usage = 0, Usage()
+            usages = []
             with closing(text.stretches):
                 parts = self._preparation.chunk(text, version, collection)
                 while (prepared := await asyncio.to_thread(next, parts, None)) is not None:
-                    count += len(prepared.chunks)
-                    usage += await self._contextualization.estimate(prepared, collection)
+                    item.chunks.parsed += len(prepared.chunks)
+                    usages.append(await self._contextualization.estimate(prepared, collection))
         except IngestionError as error:
-            return Item(index, version.uri, None, IngestionState.FAILED, failure=error.failure, attempts=0)
-        chunks = ChunkCounts(parsed=count)
-        return Item(index, version.uri, None, IngestionState.QUEUED, attempts=0, chunks=chunks, usage=usage)
+            item.state = document_pb2.INGESTION_STATE_FAILED
+            item.ClearField("chunks")
+            item.failure.CopyFrom(error.failure)
+            return item
+        item.state = document_pb2.INGESTION_STATE_QUEUED
+        item.usage.CopyFrom(plus(chat_pb2.Usage, usages))
+        return item
+
+    async def _response(self, job: job_pb2.IngestionJob) -> pb.IngestDocumentsResponse:
+        items = await self._jobs.items(job.job_id, None, after=-1, limit=MAX_RETURNED_ITEMS)
+        return pb.IngestDocumentsResponse(job=job, items=items)

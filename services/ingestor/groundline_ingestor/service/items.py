@@ -10,25 +10,14 @@ from itertools import batched
 from typing import Final
 
 import numpy as np
+from groundline.v1 import chat_pb2, collection_pb2, document_pb2, job_pb2
 from opentelemetry import metrics, trace
 
-from groundline_ingestor.domain import (
-    Chunk,
-    ChunkCounts,
-    Collection,
-    DocumentText,
-    DocumentVersion,
-    FileContent,
-    IngestionState,
-    JobKind,
-    LeasedItem,
-    NewVersion,
-    Series,
-    Stretch,
-    Usage,
-    Vectors,
-    ingestion_hash,
-)
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.documents import DocumentVersion, FileContent
+from groundline_ingestor.domain.hashes import ingestion_hash
+from groundline_ingestor.domain.texts import Chunk, DocumentText, Series, Stretch, Vectors
+from groundline_ingestor.domain.work import LeasedItem, NewVersion, ReindexTarget
 from groundline_ingestor.ports import (
     DocumentRepository,
     ReindexRepository,
@@ -53,6 +42,11 @@ take memory and disk."""
 PREPARED_ITEMS: Final = 16
 """Items that a line of work prepares at a time; of each no more than one stretch is in memory."""
 
+_OUTCOMES: Final = {
+    job_pb2.INGESTION_OUTCOME_UPDATED: "updated",
+    job_pb2.INGESTION_OUTCOME_UNCHANGED: "unchanged",
+}
+
 _tracer = trace.get_tracer("groundline_ingestor")
 _chunks_counter = metrics.get_meter("groundline_ingestor").create_counter(
     "groundline.ingestion.chunks", description="Chunks stored"
@@ -64,7 +58,7 @@ class Work:
     """An item on its way."""
 
     item: LeasedItem
-    collection: Collection
+    collection: StoredCollection
     """By the settings and with the partition that it is built for."""
     prepared: Prepared
     stretches: Series[Stretch]
@@ -73,9 +67,9 @@ class Work:
     token_count: int = 0
 
     @property
-    def counts(self) -> ChunkCounts:
+    def counts(self) -> job_pb2.ChunkCounts:
         count = len(self.prepared.chunks)
-        return ChunkCounts(count, count, len(self.vectors))
+        return _counts(count, count, len(self.vectors))
 
     @property
     def new_version(self) -> NewVersion:
@@ -130,17 +124,17 @@ class ItemWork:
         finally:
             executor.shutdown(wait=False, cancel_futures=True)
 
-    async def prepare(self, item: LeasedItem, collection: Collection) -> Work | None:
+    async def prepare(self, item: LeasedItem, collection: StoredCollection) -> Work | None:
         """The item, ready to be embedded with others; None when nothing is left to be done for it."""
-        if item.kind is JobKind.REINDEX:
-            return await self._prepare_again(item, collection)
+        if item.target is not None:
+            return await self._prepare_again(item, collection, item.target)
         require_running_model(collection, self._embedder.embedder)
         given = await self._queue.given(item)
         try:
             given, version = await self._computed(identify, given, collection)
             refreshed = await self._documents.refresh(collection, version, item.claim)
             if refreshed is not None:
-                self._outcomes.ended(item, str(refreshed[1]))
+                self._outcomes.ended(item, _OUTCOMES[refreshed[1]])
                 return None
             is_large = isinstance(given.content, FileContent)
             async with self._reading if is_large else nullcontext():
@@ -150,12 +144,13 @@ class ItemWork:
                 given.content.file.close()
         return await self._chunked(item, collection, text, version)
 
-    async def _prepare_again(self, item: LeasedItem, collection: Collection) -> Work | None:
+    async def _prepare_again(
+        self, item: LeasedItem, collection: StoredCollection, target: ReindexTarget
+    ) -> Work | None:
         """The chunks of a document for another partition, from the text that is kept of it."""
-        assert item.partition is not None, "items of a reindex have one"
-        assert item.document_id is not None, "items of a reindex have one"
-        target = replace(collection, partition=item.partition, settings=item.settings or {})
-        require_running_model(target, self._embedder.embedder)
+        message = collection_pb2.Collection(collection_id=collection.collection_id, settings=target.settings)
+        collection = StoredCollection(message, target.partition_id)
+        require_running_model(collection, self._embedder.embedder)
         stored = await self._reindex.text(item.collection_id, item.document_id)
         if stored is None:
             await self._reindex.skip(item)
@@ -163,14 +158,14 @@ class ItemWork:
             return None
         version = replace(
             stored.version,
-            ingestion_hash=ingestion_hash(stored.version.input_hash, target.settings, target.partition),
+            ingestion_hash=ingestion_hash(stored.version.input_hash, target.settings, target.partition_id),
         )
-        return await self._chunked(item, target, stored.text, version, stored.version_number)
+        return await self._chunked(item, collection, stored.text, version, stored.version_number)
 
     async def _chunked(
         self,
         item: LeasedItem,
-        collection: Collection,
+        collection: StoredCollection,
         text: DocumentText,
         version: DocumentVersion,
         version_number: int = 0,
@@ -178,7 +173,7 @@ class ItemWork:
         """A document of one stretch with its chunks. A longer one is brought to its end here, stretch by
         stretch, since it is a group of its own and others should not wait for it."""
 
-        def on_stage(stage: IngestionState) -> None:
+        def on_stage(stage: document_pb2.IngestionState.ValueType) -> None:
             self._leases.at(item.claim, stage)
 
         with closing(text.stretches):
@@ -188,13 +183,13 @@ class ItemWork:
                     await self._finish_long(item, collection, text, version, parts, version_number)
                 return None
             [prepared] = await self._computed(list, parts)
-        chunks = await self._contextualized(item, collection, prepared, ChunkCounts())
+        chunks = await self._contextualized(item, collection, prepared, job_pb2.ChunkCounts())
         return Work(item, collection, replace(prepared, chunks=chunks), text.stretches, version_number)
 
     async def _finish_long(
         self,
         item: LeasedItem,
-        collection: Collection,
+        collection: StoredCollection,
         text: DocumentText,
         version: DocumentVersion,
         parts: Iterator[Prepared],
@@ -206,15 +201,19 @@ class ItemWork:
                 await self._queue.require(item.claim)  # else a cancelled document would go on for hours
                 before = len(finished.chunks)
                 chunks = await self._contextualized(
-                    item, collection, prepared, ChunkCounts(before, before, before)
+                    item, collection, prepared, _counts(before, before, before)
                 )
                 count = before + len(chunks)
-                self._leases.at(item.claim, IngestionState.EMBEDDING, ChunkCounts(count, count, before))
+                self._leases.at(
+                    item.claim,
+                    document_pb2.INGESTION_STATE_EMBEDDING,
+                    _counts(count, count, before),
+                )
                 vectors, tokens = await self.embed([chunk.embedded_text for chunk in chunks])
                 token_count += sum(tokens)
                 await self._in_thread(finished.append, chunks, vectors)
             count = len(finished.chunks)
-            self._leases.at(item.claim, IngestionState.STORING, ChunkCounts(count, count, count))
+            self._leases.at(item.claim, document_pb2.INGESTION_STATE_STORING, _counts(count, count, count))
             new = NewVersion(
                 version, finished.chunks, finished.vectors, text.stretches, token_count, item.claim
             )
@@ -223,13 +222,13 @@ class ItemWork:
         self._outcomes.ended(item, "stored")
 
     async def _contextualized(
-        self, item: LeasedItem, collection: Collection, prepared: Prepared, before: ChunkCounts
+        self, item: LeasedItem, collection: StoredCollection, prepared: Prepared, before: job_pb2.ChunkCounts
     ) -> Sequence[Chunk]:
         """The chunks of a document or stretch with their contexts; `before` counts those of earlier ones."""
-        counts = before + ChunkCounts(len(prepared.chunks))
-        self._leases.at(item.claim, IngestionState.CONTEXTUALIZING, counts)
+        counts = _counts(before.parsed + len(prepared.chunks), before.contextualized, before.embedded)
+        self._leases.at(item.claim, document_pb2.INGESTION_STATE_CONTEXTUALIZING, counts)
 
-        async def on_usage(usage: Usage) -> None:
+        async def on_usage(usage: chat_pb2.Usage) -> None:
             await self._queue.spend(item.claim, usage)
 
         return await self._contextualization.contextualize(prepared, collection, on_usage)
@@ -261,10 +260,18 @@ class ItemWork:
         _chunks_counter.add(sum(len(work.prepared.chunks) for work in batch))
 
     async def _store(
-        self, item: LeasedItem, collection: Collection, version_number: int, versions: Sequence[NewVersion]
+        self,
+        item: LeasedItem,
+        collection: StoredCollection,
+        version_number: int,
+        versions: Sequence[NewVersion],
     ) -> None:
-        if item.kind is JobKind.REINDEX:
+        if item.target is not None:
             [version] = versions
             await self._reindex.store(item, version_number, version)
         else:
             await self._documents.store(collection, versions)
+
+
+def _counts(parsed: int, contextualized: int, embedded: int) -> job_pb2.ChunkCounts:
+    return job_pb2.ChunkCounts(parsed=parsed, contextualized=contextualized, embedded=embedded)

@@ -1,20 +1,32 @@
 """Jobs: reading, watching, cancelling, retrying."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from datetime import datetime
+import uuid
+from collections.abc import AsyncGenerator, Callable
+from datetime import UTC, datetime
 from typing import Final
 
+from groundline.v1 import ingestor_service_pb2 as pb
+from groundline.v1 import job_pb2
 from groundline_runtime.context import Caller
-from groundline_runtime.errors import FailedPreconditionError, NotFoundError
+from groundline_runtime.errors import (
+    FailedPreconditionError,
+    FieldViolation,
+    InvalidArgumentError,
+    NotFoundError,
+)
+from groundline_runtime.paging import page_size, page_token, read_page_token
 
-from groundline_ingestor.domain import Item, Job, is_readable
+from groundline_ingestor.domain.collections import is_readable
+from groundline_ingestor.domain.jobs import has_ended
+from groundline_ingestor.domain.times import moment
 from groundline_ingestor.ports import CollectionRepository, JobRepository
 from groundline_ingestor.service.access import readable_collection, writable_collection
-from groundline_ingestor.service.pages import Page
 
 __all__ = ["JobService"]
 
+DEFAULT_PAGE_SIZE: Final = 50
+DEFAULT_ITEMS_SIZE: Final = 100
 MAX_WATCHED_ITEMS: Final = 1000
 WATCH_SECONDS: Final = 0.5
 # Longer than a transaction that changes an item takes from its change to its end, mostly; what is missed is
@@ -37,27 +49,35 @@ class JobService:
         self._jobs = jobs
         self._on_enqueued = on_enqueued
 
-    async def get(self, caller: Caller, job_id: str, *, after: int, size: int) -> tuple[Job, Page[Item]]:
-        """The job and its items above the index `after`. Raises NotFoundError."""
-        job = await self._readable(caller, job_id)
-        found = await self._jobs.items(job_id, caller.principals, after=after, limit=size + 1)
-        return job, Page.of(found, size)
-
-    async def list(
-        self, caller: Caller, collection_id: str, *, before: tuple[datetime, str] | None, size: int
-    ) -> Page[Job]:
-        """Jobs, newest first, below `before` (create_time and id); of one collection where an id is given.
-
-        Raises NotFoundError.
-        """
-        if collection_id:
-            await readable_collection(self._collections, caller, collection_id)
-        found = await self._jobs.list_readable(
-            caller.principals, collection_id=collection_id or None, before=before, limit=size + 1
+    async def get(self, caller: Caller, request: pb.GetJobRequest) -> pb.GetJobResponse:
+        """The job and a page of its items. Raises InvalidArgumentError for a wrong token, NotFoundError."""
+        size = page_size(request.page_size, DEFAULT_ITEMS_SIZE)
+        [after] = read_page_token(request.page_token, "items", int) or (-1,)
+        job = await self._readable(caller, request.job_id)
+        found = await self._jobs.items(job.job_id, caller.principals, after=after, limit=size + 1)
+        return pb.GetJobResponse(
+            job=job,
+            items=found[:size],
+            next_page_token=page_token("items", found[size - 1].item_index) if len(found) > size else "",
         )
-        return Page.of(found, size)
 
-    async def watch(self, caller: Caller, job_id: str) -> AsyncGenerator[tuple[Job, Sequence[Item]], None]:
+    async def list(self, caller: Caller, request: pb.ListJobsRequest) -> pb.ListJobsResponse:
+        """A page of jobs, newest first; of one collection where an id is given.
+
+        Raises InvalidArgumentError for a wrong token, NotFoundError.
+        """
+        size = page_size(request.page_size, DEFAULT_PAGE_SIZE)
+        before = _place(request.page_token)
+        if request.collection_id:
+            await readable_collection(self._collections, caller, request.collection_id)
+        found = await self._jobs.list_readable(
+            caller.principals, collection_id=request.collection_id or None, before=before, limit=size + 1
+        )
+        return pb.ListJobsResponse(
+            jobs=found[:size], next_page_token=_token(found[size - 1]) if len(found) > size else ""
+        )
+
+    async def watch(self, caller: Caller, job_id: str) -> AsyncGenerator[pb.WatchJobResponse, None]:
         """The job with its failed items, then with the items that changed, until it has ended.
 
         Raises NotFoundError, also when it goes with its collection.
@@ -66,26 +86,26 @@ class JobService:
         failed = await self._jobs.items(
             job_id, caller.principals, after=-1, limit=MAX_WATCHED_ITEMS, only_failed=True
         )
-        yield job, failed
-        shown = {item.index: item for item in failed}
-        while not job.has_ended:
+        yield pb.WatchJobResponse(job=job, items=failed)
+        shown = {item.item_index: item for item in failed}
+        while not has_ended(job):
             await asyncio.sleep(WATCH_SECONDS)
             earlier, job = job, await self._readable(caller, job_id)
             recent = await self._jobs.changed_items(
                 job_id, caller.principals, within_seconds=RECENT_SECONDS, limit=MAX_WATCHED_ITEMS
             )
-            changed = [item for item in recent if shown.get(item.index) != item]
-            shown.update((item.index, item) for item in changed)
+            changed = [item for item in recent if shown.get(item.item_index) != item]
+            shown.update((item.item_index, item) for item in changed)
             if changed or job != earlier:
-                yield job, changed
+                yield pb.WatchJobResponse(job=job, items=changed)
 
-    async def cancel(self, caller: Caller, job_id: str) -> Job:
+    async def cancel(self, caller: Caller, job_id: str) -> job_pb2.IngestionJob:
         """Cancel what has not ended. Raises NotFoundError, PermissionDeniedError."""
         await self._writable(caller, job_id)
         await self._jobs.cancel(job_id)
         return await self._readable(caller, job_id)
 
-    async def retry(self, caller: Caller, job_id: str) -> Job:
+    async def retry(self, caller: Caller, job_id: str) -> job_pb2.IngestionJob:
         """Queue failed and cancelled items again.
 
         Raises NotFoundError, PermissionDeniedError, FailedPreconditionError (NOTHING_TO_RETRY).
@@ -100,14 +120,31 @@ class JobService:
         self._on_enqueued()
         return await self._readable(caller, job_id)
 
-    async def _writable(self, caller: Caller, job_id: str) -> Job:
+    async def _writable(self, caller: Caller, job_id: str) -> job_pb2.IngestionJob:
         job = await self._readable(caller, job_id)
         await writable_collection(self._collections, caller, job.collection_id)
         return job
 
-    async def _readable(self, caller: Caller, job_id: str) -> Job:
+    async def _readable(self, caller: Caller, job_id: str) -> job_pb2.IngestionJob:
         job = await self._jobs.find(job_id)
         collection = await self._collections.find(job.collection_id) if job else None
-        if job is None or collection is None or not is_readable(collection, caller.principals):
+        if job is None or collection is None or not is_readable(collection.message, caller.principals):
             raise NotFoundError("JOB_NOT_FOUND", f"no job {job_id}")
         return job
+
+
+def _token(job: job_pb2.IngestionJob) -> str:
+    return page_token("jobs", moment(job.create_time).isoformat(), job.job_id)
+
+
+def _place(token: str) -> tuple[datetime, str] | None:
+    """The create_time and id of the job that a page begins behind. Raises InvalidArgumentError."""
+    key = read_page_token(token, "jobs", str, str)
+    if key is None:
+        return None
+    try:
+        return datetime.fromisoformat(key[0]).astimezone(UTC), str(uuid.UUID(key[1]))
+    except (ValueError, OverflowError):
+        raise InvalidArgumentError(
+            [FieldViolation("page_token", "is not a token that this list returned")]
+        ) from None

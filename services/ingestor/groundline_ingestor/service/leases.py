@@ -1,12 +1,16 @@
-"""What this process holds of the queue: kept, shown, given back."""
+"""What this process holds of the queue: taken, kept, shown, given back."""
 
 import asyncio
+import time
+import uuid
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
+from groundline.v1 import document_pb2, job_pb2
 from groundline_runtime.errors import UnavailableError
 
-from groundline_ingestor.domain import ChunkCounts, Claim, IngestionState, LeasedItem, Progress
+from groundline_ingestor.domain.work import Claim, LeasedItem, Progress
 from groundline_ingestor.ports import WorkQueue
 
 __all__ = ["Leases"]
@@ -14,34 +18,89 @@ __all__ = ["Leases"]
 RELEASE_SECONDS: Final = 5.0
 """How long a process that ends tries to give back what it holds; after that its leases run out."""
 
+DRAINING_SECONDS: Final = 30.0
+"""How long a process begins nothing new while suspects wait, and how long it then goes on as usual, should
+long documents keep it from being without others."""
+
 
 class Leases:
-    """The items that this process works on, with how far each has come."""
+    """The items that this process works on, with how far each has come.
 
-    def __init__(self, queue: WorkQueue, *, lease_seconds: float) -> None:
+    A suspect, which is an item that was at work when a worker was lost, is worked on alone: if the process is
+    lost again, it is at fault.
+    """
+
+    def __init__(
+        self,
+        queue: WorkQueue,
+        *,
+        model: str,
+        lease_seconds: float,
+        maximum_attempts: int,
+        on_free: Callable[[], None],
+    ) -> None:
+        """`model` is the running embedding model. `on_free` is called when an item is no longer held."""
         self._queue = queue
+        self._model = model
         self._lease_seconds = lease_seconds
+        self._maximum_attempts = maximum_attempts
+        self._on_free = on_free
         self._held: dict[Claim, Progress] = {}
         self._shown: dict[Claim, Progress] = {}
+        self._documents: set[Claim] = set()
+        self._suspect: Claim | None = None
+        self._suspects_wait = False
+        self._leasing = asyncio.Lock()
+
+    async def lease(self, limit: int) -> Sequence[LeasedItem]:
+        """Take documents to work on. Raises UnavailableError."""
+        async with self._leasing:
+            is_suspect = self._suspects_wait and not self._documents
+            if self._suspect or (self._suspects_wait and not is_suspect and _is_draining()):
+                return ()
+            items = await self._queue.lease(
+                str(uuid.uuid4()),
+                model=self._model,
+                limit=1 if is_suspect else limit,
+                seconds=self._lease_seconds,
+                suspect=is_suspect,
+            )
+            for item in items:
+                self.hold(item)
+                self._documents.add(item.claim)
+                if is_suspect:
+                    self._suspect = item.claim
+            return items
 
     def hold(self, item: LeasedItem) -> None:
         """Count an item that was just leased."""
-        progress = Progress(item.claim, IngestionState.EXTRACTING, ChunkCounts())
+        progress = Progress(item.claim, document_pb2.INGESTION_STATE_EXTRACTING, job_pb2.ChunkCounts())
         self._held[item.claim] = self._shown[item.claim] = progress
 
     def drop(self, claim: Claim) -> None:
-        """Forget an item that has ended or went to another."""
+        """Forget an item that has ended or is another worker's."""
         self._held.pop(claim, None)
         self._shown.pop(claim, None)
+        self._documents.discard(claim)
+        if self._suspect == claim:
+            self._suspect = None
+        if self._suspects_wait:
+            self._on_free()
 
-    def at(self, claim: Claim, stage: IngestionState, counts: ChunkCounts | None = None) -> None:
+    def at(
+        self,
+        claim: Claim,
+        stage: document_pb2.IngestionState.ValueType,
+        counts: job_pb2.ChunkCounts | None = None,
+    ) -> None:
         """Note how far an item has come; without counts those it had."""
         if claim in self._held:
             self._held[claim] = Progress(claim, stage, counts or self._held[claim].chunks)
 
     def reached(self, claim: Claim) -> Progress:
         """How far an item has come."""
-        return self._held.get(claim) or Progress(claim, IngestionState.EXTRACTING, ChunkCounts())
+        begun = Progress(claim, document_pb2.INGESTION_STATE_EXTRACTING, job_pb2.ChunkCounts())
+        return self._held.get(claim, begun)
 
     async def show_progress(self) -> None:
         """Store what has changed since the last call. Raises UnavailableError."""
@@ -53,7 +112,12 @@ class Leases:
     async def extend(self) -> None:
         """Keep what is held for another term. Raises UnavailableError."""
         if self._held:
-            await self._queue.extend(self._ids(), self._lease_seconds)
+            await self._queue.extend(self._ids())
+
+    async def expire(self) -> None:
+        """Take items from lost workers, and see whether suspects wait. Raises UnavailableError."""
+        await self._queue.expire(self._maximum_attempts)
+        self._suspects_wait = await self._queue.has_suspects(self._model)
 
     async def release(self) -> None:
         """Give back what is held, if the store answers soon."""
@@ -63,6 +127,12 @@ class Leases:
                     await self._queue.release(self._ids())
         self._held.clear()
         self._shown.clear()
+        self._documents.clear()
+        self._suspect = None
 
     def _ids(self) -> list[str]:
         return list({claim.lease_id for claim in self._held})
+
+
+def _is_draining() -> bool:
+    return int(time.monotonic() / DRAINING_SECONDS) % 2 == 0

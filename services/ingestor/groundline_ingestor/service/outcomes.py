@@ -1,27 +1,25 @@
 """What becomes of items that were worked on: ended, failed, or put off."""
 
+import errno
 import uuid
 from collections.abc import Coroutine
 from traceback import extract_tb
 from typing import Any, Final
 
 import structlog
+from groundline.v1 import document_pb2, job_pb2
 from groundline_runtime.errors import Code, GroundlineError, NotFoundError, UnavailableError
 from opentelemetry import metrics
 
-from groundline_ingestor.domain import (
-    ChunkCounts,
-    IngestionError,
-    IngestionFailure,
-    IngestionState,
-    LeasedItem,
-)
+from groundline_ingestor.domain.documents import IngestionError
+from groundline_ingestor.domain.work import LeasedItem
 from groundline_ingestor.ports import ClaimLostError, WorkQueue
 from groundline_ingestor.service.leases import Leases
 
 __all__ = ["Outcomes", "whereabouts"]
 
 MAXIMUM_PAUSE_SECONDS: Final = 300.0
+MAXIMUM_DOUBLINGS: Final = 10
 
 _TRANSIENT: Final = (Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED, Code.DEADLINE_EXCEEDED, Code.ABORTED)
 
@@ -35,11 +33,13 @@ _documents_counter = _meter.create_counter(
 class Outcomes:
     """Tells the queue, the log and the metrics how items ended."""
 
-    def __init__(self, queue: WorkQueue, leases: Leases, *, max_attempts: int, retry_seconds: float) -> None:
+    def __init__(
+        self, queue: WorkQueue, leases: Leases, *, maximum_attempts: int, retry_seconds: float
+    ) -> None:
         """`retry_seconds`: the pause after the first transient failure; it doubles with each."""
         self._queue = queue
         self._leases = leases
-        self._max_attempts = max_attempts
+        self._maximum_attempts = maximum_attempts
         self._retry_seconds = retry_seconds
 
     async def guarded[T](self, item: LeasedItem, work: Coroutine[Any, Any, T]) -> T | None:
@@ -58,7 +58,11 @@ class Outcomes:
         _log.info("item_ended", job_id=item.claim.job_id, item=item.claim.item_index, outcome=outcome)
 
     async def failed(
-        self, item: LeasedItem, stage: IngestionState, error: Exception, counts: ChunkCounts
+        self,
+        item: LeasedItem,
+        stage: document_pb2.IngestionState.ValueType,
+        error: Exception,
+        counts: job_pb2.ChunkCounts,
     ) -> None:
         """End an item, or put it off where trying again may help."""
         gone = isinstance(error, NotFoundError) and error.reason == "COLLECTION_NOT_FOUND"
@@ -66,9 +70,12 @@ class Outcomes:
             self.ended(item, "lost")
             return
         failure = _failure_of(error, stage)
+        is_blameless = _is_blameless(error)
         try:
-            if _is_transient(error) and item.attempts < self._max_attempts:
-                await self._queue.postpone(item.claim, self._pause(item, error), failure)
+            if is_blameless or (_is_transient(error) and item.attempts < self._maximum_attempts):
+                await self._queue.postpone(
+                    item.claim, self._pause(item, error), failure, forgiven=is_blameless
+                )
                 self.ended(item, "postponed")
             else:
                 await self._queue.fail(item.claim, failure, counts)
@@ -78,9 +85,16 @@ class Outcomes:
             self.ended(item, "lost")
 
     def _pause(self, item: LeasedItem, error: Exception) -> float:
-        pause = min(self._retry_seconds * 2.0 ** (item.attempts - 1), MAXIMUM_PAUSE_SECONDS)
+        pause = self._retry_seconds * 2.0 ** min(item.attempts - 1, MAXIMUM_DOUBLINGS)
         asked: float | None = getattr(error, "retry_after_seconds", None)
-        return max(pause, asked or 0.0)
+        return min(max(pause, asked or 0.0), MAXIMUM_PAUSE_SECONDS)
+
+
+def _is_blameless(error: Exception) -> bool:
+    """Whether the store or the disk is to blame, which any item would have met: it goes on when they do."""
+    if isinstance(error, UnavailableError):
+        return error.reason.startswith("DATABASE_")
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _is_transient(error: Exception) -> bool:
@@ -89,16 +103,25 @@ def _is_transient(error: Exception) -> bool:
     )
 
 
-def _failure_of(error: Exception, stage: IngestionState) -> IngestionFailure:
+def _failure_of(
+    error: Exception, stage: document_pb2.IngestionState.ValueType
+) -> document_pb2.IngestionFailure:
     """What a document's item says of an error; of an unexpected one no more than where to look for it."""
     if isinstance(error, IngestionError):
         return error.failure
     if isinstance(error, GroundlineError):
-        return IngestionFailure(stage, error.reason, error.message)
+        return document_pb2.IngestionFailure(stage=stage, reason=error.reason, message=error.message)
     error_id = str(uuid.uuid4())
-    _log.error("document_failed", error_id=error_id, stage=stage, **whereabouts(error))
-    return IngestionFailure(
-        stage, "INTERNAL", f"internal error {error_id}; the service's log holds its cause"
+    _log.error(
+        "document_failed",
+        error_id=error_id,
+        stage=document_pb2.IngestionState.Name(stage),
+        **whereabouts(error),
+    )
+    return document_pb2.IngestionFailure(
+        stage=stage,
+        reason="INTERNAL",
+        message=f"internal error {error_id}; the service's log holds its cause",
     )
 
 

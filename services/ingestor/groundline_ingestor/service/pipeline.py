@@ -1,24 +1,19 @@
 """Items prepared side by side, embedded in groups, stored while others are embedded."""
 
 import asyncio
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
 import structlog
+from groundline.v1 import document_pb2
 from groundline_runtime.errors import UnavailableError
 
-from groundline_ingestor.domain import (
-    Collection,
-    IngestionState,
-    JobKind,
-    LeasedItem,
-)
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.work import LeasedItem
 from groundline_ingestor.ports import (
     ClaimLostError,
     CollectionRepository,
-    WorkQueue,
 )
 from groundline_ingestor.service.embedding import GROUP_CHUNKS, RememberingEmbedder
 from groundline_ingestor.service.items import PREPARED_ITEMS, ItemWork, Work
@@ -46,7 +41,6 @@ class Pipeline:
 
     def __init__(
         self,
-        queue: WorkQueue,
         collections: CollectionRepository,
         embedder: RememberingEmbedder,
         items: ItemWork,
@@ -56,7 +50,6 @@ class Pipeline:
         options: WorkerOptions,
     ) -> None:
         """`wake` is set when there may be work."""
-        self._queue = queue
         self._collections = collections
         self._embedder = embedder
         self._items = items
@@ -133,19 +126,10 @@ class Pipeline:
     async def _lease(self, limit: int) -> Sequence[LeasedItem]:
         self._wake.clear()
         try:
-            items = await self._queue.lease(
-                str(uuid.uuid4()),
-                model=self._embedder.embedder.model,
-                limit=limit,
-                seconds=self._options.lease_seconds,
-                max_attempts=self._options.max_attempts,
-            )
+            return await self._leases.lease(limit)
         except UnavailableError as error:
             _log.warning("lease_failed", reason=error.reason)
             return ()
-        for item in items:
-            self._leases.hold(item)
-        return items
 
     async def _wait_for_work(self) -> None:
         with suppress(TimeoutError):
@@ -155,13 +139,15 @@ class Pipeline:
     async def _embed(self, group: Sequence[Work]) -> list[Work]:
         """The items of the group that could be embedded."""
         for work in group:
-            self._leases.at(work.item.claim, IngestionState.EMBEDDING, work.counts)
+            self._leases.at(work.item.claim, document_pb2.INGESTION_STATE_EMBEDDING, work.counts)
         try:
             texts = [chunk.embedded_text for work in group for chunk in work.prepared.chunks]
             vectors, tokens = await self._items.embed(texts)
         except Exception as error:
             if len(group) == 1:
-                await self._outcomes.failed(group[0].item, IngestionState.EMBEDDING, error, group[0].counts)
+                await self._outcomes.failed(
+                    group[0].item, document_pb2.INGESTION_STATE_EMBEDDING, error, group[0].counts
+                )
                 return []
             # One of them may be to blame: the others get through alone.
             return [embedded for work in group for embedded in await self._embed([work])]
@@ -174,7 +160,7 @@ class Pipeline:
 
     async def _store(self, group: Sequence[Work]) -> None:
         for work in group:
-            self._leases.at(work.item.claim, IngestionState.STORING, work.counts)
+            self._leases.at(work.item.claim, document_pb2.INGESTION_STATE_STORING, work.counts)
         connections = asyncio.Semaphore(STORING_CONNECTIONS)
 
         async def store(batch: list[Work]) -> None:
@@ -191,7 +177,9 @@ class Pipeline:
             await self._items.store(batch)
         except Exception as error:
             if not others:
-                await self._outcomes.failed(first.item, IngestionState.STORING, error, first.counts)
+                await self._outcomes.failed(
+                    first.item, document_pb2.INGESTION_STATE_STORING, error, first.counts
+                )
                 return
             # One of them may be to blame, or no longer ours.
             for work in batch:
@@ -212,9 +200,9 @@ class _Collections:
 
     def __init__(self, collections: CollectionRepository) -> None:
         self._collections = collections
-        self._found: dict[str, asyncio.Task[Collection | None]] = {}
+        self._found: dict[str, asyncio.Task[StoredCollection | None]] = {}
 
-    async def find(self, collection_id: str) -> Collection | None:
+    async def find(self, collection_id: str) -> StoredCollection | None:
         if collection_id not in self._found:
             self._found[collection_id] = asyncio.ensure_future(self._collections.find(collection_id))
         return await asyncio.shield(self._found[collection_id])
@@ -224,7 +212,7 @@ def _transactions(group: Sequence[Work]) -> Iterator[list[Work]]:
     """The group in pieces that are stored together: of one collection, each uri once."""
     batches: dict[str, list[Work]] = {}
     for work in group:
-        if work.item.kind is JobKind.REINDEX:
+        if work.item.target is not None:
             yield [work]
             continue
         batch = batches.setdefault(work.item.collection_id, [])

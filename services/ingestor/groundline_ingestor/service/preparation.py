@@ -6,29 +6,22 @@ from itertools import repeat
 from pathlib import Path
 from typing import BinaryIO
 
+from groundline.v1 import collection_pb2, document_pb2
 from groundline_lexical import lexical_text
 
-from groundline_ingestor.domain import (
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.documents import DocumentInput, DocumentVersion, FileContent, IngestionError
+from groundline_ingestor.domain.hashes import content_hash, ingestion_hash, input_hash
+from groundline_ingestor.domain.settings import effective_chunking, effective_mode
+from groundline_ingestor.domain.texts import (
     Chunk,
-    Chunking,
-    Collection,
-    ContextualizationMode,
-    DocumentInput,
     DocumentText,
-    DocumentVersion,
     Extraction,
-    FileContent,
     Heading,
-    IngestionError,
-    IngestionState,
     Section,
     Stretch,
-    content_hash,
-    contextualization_of,
     enclosing,
     heading_trails,
-    ingestion_hash,
-    input_hash,
     last_part,
     structural_context,
 )
@@ -40,7 +33,7 @@ __all__ = ["Limits", "OnStage", "Preparation", "Prepared", "identify", "shown_ur
 
 _GENERATED_URI = "sha256:"
 
-type OnStage = Callable[[IngestionState], None]
+type OnStage = Callable[[document_pb2.IngestionState.ValueType], None]
 """Told of each stage as it begins, in the thread that works."""
 
 
@@ -52,7 +45,7 @@ class Limits:
     max_chunks: int = 400_000
 
 
-def identify(given: DocumentInput, collection: Collection) -> tuple[DocumentInput, DocumentVersion]:
+def identify(given: DocumentInput, collection: StoredCollection) -> tuple[DocumentInput, DocumentVersion]:
     """The input with a uri, and what is known of the document before its text is read."""
     digest = content_hash(given.content)
     given = replace(given, uri=given.uri or f"{_GENERATED_URI}{digest.hex()}")
@@ -64,7 +57,7 @@ def identify(given: DocumentInput, collection: Collection) -> tuple[DocumentInpu
         mime_type=given.mime_type,
         content_hash=digest,
         input_hash=hashed,
-        ingestion_hash=ingestion_hash(hashed, collection.settings, collection.partition),
+        ingestion_hash=ingestion_hash(hashed, collection.settings, collection.partition_id),
         size_bytes=_size(given.content),
         metadata=given.metadata,
         allowed_principals=given.allowed_principals,
@@ -107,7 +100,7 @@ class Preparation:
         """The document's text, and the document with title and type. Raises IngestionError."""
         if version.size_bytes > self._limits.max_document_bytes:
             raise IngestionError(
-                IngestionState.EXTRACTING,
+                document_pb2.INGESTION_STATE_EXTRACTING,
                 "DOCUMENT_TOO_LARGE",
                 f"{version.size_bytes} bytes; at most {self._limits.max_document_bytes} are taken",
             )
@@ -130,7 +123,7 @@ class Preparation:
         self,
         text: DocumentText,
         version: DocumentVersion,
-        collection: Collection,
+        collection: StoredCollection,
         on_stage: OnStage = lambda stage: None,
     ) -> Iterator[Prepared]:
         """The chunks of each stretch of a text. Raises IngestionError, also between stretches.
@@ -144,7 +137,7 @@ class Preparation:
         following = iter(text.stretches)
         stretch = next(following, None)
         while stretch is not None:
-            on_stage(IngestionState.CHUNKING)
+            on_stage(document_pb2.INGESTION_STATE_CHUNKING)
             coming = next(following, None)
             start = stretch.start - len(carried.text)
             extraction = Extraction(
@@ -156,7 +149,7 @@ class Preparation:
                 ),
             )
             sections = self._splitter.split(
-                extraction, Chunking.of(collection.settings), collection.partition.language
+                extraction, effective_chunking(collection.settings), collection.settings.lexical.language
             )
             end = len(extraction.text)
             if coming is not None and len(sections) > 1 and _goes_on(coming, extraction, sections[-1]):
@@ -165,11 +158,11 @@ class Preparation:
             chunk_count += len(sections)
             if chunk_count > self._limits.max_chunks:
                 raise IngestionError(
-                    IngestionState.CHUNKING,
+                    document_pb2.INGESTION_STATE_CHUNKING,
                     "TOO_MANY_CHUNKS",
                     f"more than {self._limits.max_chunks} chunks, which are the most that are taken",
                 )
-            on_stage(IngestionState.CONTEXTUALIZING)
+            on_stage(document_pb2.INGESTION_STATE_CONTEXTUALIZING)
             if sections:  # a stretch may be blank
                 yield Prepared(
                     version,
@@ -203,13 +196,13 @@ def _chunks(
     start: int,
     above: Sequence[Heading],
     version: DocumentVersion,
-    collection: Collection,
+    collection: StoredCollection,
 ) -> list[Chunk]:
     """Sections with their contexts and their offsets in the whole text; `above` are headings that enclose the
     beginning of this part of it."""
     uri = shown_uri(version.uri)
     contexts: Iterable[str]
-    if contextualization_of(collection.settings) is ContextualizationMode.NONE:
+    if effective_mode(collection.settings) == collection_pb2.CONTEXTUALIZATION_MODE_NONE:
         contexts = repeat("", len(sections))
     else:
         outside = [replace(heading, start=-1) for heading in above]

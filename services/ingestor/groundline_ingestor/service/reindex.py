@@ -1,17 +1,24 @@
 """Indexing a collection again, beside the index in use."""
 
 from collections.abc import Callable
+from typing import Final
 
 import structlog
+from groundline.v1 import collection_pb2, job_pb2
+from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_embedding import Embedder
 from groundline_runtime.context import Caller
-from groundline_runtime.errors import FailedPreconditionError, InvalidArgumentError, NotFoundError
+from groundline_runtime.errors import FieldViolation, InvalidArgumentError
+from groundline_validation import violations_of
 
-from groundline_ingestor.domain import CollectionChange, Job, settings_violations, with_changes
+from groundline_ingestor.domain.settings import changed
 from groundline_ingestor.ports import CollectionRepository, JobRepository, ReindexRepository
-from groundline_ingestor.service.access import writable_collection
+from groundline_ingestor.service.access import collection_not_found, writable_collection
+from groundline_ingestor.service.collections import mismatch
 
 __all__ = ["ReindexService"]
+
+_INDEX_SETTINGS: Final = ("chunking", "contextualization", "embedding", "lexical")
 
 _log = structlog.get_logger(__name__)
 
@@ -34,32 +41,39 @@ class ReindexService:
         self._embedder = embedder
         self._on_enqueued = on_enqueued
 
-    async def begin(
-        self, caller: Caller, collection_id: str, change: CollectionChange, request_id: str
-    ) -> Job:
+    async def begin(self, caller: Caller, request: pb.ReindexCollectionRequest) -> job_pb2.IngestionJob:
         """The job that builds the new index; the same `request_id` returns the job it made.
 
         Raises InvalidArgumentError, NotFoundError, PermissionDeniedError, FailedPreconditionError
         (EMBEDDING_MODEL_MISMATCH, REINDEX_RUNNING).
         """
-        collection = await writable_collection(self._collections, caller, collection_id)
-        settings = with_changes(collection.settings, change.settings)
-        if violations := settings_violations(settings):
-            raise InvalidArgumentError(violations)
-        model = change.embedding_model or collection.partition.embedding_model
-        if model != self._embedder.model:
-            raise FailedPreconditionError(
-                "EMBEDDING_MODEL_MISMATCH",
-                f"the collection is to be embedded with {model!r}, but the running embedding model is "
-                f"{self._embedder.model!r}",
+        _require_index_settings(request.settings)
+        collection = await writable_collection(self._collections, caller, request.collection_id)
+        after = changed(collection.message, pb.UpdateCollectionRequest(settings=request.settings)).settings
+        violations_of(after, "settings").raise_if_any()
+        if after.embedding.model != self._embedder.model:
+            raise mismatch(
+                f"the collection is to be embedded with {after.embedding.model!r}", self._embedder.model
             )
-        language = change.language or collection.partition.language
-        job_id = await self._reindex.begin(
-            collection, settings, model, self._embedder.dimensions, language, request_id
-        )
+        after.embedding.dimensions = self._embedder.dimensions
+        job_id = await self._reindex.begin(collection, after, request.request_id)
         job = await self._jobs.find(job_id)
         if job is None:
-            raise NotFoundError("COLLECTION_NOT_FOUND", f"no collection {collection_id!r}")
-        _log.info("reindex_enqueued", job_id=job_id, collection_id=collection_id, documents=job.item_count)
+            raise collection_not_found(request.collection_id)
+        _log.info(
+            "reindex_enqueued",
+            job_id=job_id,
+            collection_id=collection.collection_id,
+            documents=job.item_count,
+        )
         self._on_enqueued()
         return job
+
+
+def _require_index_settings(settings: collection_pb2.CollectionSettings) -> None:
+    others = [field.name for field, _ in settings.ListFields() if field.name not in _INDEX_SETTINGS]
+    if others:
+        raise InvalidArgumentError(
+            FieldViolation(f"settings.{name}", "is changed by UpdateCollection: the index is not built by it")
+            for name in others
+        )

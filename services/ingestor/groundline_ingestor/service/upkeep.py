@@ -16,6 +16,7 @@ from groundline_ingestor.service.options import WorkerOptions
 __all__ = ["Upkeep"]
 
 PROGRESS_SECONDS: Final = 0.25
+EXPIRY_SECONDS: Final = 1.0
 SETTLE_SECONDS: Final = 1.0
 CLEANING_SECONDS: Final = 60.0
 CLEANED_VECTORS: Final = 10_000
@@ -50,6 +51,7 @@ class Upkeep:
             for seconds, work in (
                 (PROGRESS_SECONDS, self._leases.show_progress),
                 (self._options.lease_seconds / 3, self._leases.extend),
+                (EXPIRY_SECONDS, self._leases.expire),
                 (SETTLE_SECONDS, self._settle),
                 (SETTLE_SECONDS, self._build_indexes),
                 (CLEANING_SECONDS, self._clean),

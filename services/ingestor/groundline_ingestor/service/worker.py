@@ -9,7 +9,7 @@ import structlog
 from groundline_runtime.errors import UnavailableError
 
 from groundline_ingestor.crawling import CrawlRequest
-from groundline_ingestor.domain import LeasedItem
+from groundline_ingestor.domain.work import LeasedItem
 from groundline_ingestor.ports import (
     ClaimLostError,
     CollectionRepository,
@@ -59,9 +59,15 @@ class Worker:
         self._crawling = crawling
         self._options = options
         self._wake = asyncio.Event()
-        self._leases = Leases(queue, lease_seconds=options.lease_seconds)
+        self._leases = Leases(
+            queue,
+            model=embedder.embedder.model,
+            lease_seconds=options.lease_seconds,
+            maximum_attempts=options.max_attempts,
+            on_free=self.wake,
+        )
         self._outcomes = Outcomes(
-            queue, self._leases, max_attempts=options.max_attempts, retry_seconds=options.retry_seconds
+            queue, self._leases, maximum_attempts=options.max_attempts, retry_seconds=options.retry_seconds
         )
         items = ItemWork(
             queue,
@@ -75,7 +81,7 @@ class Worker:
             options,
         )
         self._pipeline = Pipeline(
-            queue, collections, embedder, items, self._leases, self._outcomes, self._wake, options
+            collections, embedder, items, self._leases, self._outcomes, self._wake, options
         )
         self._upkeep = Upkeep(self._leases, queue, reindex, vector_indexes, cache, contextualization, options)
 
@@ -118,11 +124,7 @@ class Worker:
 
     async def _lease_crawl(self) -> tuple[LeasedItem, CrawlRequest] | None:
         try:
-            leased = await self._crawling.lease(
-                str(uuid.uuid4()),
-                seconds=self._options.lease_seconds,
-                max_attempts=self._options.max_attempts,
-            )
+            leased = await self._crawling.lease(str(uuid.uuid4()), seconds=self._options.lease_seconds)
         except UnavailableError as error:
             _log.warning("lease_failed", reason=error.reason)
             return None

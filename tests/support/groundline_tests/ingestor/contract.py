@@ -14,29 +14,15 @@ from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import numpy as np
+from google.protobuf import json_format
+from groundline.v1 import collection_pb2, document_pb2, job_pb2, passage_pb2
 from groundline_filters import parse
 from groundline_ingestor.crawling import CrawlRequest
-from groundline_ingestor.domain import (
-    Chunk,
-    ChunkCounts,
-    Collection,
-    Document,
-    DocumentInput,
-    DocumentVersion,
-    IngestionFailure,
-    IngestionOutcome,
-    IngestionState,
-    Job,
-    JobState,
-    LeasedItem,
-    NewCollection,
-    NewVersion,
-    Partition,
-    Section,
-    SourceType,
-    Stretch,
-    Vectors,
-)
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.documents import DocumentInput, DocumentVersion
+from groundline_ingestor.domain.texts import Chunk, Section, Stretch, Vectors
+from groundline_ingestor.domain.times import moment
+from groundline_ingestor.domain.work import LeasedItem, NewVersion
 from groundline_ingestor.ports import (
     ClaimLostError,
     CollectionRepository,
@@ -44,14 +30,22 @@ from groundline_ingestor.ports import (
     DocumentRepository,
     HandedIn,
     JobRepository,
+    StoredOutcome,
     WorkQueue,
 )
 from groundline_runtime.errors import AbortedError, AlreadyExistsError, GroundlineError, NotFoundError
 
+from groundline_tests.ingestor.messages import a_collection
+
 __all__ = ["DIMENSIONS", "StoreContract", "Stores"]
 
 DIMENSIONS: Final = 8
-FAILURE: Final = IngestionFailure(IngestionState.EXTRACTING, "EMPTY_TEXT", "the document holds no text")
+MAXIMUM_ATTEMPTS: Final = 3
+FAILURE: Final = document_pb2.IngestionFailure(
+    stage=document_pb2.INGESTION_STATE_EXTRACTING,
+    reason="EMPTY_TEXT",
+    message="the document holds no text",
+)
 
 
 class Stores(Protocol):
@@ -72,7 +66,7 @@ class Stores(Protocol):
     @property
     def crawls(self) -> CrawlRepository: ...
 
-    async def texts_of(self, collection: Collection, document_id: str) -> Sequence[str]:
+    async def texts_of(self, collection: StoredCollection, document_id: str) -> Sequence[str]:
         """The stored chunks of a document, in order."""
 
 
@@ -99,13 +93,12 @@ class StoreContract:
 
     async def test_an_update_of_something_older_is_refused(self, stores: Stores) -> None:
         before = await _collection(stores, "moving")
-        unchanged: dict[str, Any] = {"settings": {}, "readers": (), "writers": ()}
-        assert await stores.collections.update("moving", name="b", **unchanged, seen=before.update_time)
-        assert not await stores.collections.update("moving", name="c", **unchanged, seen=before.update_time)
+        assert await stores.collections.update(_renamed(before, "b"))
+        assert not await stores.collections.update(_renamed(before, "c"))
         after = await stores.collections.find("moving")
         assert after is not None
-        assert (after.name, after.create_time) == ("b", before.create_time)
-        assert after.update_time > before.update_time
+        assert (after.message.name, after.message.create_time) == ("b", before.message.create_time)
+        assert moment(after.message.update_time) > moment(before.message.update_time)
 
     async def test_collections_are_listed_by_id_to_those_who_may_read_them(self, stores: Stores) -> None:
         await _collection(stores, "c-open")
@@ -134,10 +127,7 @@ class StoreContract:
 
     async def test_chunks_for_a_partition_no_longer_in_use_are_refused(self, stores: Stores) -> None:
         collection = await _collection(stores, "reindexed")
-        old = replace(
-            collection,
-            partition=Partition(collection.partition.partition_id + 1000, "model", DIMENSIONS, "english"),
-        )
+        old = replace(collection, partition_id=collection.partition_id + 1000)
         assert await _refusal(_store(stores, old, "a.md", "text")) is AbortedError
 
     async def test_a_document_is_created_and_then_replaced(self, stores: Stores) -> None:
@@ -146,13 +136,13 @@ class StoreContract:
         before = await stores.documents.find("docs", created_id)
         updated_id, updated = await _store(stores, collection, "a.md", "four", "five")
         after = await stores.documents.find("docs", created_id)
-        assert (created, updated) == (IngestionOutcome.CREATED, IngestionOutcome.UPDATED)
+        assert (created, updated) == (job_pb2.INGESTION_OUTCOME_CREATED, job_pb2.INGESTION_OUTCOME_UPDATED)
         assert updated_id == created_id
         assert before is not None
         assert after is not None
-        assert (after.chunk_count, after.state) == (2, IngestionState.DONE)
+        assert (after.chunk_count, after.state) == (2, document_pb2.INGESTION_STATE_DONE)
         assert after.create_time == before.create_time
-        assert after.update_time > before.update_time
+        assert moment(after.update_time) > moment(before.update_time)
         assert await stores.texts_of(collection, created_id) == ["four", "five"]
 
     async def test_the_same_uri_stored_at_once_holds_one_of_the_texts(self, stores: Stores) -> None:
@@ -160,7 +150,7 @@ class StoreContract:
         texts = [[f"{letter}{number}" for number in range(3)] for letter in "abcdef"]
         stored = await asyncio.gather(*(_store(stores, collection, "same.md", *text) for text in texts))
         assert len({document_id for document_id, _ in stored}) == 1
-        assert [outcome for _, outcome in stored].count(IngestionOutcome.CREATED) == 1
+        assert [outcome for _, outcome in stored].count(job_pb2.INGESTION_OUTCOME_CREATED) == 1
         assert await stores.texts_of(collection, stored[0][0]) in texts
 
     async def test_nothing_is_refreshed_of_another_content(self, stores: Stores) -> None:
@@ -174,7 +164,7 @@ class StoreContract:
         document_id, _ = await _store(stores, collection, "a.md", "text")
         before = await stores.documents.find("same", document_id)
         again = await stores.documents.refresh(collection, _version("a.md", "text"))
-        assert again == (document_id, IngestionOutcome.UNCHANGED)
+        assert again == (document_id, job_pb2.INGESTION_OUTCOME_UNCHANGED)
         assert await stores.documents.find("same", document_id) == before
 
     async def test_metadata_and_principals_change_in_place(self, stores: Stores) -> None:
@@ -187,10 +177,10 @@ class StoreContract:
         )
         refreshed = await stores.documents.refresh(collection, version)
         document = await stores.documents.find("meta", document_id)
-        assert refreshed == (document_id, IngestionOutcome.UPDATED)
+        assert refreshed == (document_id, job_pb2.INGESTION_OUTCOME_UPDATED)
         assert document is not None
-        assert document.metadata == {"team": ["ops", 1, 2.5, None]}
-        assert document.allowed_principals == ("user:ann",)
+        assert json_format.MessageToDict(document.metadata) == {"team": ["ops", 1, 2.5, None]}
+        assert document.allowed_principals == ["user:ann"]
         assert await stores.texts_of(collection, document_id) == ["text"]
 
     async def test_a_deleted_document_leaves_nothing(self, stores: Stores) -> None:
@@ -264,7 +254,7 @@ class StoreContract:
         await stores.jobs.enqueue(collection, [_handed_in("c.md")], "")
         found = await stores.collections.find("counted")
         assert found is not None
-        assert (found.document_count, found.chunk_count) == (2, 3)
+        assert (found.message.document_count, found.message.chunk_count) == (2, 3)
 
     async def test_documents_are_listed_by_uri_to_those_who_may_read_them(self, stores: Stores) -> None:
         collection = await _collection(stores, "listed")
@@ -288,15 +278,15 @@ class StoreContract:
         assert await stores.documents.find("ending", document_id) is None
         assert await stores.jobs.find(job.job_id) is None
         again = await _collection(stores, "ending")
-        assert again.document_count == 0
-        assert again.partition.partition_id != collection.partition.partition_id
+        assert again.message.document_count == 0
+        assert again.partition_id != collection.partition_id
 
     async def test_an_item_is_leased_once_and_ends_with_its_document(self, stores: Stores) -> None:
         collection = await _collection(stores, "jobs")
         job = await stores.jobs.enqueue(collection, [_handed_in("a.md"), _handed_in("b.md")], "")
-        assert (job.state, job.item_count) == (JobState.QUEUED, 2)
+        assert (job.state, job.item_count) == (job_pb2.JOB_STATE_QUEUED, 2)
         # Not by workers of another model, which is being rolled out or going.
-        options: dict[str, Any] = {"limit": 10, "seconds": 60, "max_attempts": 5}
+        options: dict[str, Any] = {"limit": 10, "seconds": 60}
         assert not await stores.queue.lease(str(uuid.uuid4()), model="another", **options)
         first, second = await _lease(stores)
         assert await _lease(stores) == []
@@ -304,16 +294,16 @@ class StoreContract:
         await stores.queue.require(first.claim)
         new = replace(_new(_version("a.md", "text"), "one", "two"), claim=first.claim)
         [(document_id, outcome)] = await stores.documents.store(collection, [new])
-        assert outcome is IngestionOutcome.CREATED
-        await stores.queue.fail(second.claim, FAILURE, ChunkCounts(1))
+        assert outcome == job_pb2.INGESTION_OUTCOME_CREATED
+        await stores.queue.fail(second.claim, FAILURE, job_pb2.ChunkCounts(parsed=1))
         found = await stores.jobs.find(job.job_id)
         assert found is not None
-        assert (found.state, found.done_count, found.failed_count) == (JobState.DONE, 1, 1)
-        assert found.chunks == ChunkCounts(3, 2, 2, 2)
+        assert (found.state, found.done_count, found.failed_count) == (job_pb2.JOB_STATE_DONE, 1, 1)
+        assert found.chunks == job_pb2.ChunkCounts(parsed=3, contextualized=2, embedded=2, stored=2)
         items = await stores.jobs.items(job.job_id, None, after=-1, limit=10)
-        assert [(item.document_id == document_id, item.failure) for item in items] == [
-            (True, None),
-            (False, FAILURE),
+        assert [(item.document_id == document_id, item.failure == FAILURE) for item in items] == [
+            (True, False),
+            (False, True),
         ]
         assert await stores.jobs.items(job.job_id, None, after=0, limit=1) == items[1:]
         assert await stores.jobs.items(job.job_id, None, after=-1, limit=10, only_failed=True) == items[1:]
@@ -327,7 +317,7 @@ class StoreContract:
         for call in (
             stores.documents.store(collection, [new]),
             stores.queue.given(item),
-            stores.queue.fail(item.claim, FAILURE, ChunkCounts()),
+            stores.queue.fail(item.claim, FAILURE, job_pb2.ChunkCounts()),
         ):
             try:
                 await call
@@ -336,7 +326,7 @@ class StoreContract:
             raise AssertionError("the claim is void")
         found = await stores.jobs.find(job.job_id)
         assert found is not None
-        assert found.state is JobState.CANCELLED
+        assert found.state == job_pb2.JOB_STATE_CANCELLED
         assert item.document_id
         assert await stores.texts_of(collection, item.document_id) == []
 
@@ -345,7 +335,7 @@ class StoreContract:
         await stores.jobs.enqueue(collection, [_handed_in("a.md"), _handed_in("a.md")], "")
         [first] = await _lease(stores)
         assert first.claim.item_index == 0
-        await stores.queue.fail(first.claim, FAILURE, ChunkCounts())
+        await stores.queue.fail(first.claim, FAILURE, job_pb2.ChunkCounts())
         [second] = await _lease(stores)
         assert second.claim.item_index == 1
 
@@ -356,9 +346,68 @@ class StoreContract:
         await stores.queue.release([item.claim.lease_id])
         [item] = await _lease(stores)
         assert item.attempts == 1
-        await stores.queue.fail(item.claim, FAILURE, ChunkCounts())
+        await stores.queue.fail(item.claim, FAILURE, job_pb2.ChunkCounts())
         assert await stores.jobs.retry(job.job_id) == 1
         assert [item.uri for item in await _lease(stores)] == ["a.md"]
+
+    async def test_items_of_a_lost_worker_are_suspects_which_are_leased_one_by_one(
+        self, stores: Stores
+    ) -> None:
+        collection = await _collection(stores, "suspects")
+        await stores.jobs.enqueue(collection, [_handed_in("a.md"), _handed_in("b.md")], "")
+        lost = await _lease(stores, seconds=0.01)
+        await _expired(stores)
+        await stores.jobs.enqueue(collection, [_handed_in("c.md")], "")
+        assert await stores.queue.has_suspects("model")
+        assert not await stores.queue.has_suspects("another")
+        assert [item.uri for item in await _lease(stores)] == ["c.md"]
+        for item in lost:
+            assert await _refusal_of_claim(stores.queue.require(item.claim))
+        first, second = await _lease(stores, suspect=True)
+        assert [first.uri, second.uri] == ["a.md", "b.md"]
+        assert (first.attempts, second.attempts) == (1, 1)
+        assert not await stores.queue.has_suspects("model")
+
+    async def test_only_a_suspect_that_is_lost_alone_is_charged_and_fails_in_the_end(
+        self, stores: Stores
+    ) -> None:
+        collection = await _collection(stores, "charged")
+        job = await stores.jobs.enqueue(collection, [_handed_in("a.md")], "")
+        await _lease(stores, seconds=0.01)
+        await _expired(stores)
+        for attempt in range(MAXIMUM_ATTEMPTS):
+            [suspect] = await _lease(stores, seconds=0.01, suspect=True)
+            assert suspect.attempts == attempt + 1
+            await _expired(stores)
+        assert not await stores.queue.has_suspects("model")
+        [item] = await stores.jobs.items(job.job_id, None, after=-1, limit=1)
+        assert (item.state, item.failure.reason) == (
+            document_pb2.INGESTION_STATE_FAILED,
+            "ATTEMPTS_EXHAUSTED",
+        )
+        document = await stores.documents.find("charged", item.document_id)
+        assert document
+        assert document.failure == item.failure
+
+    async def test_a_forgiven_postponement_does_not_count(self, stores: Stores) -> None:
+        collection = await _collection(stores, "forgiven")
+        await stores.jobs.enqueue(collection, [_handed_in("a.md")], "")
+        counted = []
+        for forgiven in (True, False, False):
+            [item] = await _lease(stores)
+            counted.append(item.attempts)
+            await stores.queue.postpone(item.claim, 0, FAILURE, forgiven=forgiven)
+        assert counted == [1, 1, 2]
+
+    async def test_a_lease_that_is_extended_is_not_lost(self, stores: Stores) -> None:
+        collection = await _collection(stores, "extended")
+        await stores.jobs.enqueue(collection, [_handed_in("a.md")], "")
+        [item] = await _lease(stores, seconds=0.5)
+        for _ in range(10):
+            await stores.queue.extend([item.claim.lease_id])
+            assert await stores.queue.expire(MAXIMUM_ATTEMPTS) == 0
+            await asyncio.sleep(0.1)
+        await stores.queue.require(item.claim)
 
     async def test_a_deleted_documents_item_is_cancelled(self, stores: Stores) -> None:
         collection = await _collection(stores, "cancelling")
@@ -367,7 +416,7 @@ class StoreContract:
         assert item.document_id
         assert await stores.documents.delete(collection, item.document_id)
         [ended] = await stores.jobs.items(job.job_id, None, after=-1, limit=10)
-        assert ended.state is IngestionState.CANCELLED
+        assert ended.state == document_pb2.INGESTION_STATE_CANCELLED
 
     async def test_items_of_unreadable_documents_are_left_out(self, stores: Stores) -> None:
         collection = await _collection(stores, "private")
@@ -402,29 +451,29 @@ class StoreContract:
         await stores.crawls.finish(item.claim)
         assert not await stores.crawls.is_held(item.claim)
         items = await stores.jobs.items(job_id, None, after=-1, limit=10)
-        assert [(one.uri, one.is_crawl, one.state.value) for one in items] == [
-            (asked.start_url, True, "done"),
-            ("https://a.test/", False, "extracting"),
+        assert [(one.uri, one.is_crawl, one.state) for one in items] == [
+            (asked.start_url, True, document_pb2.INGESTION_STATE_DONE),
+            ("https://a.test/", False, document_pb2.INGESTION_STATE_EXTRACTING),
         ]
 
     async def test_a_job_is_under_way_until_its_crawl_and_its_pages_have_ended(self, stores: Stores) -> None:
         collection = await _collection(stores, "underway")
         job_id, item = await _begun_crawl(stores, collection)
 
-        async def seen() -> tuple[JobState, int, int, int]:
+        async def seen() -> tuple[int, int, int, int]:
             job = await stores.jobs.find(job_id)
             assert job is not None
             return job.state, job.item_count, job.done_count, job.failed_count
 
-        assert await seen() == (JobState.RUNNING, 0, 0, 0)
+        assert await seen() == (job_pb2.JOB_STATE_RUNNING, 0, 0, 0)
         await stores.crawls.add_page(item.claim, collection, _handed_in("https://a.test/one"))
         [page] = await _lease(stores)
         new = replace(_new(_version(page.uri, "text"), "text"), claim=page.claim)
         await stores.documents.store(collection, [new])
-        assert (await seen())[0] is JobState.RUNNING
+        assert (await seen())[0] == job_pb2.JOB_STATE_RUNNING
         await stores.crawls.add_failure(item.claim, "https://a.test/two", FAILURE)
         await stores.crawls.finish(item.claim)
-        assert await seen() == (JobState.DONE, 2, 1, 1)
+        assert await seen() == (job_pb2.JOB_STATE_DONE, 2, 1, 1)
 
     async def test_a_crawl_that_begins_again_doubles_no_page(self, stores: Stores) -> None:
         collection = await _collection(stores, "again-crawl")
@@ -444,9 +493,9 @@ class StoreContract:
             except ClaimLostError:
                 assert is_lost
         items = await stores.jobs.items(job_id, None, after=0, limit=10)
-        assert [(one.index, one.uri, one.state.value, one.failure) for one in items] == [
-            (1, "https://a.test/kept", "queued", None),
-            (2, "https://a.test/late", "queued", None),
+        assert [(one.item_index, one.uri, one.state, one.HasField("failure")) for one in items] == [
+            (1, "https://a.test/kept", document_pb2.INGESTION_STATE_QUEUED, False),
+            (2, "https://a.test/late", document_pb2.INGESTION_STATE_QUEUED, False),
         ]
 
     async def test_a_cancelled_crawl_takes_no_more_pages_and_counts(self, stores: Stores) -> None:
@@ -468,7 +517,7 @@ class StoreContract:
             raise AssertionError("the claim is void")
         job = await stores.jobs.find(job_id)
         assert job is not None
-        assert (job.state, job.item_count, job.cancelled_count) == (JobState.CANCELLED, 2, 2)
+        assert (job.state, job.item_count, job.cancelled_count) == (job_pb2.JOB_STATE_CANCELLED, 2, 2)
 
     async def test_a_crawl_that_missed_pages_can_be_retried(self, stores: Stores) -> None:
         collection = await _collection(stores, "retried-crawl")
@@ -487,26 +536,42 @@ class StoreContract:
         old, new = [await stores.jobs.enqueue(opened, [_handed_in(uri)], "") for uri in ("a", "b")]
         hidden = await stores.jobs.enqueue(closed, [_handed_in("c")], "")
 
-        async def seen(*principals: str, **narrowed: Any) -> list[Job]:
+        async def seen(*principals: str, **narrowed: Any) -> list[job_pb2.IngestionJob]:
             options = {"collection_id": None, "before": None, "limit": 10, **narrowed}
             return list(await stores.jobs.list_readable(principals, **options))
 
         assert await seen() == [new, old]
         assert await seen("user:ann") == [hidden, new, old]
         assert await seen("user:ann", collection_id="closed") == [hidden]
-        assert await seen(before=(new.create_time, new.job_id)) == [old]
+        assert await seen(before=(moment(new.create_time), new.job_id)) == [old]
         assert await seen("user:ann", limit=1) == [hidden]
 
 
-async def _documents(stores: Stores, collection: Collection) -> Sequence[Document]:
+async def _expired(stores: Stores) -> None:
+    async with asyncio.timeout(10):
+        expired = 0
+        while not expired:
+            await asyncio.sleep(0.005)
+            expired = await stores.queue.expire(MAXIMUM_ATTEMPTS)
+
+
+async def _refusal_of_claim(call: Any) -> bool:
+    try:
+        await call
+    except ClaimLostError:
+        return True
+    return False
+
+
+async def _documents(stores: Stores, collection: StoredCollection) -> Sequence[document_pb2.Document]:
     return await stores.documents.list_readable(collection.collection_id, (), after="", limit=100)
 
 
 async def _lease_crawl(stores: Stores) -> tuple[LeasedItem, CrawlRequest] | None:
-    return await stores.crawls.lease(str(uuid.uuid4()), seconds=60, max_attempts=5)
+    return await stores.crawls.lease(str(uuid.uuid4()), seconds=60)
 
 
-async def _begun_crawl(stores: Stores, collection: Collection) -> tuple[str, LeasedItem]:
+async def _begun_crawl(stores: Stores, collection: StoredCollection) -> tuple[str, LeasedItem]:
     """Id of the job, and the item that was leased."""
     job_id = await stores.crawls.enqueue(collection, CrawlRequest("https://a.test/"), "")
     leased = await _lease_crawl(stores)
@@ -514,9 +579,9 @@ async def _begun_crawl(stores: Stores, collection: Collection) -> tuple[str, Lea
     return job_id, leased[0]
 
 
-async def _lease(stores: Stores) -> Sequence[LeasedItem]:
+async def _lease(stores: Stores, *, seconds: float = 60, suspect: bool = False) -> Sequence[LeasedItem]:
     return list(
-        await stores.queue.lease(str(uuid.uuid4()), model="model", limit=10, seconds=60, max_attempts=5)
+        await stores.queue.lease(str(uuid.uuid4()), model="model", limit=10, seconds=seconds, suspect=suspect)
     )
 
 
@@ -545,14 +610,12 @@ async def _collection(
     readers: tuple[str, ...] = (),
     writers: tuple[str, ...] = (),
     request_id: str = "",
-) -> Collection:
-    new = NewCollection(collection_id, collection_id, {}, "model", "english", readers, writers, request_id)
-    return await stores.collections.create(new, DIMENSIONS)
+) -> StoredCollection:
+    new = a_collection(collection_id, dimensions=DIMENSIONS, readers=readers, writers=writers)
+    return await stores.collections.create(new, request_id)
 
 
-async def _store(
-    stores: Stores, collection: Collection, uri: str, *texts: str
-) -> tuple[str, IngestionOutcome]:
+async def _store(stores: Stores, collection: StoredCollection, uri: str, *texts: str) -> StoredOutcome:
     [stored] = await stores.documents.store(collection, [_new(_version(uri, " ".join(texts)), *texts)])
     return stored
 
@@ -560,7 +623,7 @@ async def _store(
 def _version(uri: str, content: str) -> DocumentVersion:
     return DocumentVersion(
         uri=uri,
-        source_type=SourceType.FILE,
+        source_type=passage_pb2.SOURCE_TYPE_FILE,
         title=uri,
         mime_type="text/markdown",
         content_hash=content.encode(),
@@ -578,3 +641,10 @@ def _chunk(text: str) -> Chunk:
 
 def _vectors(count: int) -> Vectors:
     return np.ones((count, DIMENSIONS), np.float16)
+
+
+def _renamed(collection: StoredCollection, name: str) -> collection_pb2.Collection:
+    renamed = collection_pb2.Collection()
+    renamed.CopyFrom(collection.message)
+    renamed.name = name
+    return renamed

@@ -1,45 +1,56 @@
 """The stores in memory."""
 
+import time
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from functools import partial
 
+from google.protobuf.struct_pb2 import Struct
+from groundline.v1 import chat_pb2, collection_pb2, document_pb2, job_pb2
+from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_filters import Filter
 from groundline_ingestor.crawling import CrawlRequest
-from groundline_ingestor.domain import (
-    Chunk,
-    ChunkCounts,
-    Claim,
-    Collection,
-    CollectionStats,
-    Document,
+from groundline_ingestor.domain.collections import StoredCollection, is_readable
+from groundline_ingestor.domain.documents import (
     DocumentInput,
     DocumentVersion,
     FileContent,
-    IngestionFailure,
-    IngestionOutcome,
-    IngestionState,
-    Item,
-    Job,
-    JobKind,
-    JobState,
-    LeasedItem,
-    NewCollection,
-    NewVersion,
-    Partition,
-    Progress,
     StoredText,
-    Usage,
-    VectorIndexState,
-    Vectors,
     is_document_readable,
-    is_readable,
 )
-from groundline_ingestor.ports import ClaimLostError, HandedIn
-from groundline_runtime.errors import AbortedError, AlreadyExistsError, NotFoundError
+from groundline_ingestor.domain.jobs import (
+    ItemState,
+    JobKind,
+    ReindexStep,
+    StoredJob,
+    Tally,
+    begin,
+    cancel,
+    fail,
+    finish,
+    lose,
+    move,
+    next_reindex_step,
+    plus,
+    postpone,
+    release,
+    retry,
+    summarize,
+)
+from groundline_ingestor.domain.texts import Chunk, DocumentText, Stretch, Vectors
+from groundline_ingestor.domain.times import timestamp
+from groundline_ingestor.domain.work import Claim, LeasedItem, NewVersion, Progress, ReindexTarget
+from groundline_ingestor.ports import ClaimLostError, HandedIn, StoredOutcome
+from groundline_ingestor.stretches import kept_stretches
+from groundline_runtime.errors import (
+    AbortedError,
+    AlreadyExistsError,
+    FailedPreconditionError,
+    NotFoundError,
+)
 
 from groundline_tests.ingestor.filters import is_selected
 
@@ -48,84 +59,125 @@ __all__ = ["MemoryDocuments", "MemoryStores"]
 
 @dataclass
 class _Entry:
+    """An item with what is stored beside its state."""
+
     job_id: str
     collection_id: str
-    given: DocumentInput | None
-    """None of a crawl, and of a page that could not be had."""
-    item: Item
-    lease_id: str = ""
+    index: int
+    uri: str
+    document_id: str = ""
+    given: DocumentInput | None = None
+    """None of a crawl, of a page that could not be had, and in a re-index."""
+    item: ItemState = field(default_factory=ItemState)
     crawl: CrawlRequest | None = None
     is_page: bool = False
+    usage: chat_pb2.Usage = field(default_factory=chat_pb2.Usage)
+    create_time: datetime = field(default_factory=lambda: datetime.now(UTC))
+    lease_end: float = 0.0
+    lease_seconds: float = 0.0
 
     @property
     def is_missing(self) -> bool:
         """A page that could not be had."""
         return self.is_page and self.given is None
 
-    def cancel(self) -> None:
-        if not self.item.has_ended:
-            self.item = replace(self.item, state=IngestionState.CANCELLED)
-            self.lease_id = ""
+    def shown(self) -> job_pb2.IngestionItem:
+        return job_pb2.IngestionItem(
+            item_index=self.index,
+            uri=self.uri,
+            document_id=self.document_id,
+            state=self.item.state,
+            outcome=self.item.outcome,
+            failure=self.item.failure,
+            attempts=self.item.attempts,
+            chunks=self.item.chunks,
+            usage=self.usage if self.usage.ByteSize() else None,
+            is_crawl=self.crawl is not None,
+        )
+
+    def tally(self) -> Tally:
+        return Tally(
+            state=self.item.state,
+            is_crawl=self.crawl is not None,
+            is_begun=self.item.attempts > 0,
+            is_unchanged=self.item.outcome == job_pb2.INGESTION_OUTCOME_UNCHANGED,
+            chunks=self.item.chunks,
+            usage=self.usage,
+            end_time=self.create_time if self.item.has_ended else None,
+        )
+
+
+@dataclass
+class _Document:
+    """A document with what is stored beside it."""
+
+    message: document_pb2.Document
+    version: DocumentVersion
+    number: int = 1
+    stretches: Sequence[Stretch] = ()
 
 
 @dataclass
 class _Data:
-    collections: dict[str, Collection] = field(default_factory=dict)
+    collections: dict[str, StoredCollection] = field(default_factory=dict)
     requests: dict[str, str] = field(default_factory=dict)
-    documents: dict[str, Document] = field(default_factory=dict)
-    chunks: dict[str, Sequence[Chunk]] = field(default_factory=dict)
-    jobs: dict[str, tuple[Job, str]] = field(default_factory=dict)
+    documents: dict[str, _Document] = field(default_factory=dict)
+    chunks: dict[tuple[int, str], Sequence[Chunk]] = field(default_factory=dict)
+    """By partition and document."""
+    jobs: dict[str, StoredJob] = field(default_factory=dict)
+    job_requests: dict[tuple[str, str], str] = field(default_factory=dict)
+    targets: dict[str, ReindexTarget] = field(default_factory=dict)
+    """Of re-indexes, by job."""
+    reindexed: dict[tuple[int, str], int] = field(default_factory=dict)
+    """The number of the version that a partition being built holds of a document."""
     entries: list[_Entry] = field(default_factory=list)
     deletions: dict[tuple[str, str], int] = field(default_factory=dict)
     partitions: int = 0
 
-    def collection(self, collection_id: str) -> Collection | None:
-        collection = self.collections.get(collection_id)
-        if collection is None:
+    def collection(self, collection_id: str) -> StoredCollection | None:
+        stored = self.collections.get(collection_id)
+        if stored is None:
             return None
-        counts = [
-            document.chunk_count
-            for document in self.documents.values()
-            if document.collection_id == collection_id and document.chunk_count
-        ]
-        return replace(collection, document_count=len(counts), chunk_count=sum(counts))
+        counts = [one.message.chunk_count for one in self.documents_of(collection_id)]
+        message = collection_pb2.Collection()
+        message.CopyFrom(stored.message)
+        message.document_count = sum(1 for count in counts if count)
+        message.chunk_count = sum(counts)
+        return StoredCollection(message, stored.partition_id)
 
-    def hold(self, collection: Collection) -> None:
+    def documents_of(self, collection_id: str) -> list[_Document]:
+        return [one for one in self.documents.values() if one.message.collection_id == collection_id]
+
+    def hold(self, collection: StoredCollection) -> None:
         current = self.collections.get(collection.collection_id)
         if current is None:
             raise NotFoundError("COLLECTION_NOT_FOUND", f"no collection {collection.collection_id!r}")
-        if current.partition != collection.partition:
+        if current.partition_id != collection.partition_id:
             raise AbortedError("COLLECTION_CHANGED", "the collection was indexed again meanwhile; try again")
 
-    def items(self, job_id: str) -> list[Item]:
-        return [entry.item for entry in self.entries if entry.job_id == job_id]
+    def entries_of(self, job_id: str) -> list[_Entry]:
+        return [entry for entry in self.entries if entry.job_id == job_id]
 
-    def job(self, job_id: str) -> Job:
-        job, _ = self.jobs[job_id]
-        every = self.items(job_id)
-        lost = (IngestionState.FAILED, IngestionState.CANCELLED)
-        items = [item for item in every if not item.is_crawl or item.state in lost]
-        states = Counter(item.state for item in items)
-        if not all(item.has_ended for item in every):
-            begun = any(item.attempts for item in every)
-            return replace(job, state=JobState.RUNNING if begun else JobState.QUEUED, item_count=len(items))
-        done, failed = states[IngestionState.DONE], states[IngestionState.FAILED]
-        state = JobState.DONE if done or not items else JobState.FAILED if failed else JobState.CANCELLED
-        return replace(
-            job,
-            state=state,
-            end_time=job.create_time,
-            item_count=len(items),
-            done_count=done,
-            unchanged_count=sum(item.outcome is IngestionOutcome.UNCHANGED for item in items),
-            failed_count=failed,
-            cancelled_count=states[IngestionState.CANCELLED],
-            chunks=sum((item.chunks for item in items), ChunkCounts()),
-        )
+    def job(self, job_id: str) -> job_pb2.IngestionJob:
+        return summarize(self.jobs[job_id], [entry.tally() for entry in self.entries_of(job_id)])
+
+    def add_job(
+        self, collection_id: str, request_id: str, kind: JobKind = JobKind.INGEST
+    ) -> tuple[str, bool]:
+        """Its id, which is the earlier one's for a known request, and whether it is new."""
+        if collection_id not in self.collections:
+            raise NotFoundError("COLLECTION_NOT_FOUND", f"no collection {collection_id!r}")
+        if request_id and (earlier := self.job_requests.get((collection_id, request_id))):
+            return earlier, False
+        job_id = str(uuid.uuid4())
+        self.jobs[job_id] = StoredJob(job_id, collection_id, kind, datetime.now(UTC))
+        if request_id:
+            self.job_requests[collection_id, request_id] = job_id
+        return job_id, True
 
     def held(self, claim: Claim) -> _Entry:
         for entry in self.entries:
-            if (entry.job_id, entry.item.index, entry.lease_id) == (
+            if (entry.job_id, entry.index, entry.item.lease_id) == (
                 claim.job_id,
                 claim.item_index,
                 claim.lease_id,
@@ -133,17 +185,15 @@ class _Data:
                 return entry
         raise ClaimLostError(claim)
 
-    def finish(self, claim: Claim, document_id: str, outcome: IngestionOutcome, chunks: ChunkCounts) -> None:
+    def finish(self, claim: Claim, stored: StoredOutcome, chunk_count: int) -> None:
         entry = self.held(claim)
-        entry.lease_id = ""
-        entry.item = replace(
-            entry.item,
-            state=IngestionState.DONE,
-            document_id=document_id,
-            outcome=outcome,
-            failure=None,
-            chunks=chunks,
-        )
+        entry.document_id, outcome = stored
+        entry.item = finish(entry.item, outcome, chunk_count)
+
+    def lease(self, entry: _Entry, lease_id: str, seconds: float, *, alone: bool) -> Claim:
+        entry.item = begin(entry.item, lease_id, alone=alone)
+        entry.lease_seconds, entry.lease_end = seconds, time.monotonic() + seconds
+        return Claim(entry.job_id, entry.index, lease_id)
 
 
 class MemoryStores:
@@ -156,18 +206,21 @@ class MemoryStores:
         self.jobs = MemoryJobs(data)
         self.queue = MemoryQueue(data)
         self.crawls = MemoryCrawls(data)
-        self.reindex = NoReindex()
+        self.reindex = MemoryReindex(data)
         self.vector_indexes = NoVectorIndexes()
         self.embeddings = MemoryEmbeddings()
         self._data = data
 
-    async def texts_of(self, collection: Collection, document_id: str) -> Sequence[str]:
+    async def texts_of(self, collection: StoredCollection, document_id: str) -> Sequence[str]:
         """The stored chunks of a document, in order."""
-        return [chunk.section.text for chunk in self.chunks_of(document_id)]
+        chunks = self._data.chunks.get((collection.partition_id, document_id), ())
+        return [chunk.section.text for chunk in chunks]
 
     def chunks_of(self, document_id: str) -> Sequence[Chunk]:
         """The stored chunks of a document with their context, in order."""
-        return self._data.chunks.get(document_id, ())
+        stored = self._data.documents[document_id].message
+        partition_id = self._data.collections[stored.collection_id].partition_id
+        return self._data.chunks.get((partition_id, document_id), ())
 
 
 class MemoryCollections:
@@ -176,65 +229,48 @@ class MemoryCollections:
     def __init__(self, data: _Data) -> None:
         self._data = data
 
-    async def create(self, new: NewCollection, dimensions: int) -> Collection:
+    async def create(self, collection: collection_pb2.Collection, request_id: str) -> StoredCollection:
         data = self._data
-        if new.request_id in data.requests:
-            repeated = data.collection(data.requests[new.request_id])
+        if request_id in data.requests:
+            repeated = data.collection(data.requests[request_id])
             assert repeated is not None
             return repeated
-        if new.collection_id in data.collections:
-            raise AlreadyExistsError("COLLECTION_EXISTS", f"the collection id {new.collection_id!r} is taken")
+        if collection.collection_id in data.collections:
+            raise AlreadyExistsError(
+                "COLLECTION_EXISTS", f"the collection id {collection.collection_id!r} is taken"
+            )
         data.partitions += 1
-        now = datetime.now(UTC)
-        collection = Collection(
-            collection_id=new.collection_id,
-            name=new.name,
-            settings=new.settings,
-            readers=new.readers,
-            writers=new.writers,
-            partition=Partition(data.partitions, new.embedding_model, dimensions, new.language),
-            create_time=now,
-            update_time=now,
-        )
-        data.collections[new.collection_id] = collection
-        if new.request_id:
-            data.requests[new.request_id] = new.collection_id
-        return collection
+        message = collection_pb2.Collection()
+        message.CopyFrom(collection)
+        message.create_time.FromDatetime(datetime.now(UTC))
+        message.update_time.CopyFrom(message.create_time)
+        created = StoredCollection(message, data.partitions)
+        data.collections[collection.collection_id] = created
+        if request_id:
+            data.requests[request_id] = collection.collection_id
+        return created
 
-    async def find(self, collection_id: str) -> Collection | None:
+    async def find(self, collection_id: str) -> StoredCollection | None:
         return self._data.collection(collection_id)
 
     async def list_readable(
         self, principals: Sequence[str], *, after: str, limit: int
-    ) -> Sequence[Collection]:
+    ) -> Sequence[StoredCollection]:
         found = [
             collection
             for collection_id in sorted(self._data.collections)
             if collection_id > after and (collection := self._data.collection(collection_id))
         ]
-        return [collection for collection in found if is_readable(collection, principals)][:limit]
+        return [one for one in found if is_readable(one.message, principals)][:limit]
 
-    async def update(
-        self,
-        collection_id: str,
-        *,
-        name: str,
-        settings: Mapping[str, Any],
-        readers: Sequence[str],
-        writers: Sequence[str],
-        seen: datetime,
-    ) -> bool:
-        current = self._data.collections.get(collection_id)
-        if current is None or current.update_time != seen:
+    async def update(self, changed: collection_pb2.Collection) -> bool:
+        current = self._data.collections.get(changed.collection_id)
+        if current is None or current.message.update_time != changed.update_time:
             return False
-        self._data.collections[collection_id] = replace(
-            current,
-            name=name,
-            settings=settings,
-            readers=tuple(readers),
-            writers=tuple(writers),
-            update_time=datetime.now(UTC),
-        )
+        message = collection_pb2.Collection()
+        message.CopyFrom(changed)
+        message.update_time.FromDatetime(datetime.now(UTC))
+        self._data.collections[changed.collection_id] = replace(current, message=message)
         return True
 
     async def delete(self, collection_id: str) -> bool:
@@ -242,11 +278,10 @@ class MemoryCollections:
         if data.collections.pop(collection_id, None) is None:
             return False
         data.requests = {key: value for key, value in data.requests.items() if value != collection_id}
-        data.jobs = {key: job for key, job in data.jobs.items() if job[0].collection_id != collection_id}
-        for document in list(data.documents.values()):
-            if document.collection_id == collection_id:
-                del data.documents[document.document_id]
-                data.chunks.pop(document.document_id, None)
+        data.jobs = {key: job for key, job in data.jobs.items() if job.collection_id != collection_id}
+        data.job_requests = {key: job for key, job in data.job_requests.items() if key[0] != collection_id}
+        for document in data.documents_of(collection_id):
+            del data.documents[document.message.document_id]
         return True
 
 
@@ -256,88 +291,91 @@ class MemoryDocuments:
     def __init__(self, data: _Data) -> None:
         self._data = data
 
-    async def find(self, collection_id: str, document_id: str) -> Document | None:
+    async def find(self, collection_id: str, document_id: str) -> document_pb2.Document | None:
         document = self._data.documents.get(document_id)
-        return document if document and document.collection_id == collection_id else None
+        is_here = document and document.message.collection_id == collection_id
+        return document.message if document and is_here else None
 
     async def list_readable(
         self, collection_id: str, principals: Sequence[str], *, after: str, limit: int
-    ) -> Sequence[Document]:
+    ) -> Sequence[document_pb2.Document]:
         found = [
-            document
-            for document in self._data.documents.values()
-            if document.collection_id == collection_id
-            and document.uri > after
-            and is_document_readable(document, principals)
+            one.message
+            for one in self._data.documents_of(collection_id)
+            if one.message.uri > after and is_document_readable(one.message, principals)
         ]
         return sorted(found, key=lambda document: document.uri)[:limit]
 
     async def store(
-        self, collection: Collection, versions: Sequence[NewVersion]
-    ) -> Sequence[tuple[str, IngestionOutcome]]:
+        self, collection: StoredCollection, versions: Sequence[NewVersion]
+    ) -> Sequence[StoredOutcome]:
         self._data.hold(collection)
         for new in versions:
             assert len(new.vectors) == len(new.chunks)
             if new.claim:
                 self._data.held(new.claim)
-        outcomes = []
+        outcomes: list[StoredOutcome] = []
         for new in versions:
-            current = self._by_uri(collection, new.version.uri)
-            count = len(new.chunks)
-            stored = self._store(collection, new.version, current, chunk_count=count)
-            self._data.chunks[stored.document_id] = tuple(new.chunks)
-            is_new = current is None or not current.ingestion_hash
-            outcome = IngestionOutcome.CREATED if is_new else IngestionOutcome.UPDATED
+            current = self.by_uri(collection, new.version.uri)
+            is_new = current is None or not current.version.ingestion_hash
+            stored = self._put(
+                collection, new.version, current, len(new.chunks), document_pb2.INGESTION_STATE_DONE
+            )
+            stored.stretches = tuple(new.stretches)
+            document_id = stored.message.document_id
+            self._data.chunks[collection.partition_id, document_id] = tuple(new.chunks)
+            outcome = job_pb2.INGESTION_OUTCOME_CREATED if is_new else job_pb2.INGESTION_OUTCOME_UPDATED
+            outcomes.append((document_id, outcome))
             if new.claim:
-                self._data.finish(
-                    new.claim, stored.document_id, outcome, ChunkCounts(count, count, count, count)
-                )
-            outcomes.append((stored.document_id, outcome))
+                self._data.finish(new.claim, outcomes[-1], len(new.chunks))
         return outcomes
 
     async def refresh(
-        self, collection: Collection, version: DocumentVersion, claim: Claim | None = None
-    ) -> tuple[str, IngestionOutcome] | None:
+        self, collection: StoredCollection, version: DocumentVersion, claim: Claim | None = None
+    ) -> StoredOutcome | None:
         self._data.hold(collection)
-        current = self._by_uri(collection, version.uri)
-        if current is None or current.ingestion_hash != version.ingestion_hash:
+        current = self.by_uri(collection, version.uri)
+        if current is None or current.version.ingestion_hash != version.ingestion_hash:
             return None
-        unchanged = (current.metadata, current.allowed_principals) == (
+        is_unchanged = (current.version.metadata, current.version.allowed_principals) == (
             version.metadata,
             version.allowed_principals,
         )
-        outcome = IngestionOutcome.UNCHANGED if unchanged else IngestionOutcome.UPDATED
+        message = current.message
+        outcome: StoredOutcome = message.document_id, job_pb2.INGESTION_OUTCOME_UNCHANGED
+        if not is_unchanged:
+            outcome = message.document_id, job_pb2.INGESTION_OUTCOME_UPDATED
         if claim:
-            self._data.finish(claim, current.document_id, outcome, ChunkCounts())
-        self._data.documents[current.document_id] = replace(
-            current,
-            metadata=version.metadata,
-            allowed_principals=version.allowed_principals,
-            state=IngestionState.DONE,
-            failure=None,
-            update_time=current.update_time if unchanged else datetime.now(UTC),
-        )
-        return current.document_id, outcome
+            self._data.finish(claim, outcome, 0)
+        if not is_unchanged:
+            changed = replace(
+                current.version, metadata=version.metadata, allowed_principals=version.allowed_principals
+            )
+            stretches = current.stretches
+            stored = self._put(
+                collection, changed, current, message.chunk_count, document_pb2.INGESTION_STATE_DONE
+            )
+            stored.stretches = stretches
+        else:
+            message.state = document_pb2.INGESTION_STATE_DONE
+            message.ClearField("failure")
+        return outcome
 
-    async def delete(self, collection: Collection, document_id: str) -> bool:
+    async def delete(self, collection: StoredCollection, document_id: str) -> bool:
         self._data.hold(collection)
         document = await self.find(collection.collection_id, document_id)
         if document is None:
             return False
-        del self._data.documents[document_id]
-        self._data.chunks.pop(document_id, None)
-        for entry in self._data.entries:
-            if (entry.collection_id, entry.item.uri) == (collection.collection_id, document.uri):
-                entry.cancel()
+        self._delete(document)
         return True
 
     async def count_selected(
-        self, collection: Collection, selection: Filter, principals: Sequence[str]
+        self, collection: StoredCollection, selection: Filter, principals: Sequence[str]
     ) -> int:
         return len(self._selected(collection, selection, principals))
 
     async def delete_selected(
-        self, collection: Collection, selection: Filter, principals: Sequence[str], request_id: str
+        self, collection: StoredCollection, selection: Filter, principals: Sequence[str], request_id: str
     ) -> int:
         self._data.hold(collection)
         key = (collection.collection_id, request_id)
@@ -345,88 +383,94 @@ class MemoryDocuments:
             return self._data.deletions[key]
         selected = self._selected(collection, selection, principals)
         for document in selected:
-            await self.delete(collection, document.document_id)
+            self._delete(document)
         self._data.deletions[key] = len(selected)
         return len(selected)
 
-    async def stats(self, collection: Collection) -> CollectionStats:
-        documents = [
-            document
-            for document in self._data.documents.values()
-            if document.collection_id == collection.collection_id
-        ]
+    async def stats(self, collection: StoredCollection) -> pb.CollectionStats:
+        documents = [one.message for one in self._data.documents_of(collection.collection_id)]
         chunks = [
-            chunk for document in documents for chunk in self._data.chunks.get(document.document_id, ())
+            chunk
+            for document in documents
+            for chunk in self._data.chunks.get((collection.partition_id, document.document_id), ())
         ]
         text_bytes = sum(len(chunk.section.text.encode()) for chunk in chunks)
-        return CollectionStats(
-            states=Counter(document.state for document in documents),
+        states = Counter(document.state for document in documents)
+        return pb.CollectionStats(
+            states=[pb.StateCount(state=state, document_count=states[state]) for state in sorted(states)],
             chunk_count=len(chunks),
             vector_count=len(chunks),
-            orphan_count=0,
             document_bytes=sum(document.size_bytes for document in documents if document.chunk_count),
             text_bytes=text_bytes,
             storage_bytes=text_bytes,
-            token_count=0,
-            vector_index=VectorIndexState.NONE,
+            vector_index=pb.VECTOR_INDEX_STATE_NONE,
         )
 
-    def add_queued(self, collection: Collection, version: DocumentVersion) -> Document:
-        """A document that is handed in, without chunks."""
-        version = replace(version, ingestion_hash=b"")
-        return self._store(collection, version, None, chunk_count=0, state=IngestionState.QUEUED)
-
-    def by_uri(self, collection: Collection, uri: str) -> Document | None:
+    def by_uri(self, collection: StoredCollection, uri: str) -> _Document | None:
         """The document of a uri."""
-        return self._by_uri(collection, uri)
-
-    def _selected(
-        self, collection: Collection, selection: Filter, principals: Sequence[str]
-    ) -> list[Document]:
-        return [
-            document
-            for document in self._data.documents.values()
-            if document.collection_id == collection.collection_id
-            and is_document_readable(document, principals)
-            and is_selected(document, selection)
-        ]
-
-    def _by_uri(self, collection: Collection, uri: str) -> Document | None:
-        for document in self._data.documents.values():
-            if (document.collection_id, document.uri) == (collection.collection_id, uri):
+        for document in self._data.documents_of(collection.collection_id):
+            if document.message.uri == uri:
                 return document
         return None
 
-    def _store(
+    def known(self, collection: StoredCollection, version: DocumentVersion) -> _Document:
+        """The document of a uri; a new one is there from now on, without chunks."""
+        return self.by_uri(collection, version.uri) or self._put(
+            collection,
+            replace(version, ingestion_hash=b""),
+            None,
+            0,
+            document_pb2.INGESTION_STATE_QUEUED,
+        )
+
+    def _selected(
+        self, collection: StoredCollection, selection: Filter, principals: Sequence[str]
+    ) -> list[document_pb2.Document]:
+        return [
+            one.message
+            for one in self._data.documents_of(collection.collection_id)
+            if is_document_readable(one.message, principals)
+            and is_selected(one.message, one.version.metadata, selection)
+        ]
+
+    def _delete(self, document: document_pb2.Document) -> None:
+        del self._data.documents[document.document_id]
+        for key in [key for key in self._data.chunks if key[1] == document.document_id]:
+            del self._data.chunks[key]
+        for entry in self._data.entries:
+            if (entry.collection_id, entry.uri) == (document.collection_id, document.uri):
+                entry.item = cancel(entry.item)
+
+    def _put(
         self,
-        collection: Collection,
+        collection: StoredCollection,
         version: DocumentVersion,
-        current: Document | None,
-        *,
+        current: _Document | None,
         chunk_count: int,
-        state: IngestionState = IngestionState.DONE,
-    ) -> Document:
+        state: document_pb2.IngestionState.ValueType,
+    ) -> _Document:
         now = datetime.now(UTC)
-        document = Document(
-            document_id=current.document_id if current else str(uuid.uuid4()),
+        metadata = Struct()
+        metadata.update(version.metadata)
+        message = document_pb2.Document(
+            document_id=current.message.document_id if current else str(uuid.uuid4()),
             collection_id=collection.collection_id,
             uri=version.uri,
             source_type=version.source_type,
             title=version.title,
             mime_type=version.mime_type,
-            content_hash=version.content_hash,
-            ingestion_hash=version.ingestion_hash,
+            content_hash=version.content_hash.hex(),
             size_bytes=version.size_bytes,
-            metadata=version.metadata,
+            metadata=metadata,
             allowed_principals=version.allowed_principals,
             state=state,
             chunk_count=chunk_count,
-            failure=None,
-            create_time=current.create_time if current else now,
-            update_time=now,
+            create_time=current.message.create_time if current else timestamp(now),
+            update_time=timestamp(now),
         )
-        self._data.documents[document.document_id] = document
-        return document
+        stored = _Document(message, version, current.number + 1 if current else 1)
+        self._data.documents[message.document_id] = stored
+        return stored
 
 
 class MemoryJobs:
@@ -435,34 +479,27 @@ class MemoryJobs:
     def __init__(self, data: _Data) -> None:
         self._data = data
 
-    async def enqueue(self, collection: Collection, handed_in: Sequence[HandedIn], request_id: str) -> Job:
+    async def enqueue(
+        self, collection: StoredCollection, handed_in: Sequence[HandedIn], request_id: str
+    ) -> job_pb2.IngestionJob:
         data = self._data
-        if collection.collection_id not in data.collections:
-            raise NotFoundError("COLLECTION_NOT_FOUND", f"no collection {collection.collection_id!r}")
-        if request_id and (earlier := await self.find_by_request_id(collection.collection_id, request_id)):
-            return earlier
-        job_id, now = str(uuid.uuid4()), datetime.now(UTC)
+        job_id, is_new = data.add_job(collection.collection_id, request_id)
         documents = MemoryDocuments(data)
-        for index, (given, version) in enumerate(handed_in):
-            document = documents.by_uri(collection, version.uri) or documents.add_queued(collection, version)
-            item = Item(index, version.uri, document.document_id, IngestionState.QUEUED, attempts=0)
+        for index, (given, version) in enumerate(handed_in if is_new else ()):
             if isinstance(given.content, FileContent):
                 given = replace(given, content=b"".join(given.content.parts(1 << 20)))
-            data.entries.append(_Entry(job_id, collection.collection_id, given, item))
-        data.jobs[job_id] = (
-            Job(job_id, collection.collection_id, JobState.QUEUED, now, None, None),
-            request_id,
-        )
+            document_id = documents.known(collection, version).message.document_id
+            data.entries.append(
+                _Entry(job_id, collection.collection_id, index, version.uri, document_id, given)
+            )
         return data.job(job_id)
 
-    async def find(self, job_id: str) -> Job | None:
+    async def find(self, job_id: str) -> job_pb2.IngestionJob | None:
         return self._data.job(job_id) if job_id in self._data.jobs else None
 
-    async def find_by_request_id(self, collection_id: str, request_id: str) -> Job | None:
-        for job, made_by in self._data.jobs.values():
-            if (job.collection_id, made_by) == (collection_id, request_id):
-                return self._data.job(job.job_id)
-        return None
+    async def find_by_request_id(self, collection_id: str, request_id: str) -> job_pb2.IngestionJob | None:
+        job_id = self._data.job_requests.get((collection_id, request_id))
+        return self._data.job(job_id) if job_id else None
 
     async def items(
         self,
@@ -472,18 +509,18 @@ class MemoryJobs:
         after: int,
         limit: int,
         only_failed: bool = False,
-    ) -> Sequence[Item]:
+    ) -> Sequence[job_pb2.IngestionItem]:
         return [
-            item
-            for item in self._data.items(job_id)
-            if item.index > after
-            and (item.state is IngestionState.FAILED or not only_failed)
-            and (principals is None or self._readable(item, principals))
+            entry.shown()
+            for entry in sorted(self._data.entries_of(job_id), key=lambda entry: entry.index)
+            if entry.index > after
+            and (entry.item.state == document_pb2.INGESTION_STATE_FAILED or not only_failed)
+            and (principals is None or self._is_readable(entry, principals))
         ][:limit]
 
     async def changed_items(
         self, job_id: str, principals: Sequence[str], *, within_seconds: float, limit: int
-    ) -> Sequence[Item]:
+    ) -> Sequence[job_pb2.IngestionItem]:
         return await self.items(job_id, principals, after=-1, limit=limit)
 
     async def list_readable(
@@ -493,119 +530,150 @@ class MemoryJobs:
         collection_id: str | None,
         before: tuple[datetime, str] | None,
         limit: int,
-    ) -> Sequence[Job]:
+    ) -> Sequence[job_pb2.IngestionJob]:
         found = [
-            self._data.job(job_id)
-            for job_id, (job, _) in self._data.jobs.items()
-            if is_readable(self._data.collections[job.collection_id], principals)
+            job
+            for job in self._data.jobs.values()
+            if is_readable(self._data.collections[job.collection_id].message, principals)
             and collection_id in (None, job.collection_id)
             and (before is None or (job.create_time, job.job_id) < before)
         ]
-        return sorted(found, key=lambda job: (job.create_time, job.job_id), reverse=True)[:limit]
+        newest = sorted(found, key=lambda job: (job.create_time, job.job_id), reverse=True)
+        return [self._data.job(job.job_id) for job in newest[:limit]]
 
     async def cancel(self, job_id: str) -> None:
-        for entry in self._data.entries:
-            if entry.job_id == job_id:
-                entry.cancel()
+        for entry in self._data.entries_of(job_id):
+            entry.item = cancel(entry.item)
+        job = self._data.jobs[job_id]
+        if job.kind is JobKind.REINDEX and job.end_time is None:
+            job = replace(job, state=job_pb2.JOB_STATE_CANCELLED, end_time=datetime.now(UTC))
+        self._data.jobs[job_id] = replace(job, is_cancelled=True)
 
     async def retry(self, job_id: str) -> int:
-        ended = (IngestionState.FAILED, IngestionState.CANCELLED)
-        entries = [entry for entry in self._data.entries if entry.job_id == job_id]
-        missing = any(entry.is_missing for entry in entries)
-        again = [
-            entry
-            for entry in entries
-            if (entry.item.state in ended and not entry.is_missing)
-            or (entry.crawl and entry.item.has_ended and missing)
-        ]
+        entries = self._data.entries_of(job_id)
+        is_incomplete = any(entry.is_missing for entry in entries)
+        again = [entry for entry in entries if self._can_be_retried(entry, is_incomplete)]
         for entry in again:
-            entry.item = replace(entry.item, state=IngestionState.QUEUED, failure=None, chunks=ChunkCounts())
+            entry.item = retry(entry.item)
+        if again:
+            self._data.jobs[job_id] = replace(self._data.jobs[job_id], is_cancelled=False)
         return len(again)
 
-    def _readable(self, item: Item, principals: Sequence[str]) -> bool:
-        document = self._data.documents.get(item.document_id or "")
-        return document is None or is_document_readable(document, principals)
+    def _can_be_retried(self, entry: _Entry, is_incomplete: bool) -> bool:
+        lost = (document_pb2.INGESTION_STATE_FAILED, document_pb2.INGESTION_STATE_CANCELLED)
+        if entry.crawl:
+            return entry.item.state in lost or (entry.item.has_ended and is_incomplete)
+        return entry.item.state in lost and entry.given is not None
+
+    def _is_readable(self, entry: _Entry, principals: Sequence[str]) -> bool:
+        document = self._data.documents.get(entry.document_id)
+        return document is None or is_document_readable(document.message, principals)
 
 
 class MemoryQueue:
-    """Implements WorkQueue; leases do not run out."""
+    """Implements WorkQueue."""
 
     def __init__(self, data: _Data) -> None:
         self._data = data
 
     async def lease(
-        self, lease_id: str, *, model: str, limit: int, seconds: float, max_attempts: int
+        self, lease_id: str, *, model: str, limit: int, seconds: float, suspect: bool = False
     ) -> Sequence[LeasedItem]:
-        leased: list[LeasedItem] = []
-        waiting: set[tuple[str, str]] = set()
-        for entry in self._data.entries:
-            key = (entry.collection_id, entry.item.uri)
-            collection = self._data.collections.get(entry.collection_id)
-            if entry.item.has_ended or entry.crawl:
-                continue
-            if not collection or collection.partition.embedding_model != model:
-                continue
-            if not entry.lease_id and key not in waiting and len(leased) < limit:
-                entry.lease_id = lease_id
-                attempts = entry.item.attempts + 1
-                entry.item = replace(entry.item, state=IngestionState.EXTRACTING, attempts=attempts)
-                claim = Claim(entry.job_id, entry.item.index, lease_id)
-                leased.append(
-                    LeasedItem(
-                        claim,
-                        JobKind.INGEST,
-                        *key,
-                        document_id=entry.item.document_id,
-                        attempts=attempts,
-                        input={},
-                    )
-                )
-            waiting.add(key)
-        return leased
+        available = [one for one in self._available(model) if one.item.is_suspect == suspect][:limit]
+        return [
+            LeasedItem(
+                self._data.lease(entry, lease_id, seconds, alone=suspect),
+                entry.collection_id,
+                entry.uri,
+                document_id=entry.document_id,
+                attempts=entry.item.counted_attempts,
+                input={} if entry.given else None,
+                target=self._data.targets.get(entry.job_id),
+            )
+            for entry in available
+        ]
+
+    async def has_suspects(self, model: str) -> bool:
+        return any(entry.item.is_suspect for entry in self._available(model))
 
     async def given(self, item: LeasedItem) -> DocumentInput:
         given = self._data.held(item.claim).given
-        assert given is not None, "only documents are leased"
+        assert given is not None, "only documents are read"
         return given
 
     async def require(self, claim: Claim) -> None:
         self._data.held(claim)
 
-    async def extend(self, lease_ids: Sequence[str], seconds: float) -> None:
-        """Nothing: leases do not run out."""
+    async def extend(self, lease_ids: Sequence[str]) -> None:
+        for entry in self._data.entries:
+            if entry.item.lease_id in lease_ids:
+                entry.lease_end = time.monotonic() + entry.lease_seconds
+
+    async def expire(self, maximum_attempts: int) -> int:
+        lost = [
+            entry
+            for entry in self._data.entries
+            if entry.item.lease_id and entry.lease_end < time.monotonic()
+        ]
+        for entry in lost:
+            entry.item = lose(entry.item, maximum_attempts)
+            if entry.item.has_ended:
+                self._mark_failed(entry)
+        return len(lost)
 
     async def progress(self, progress: Sequence[Progress]) -> None:
         for one in progress:
-            entry = self._data.held(one.claim)
-            entry.item = replace(entry.item, state=one.state, chunks=one.chunks)
+            self._change(one.claim, partial(move, stage=one.state, chunks=one.chunks))
 
-    async def spend(self, claim: Claim, usage: Usage) -> None:
+    async def spend(self, claim: Claim, usage: chat_pb2.Usage) -> None:
         entry = self._data.held(claim)
-        entry.item = replace(entry.item, usage=entry.item.usage + usage)
+        entry.usage = plus(chat_pb2.Usage, [entry.usage, usage])
 
-    async def fail(self, claim: Claim, failure: IngestionFailure, chunks: ChunkCounts) -> None:
-        entry = self._data.held(claim)
-        entry.lease_id = ""
-        entry.item = replace(entry.item, state=IngestionState.FAILED, failure=failure, chunks=chunks)
-        if document := self._data.documents.get(entry.item.document_id or ""):
-            self._data.documents[document.document_id] = replace(
-                document, state=IngestionState.FAILED, failure=failure
-            )
+    async def fail(
+        self, claim: Claim, failure: document_pb2.IngestionFailure, chunks: job_pb2.ChunkCounts
+    ) -> None:
+        self._mark_failed(self._change(claim, partial(fail, failure=failure, chunks=chunks)))
 
-    async def postpone(self, claim: Claim, seconds: float, failure: IngestionFailure) -> None:
-        entry = self._data.held(claim)
-        entry.lease_id = ""
-        entry.item = replace(entry.item, state=IngestionState.QUEUED, failure=failure)
+    async def postpone(
+        self, claim: Claim, seconds: float, failure: document_pb2.IngestionFailure, *, forgiven: bool
+    ) -> None:
+        self._change(claim, partial(postpone, failure=failure, forgiven=forgiven))
 
     async def release(self, lease_ids: Sequence[str]) -> None:
         for entry in self._data.entries:
-            if entry.lease_id in lease_ids:
-                entry.lease_id = ""
-                attempts = entry.item.attempts - 1
-                entry.item = replace(entry.item, state=IngestionState.QUEUED, attempts=attempts)
+            if entry.item.lease_id in lease_ids:
+                entry.item = release(entry.item)
 
     async def discard(self, older_than_seconds: float) -> None:
         """Nothing: memory goes with the test."""
+
+    def _available(self, model: str) -> list[_Entry]:
+        available: list[_Entry] = []
+        waiting: set[tuple[str, str]] = set()
+        for entry in self._data.entries:
+            collection = self._data.collections.get(entry.collection_id)
+            if entry.item.has_ended or entry.crawl or not collection:
+                continue
+            target = self._data.targets.get(entry.job_id)
+            key = (entry.collection_id, entry.uri)
+            is_turn = target is not None or key not in waiting
+            settings = target.settings if target else collection.settings
+            if is_turn and not entry.item.lease_id and settings.embedding.model == model:
+                available.append(entry)
+            waiting.add(key)
+        return available
+
+    def _change(self, claim: Claim, transition: Callable[[ItemState], ItemState]) -> _Entry:
+        entry = self._data.held(claim)
+        entry.item = transition(entry.item)
+        return entry
+
+    def _mark_failed(self, entry: _Entry) -> None:
+        document = self._data.documents.get(entry.document_id)
+        if document and entry.given:
+            document.message.state = document_pb2.INGESTION_STATE_FAILED
+            assert entry.item.failure is not None
+            document.message.failure.CopyFrom(entry.item.failure)
 
 
 class MemoryCrawls:
@@ -614,27 +682,19 @@ class MemoryCrawls:
     def __init__(self, data: _Data) -> None:
         self._data = data
 
-    async def enqueue(self, collection: Collection, request: CrawlRequest, request_id: str) -> str:
-        jobs = MemoryJobs(self._data)
-        job = await jobs.enqueue(collection, [], request_id)
-        if not self._data.items(job.job_id):
-            item = Item(0, request.start_url, None, IngestionState.QUEUED, attempts=0, is_crawl=True)
-            self._data.entries.append(_Entry(job.job_id, collection.collection_id, None, item, crawl=request))
-        return job.job_id
+    async def enqueue(self, collection: StoredCollection, request: CrawlRequest, request_id: str) -> str:
+        job_id, is_new = self._data.add_job(collection.collection_id, request_id)
+        if is_new:
+            crawl = _Entry(job_id, collection.collection_id, 0, request.start_url, crawl=request)
+            self._data.entries.append(crawl)
+        return job_id
 
-    async def lease(
-        self, lease_id: str, *, seconds: float, max_attempts: int
-    ) -> tuple[LeasedItem, CrawlRequest] | None:
+    async def lease(self, lease_id: str, *, seconds: float) -> tuple[LeasedItem, CrawlRequest] | None:
         for entry in self._data.entries:
-            if entry.crawl and not entry.item.has_ended and not entry.lease_id:
-                entry.lease_id = lease_id
-                attempts = entry.item.attempts + 1
-                entry.item = replace(entry.item, state=IngestionState.EXTRACTING, attempts=attempts)
-                claim = Claim(entry.job_id, entry.item.index, lease_id)
-                item = LeasedItem(
-                    claim, JobKind.INGEST, entry.collection_id, entry.item.uri, None, attempts, None
-                )
-                return item, entry.crawl
+            if entry.crawl and not entry.item.has_ended and not entry.item.lease_id:
+                claim = self._data.lease(entry, lease_id, seconds, alone=False)
+                attempts = entry.item.counted_attempts
+                return LeasedItem(claim, entry.collection_id, entry.uri, "", attempts), entry.crawl
         return None
 
     async def is_held(self, claim: Claim) -> bool:
@@ -644,61 +704,162 @@ class MemoryCrawls:
             return False
         return True
 
-    async def add_page(self, claim: Claim, collection: Collection, page: HandedIn) -> None:
+    async def add_page(self, claim: Claim, collection: StoredCollection, page: HandedIn) -> None:
         given, version = page
         index = self._place(claim, version.uri)
         if index is None:
             return
-        documents = MemoryDocuments(self._data)
-        document = documents.by_uri(collection, version.uri) or documents.add_queued(collection, version)
-        item = Item(index, version.uri, document.document_id, IngestionState.QUEUED, attempts=0)
-        self._put(_Entry(claim.job_id, collection.collection_id, given, item, is_page=True))
+        document_id = MemoryDocuments(self._data).known(collection, version).message.document_id
+        self._put(
+            _Entry(
+                claim.job_id,
+                collection.collection_id,
+                index,
+                version.uri,
+                document_id,
+                given,
+                is_page=True,
+            )
+        )
 
-    async def add_failure(self, claim: Claim, uri: str, failure: IngestionFailure) -> None:
+    async def add_failure(self, claim: Claim, uri: str, failure: document_pb2.IngestionFailure) -> None:
         collection_id = self._data.held(claim).collection_id
         index = self._place(claim, uri)
         if index is not None:
-            item = Item(index, uri, None, IngestionState.FAILED, failure=failure, attempts=0)
-            self._put(_Entry(claim.job_id, collection_id, None, item, is_page=True))
+            failed = fail(ItemState(), failure, job_pb2.ChunkCounts())
+            self._put(_Entry(claim.job_id, collection_id, index, uri, item=failed, is_page=True))
 
     async def finish(self, claim: Claim) -> None:
-        entry = self._data.held(claim)
-        entry.lease_id = ""
-        entry.item = replace(entry.item, state=IngestionState.DONE)
+        self._data.finish(claim, ("", job_pb2.INGESTION_OUTCOME_UNSPECIFIED), 0)
 
     def _place(self, claim: Claim, uri: str) -> int | None:
         self._data.held(claim)
-        entries = [entry for entry in self._data.entries if entry.job_id == claim.job_id]
+        entries = self._data.entries_of(claim.job_id)
         for entry in entries:
-            if entry.is_page and entry.item.uri == uri:
-                return entry.item.index if entry.is_missing else None
+            if entry.is_page and entry.uri == uri:
+                return entry.index if entry.is_missing else None
         return len(entries)
 
     def _put(self, new: _Entry) -> None:
         for place, entry in enumerate(self._data.entries):
-            if (entry.job_id, entry.item.index) == (new.job_id, new.item.index):
+            if (entry.job_id, entry.index) == (new.job_id, new.index):
                 self._data.entries[place] = new
                 return
         self._data.entries.append(new)
 
 
-class NoReindex:
-    """Implements ReindexRepository where nothing is indexed again."""
+class MemoryReindex:
+    """Implements ReindexRepository; partitions that were replaced are dropped at once."""
 
-    async def begin(self, *_: object) -> str:
-        raise NotImplementedError
+    def __init__(self, data: _Data) -> None:
+        self._data = data
+
+    async def begin(
+        self, collection: StoredCollection, settings: collection_pb2.CollectionSettings, request_id: str
+    ) -> str:
+        data = self._data
+        known = data.job_requests.get((collection.collection_id, request_id))
+        if known:
+            return known
+        for job in data.jobs.values():
+            is_running = job.kind is JobKind.REINDEX and job.end_time is None
+            if is_running and job.collection_id == collection.collection_id:
+                raise FailedPreconditionError(
+                    "REINDEX_RUNNING",
+                    f"the collection {collection.collection_id!r} is being indexed again already",
+                )
+        data.hold(collection)
+        job_id, _ = data.add_job(collection.collection_id, request_id, JobKind.REINDEX)
+        data.partitions += 1
+        data.targets[job_id] = ReindexTarget(data.partitions, settings)
+        self._queue(job_id, self._searchable(collection.collection_id))
+        return job_id
 
     async def text(self, collection_id: str, document_id: str) -> StoredText | None:
-        raise NotImplementedError
+        document = self._data.documents.get(document_id)
+        if document is None:
+            return None
+        stretches = kept_stretches(None)
+        for stretch in document.stretches:
+            stretches.append(stretch)
+        return StoredText(
+            document.version, document.number, DocumentText(stretches, document.version.mime_type)
+        )
 
     async def store(self, item: LeasedItem, version_number: int, new: NewVersion) -> None:
-        raise NotImplementedError
+        assert item.target is not None
+        partition_id = item.target.partition_id
+        self._data.held(item.claim)
+        if item.document_id in self._data.documents:
+            self._data.chunks[partition_id, item.document_id] = tuple(new.chunks)
+            self._data.reindexed[partition_id, item.document_id] = version_number
+        outcome = job_pb2.INGESTION_OUTCOME_UPDATED
+        self._data.finish(item.claim, (item.document_id, outcome), len(new.chunks))
 
     async def skip(self, item: LeasedItem) -> None:
-        raise NotImplementedError
+        outcome = job_pb2.INGESTION_OUTCOME_UNCHANGED
+        self._data.finish(item.claim, (item.document_id, outcome), 0)
 
     async def settle(self, grace_seconds: float) -> Sequence[str]:
-        return ()
+        return [
+            job.job_id
+            for job in list(self._data.jobs.values())
+            if job.kind is JobKind.REINDEX and job.end_time is None and self._settle_job(job)
+        ]
+
+    def _settle_job(self, job: StoredJob) -> bool:
+        entries = self._data.entries_of(job.job_id)
+        target = self._data.targets[job.job_id]
+        changed = [
+            one
+            for one in self._searchable(job.collection_id)
+            if self._data.reindexed.get((target.partition_id, one.message.document_id)) != one.number
+        ]
+        step = next_reindex_step(
+            pending=sum(not entry.item.has_ended for entry in entries),
+            failed=sum(entry.item.state == document_pb2.INGESTION_STATE_FAILED for entry in entries),
+            is_index_due=False,
+            changed=len(changed),
+        )
+        state = job_pb2.JOB_STATE_FAILED
+        match step:
+            case ReindexStep.WAIT | ReindexStep.COMPARE:
+                return False
+            case ReindexStep.QUEUE_CHANGED:
+                self._queue(job.job_id, changed)
+                return False
+            case ReindexStep.SWAP:
+                self._swap(job.collection_id, target)
+                state = job_pb2.JOB_STATE_DONE
+        self._data.jobs[job.job_id] = replace(job, state=state, end_time=datetime.now(UTC))
+        return True
+
+    def _swap(self, collection_id: str, target: ReindexTarget) -> None:
+        stored = self._data.collections[collection_id]
+        for part in ("chunking", "contextualization", "embedding", "lexical"):
+            stored.settings.ClearField(part)
+            if target.settings.HasField(part):
+                getattr(stored.settings, part).CopyFrom(getattr(target.settings, part))
+        for document in self._searchable(collection_id):
+            chunks = self._data.chunks[target.partition_id, document.message.document_id]
+            document.message.chunk_count = len(chunks)
+        self._data.collections[collection_id] = replace(stored, partition_id=target.partition_id)
+
+    def _searchable(self, collection_id: str) -> list[_Document]:
+        return [one for one in self._data.documents_of(collection_id) if one.message.chunk_count]
+
+    def _queue(self, job_id: str, documents: Sequence[_Document]) -> None:
+        first = len(self._data.entries_of(job_id))
+        self._data.entries += [
+            _Entry(
+                job_id,
+                document.message.collection_id,
+                index,
+                document.message.uri,
+                document.message.document_id,
+            )
+            for index, document in enumerate(documents, start=first)
+        ]
 
 
 class NoVectorIndexes:

@@ -8,6 +8,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, Final
 
+from groundline.v1 import document_pb2, passage_pb2
+
 from groundline_ingestor.adapters.extraction.encoding import decoded, decoded_parts, detected
 from groundline_ingestor.adapters.extraction.formats import (
     JSON,
@@ -27,17 +29,8 @@ from groundline_ingestor.adapters.extraction.headings import read_headings
 from groundline_ingestor.adapters.extraction.readers.common import Hints, ReadError, one_line
 from groundline_ingestor.adapters.extraction.readers.records import record_text
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
-from groundline_ingestor.domain import (
-    DocumentInput,
-    Extraction,
-    FileContent,
-    Heading,
-    IngestionError,
-    IngestionState,
-    SourceType,
-    Stretch,
-    last_part,
-)
+from groundline_ingestor.domain.documents import DocumentInput, FileContent, IngestionError
+from groundline_ingestor.domain.texts import Extraction, Heading, Stretch, last_part
 from groundline_ingestor.ports import TextStream
 from groundline_ingestor.stretches import STRETCH_CHARACTERS, HeadedCutter, known_headings
 
@@ -98,7 +91,7 @@ class DocumentExtractor:
         """
         assert not isinstance(given.content, FileContent), "is for read()"
         try:
-            if given.source_type is SourceType.OBJECT:
+            if given.source_type == passage_pb2.SOURCE_TYPE_OBJECT:
                 extraction = _object(given)
             else:
                 mime_type = _type_of(given, given.content)
@@ -155,7 +148,7 @@ def _streamed_type(given: DocumentInput, content: FileContent, max_whole_bytes: 
 
     Raises IngestionError.
     """
-    if given.source_type is SourceType.OBJECT:
+    if given.source_type == passage_pb2.SOURCE_TYPE_OBJECT:
         return None
     head = next(content.parts(LOOKED_AT_BYTES), b"")
     try:
@@ -192,7 +185,7 @@ def _checked(stretches: Iterable[Stretch]) -> Iterator[Stretch]:
 
 
 def _failure(error: ReadError) -> IngestionError:
-    return IngestionError(IngestionState.EXTRACTING, error.reason, error.message)
+    return IngestionError(document_pb2.INGESTION_STATE_EXTRACTING, error.reason, error.message)
 
 
 def _text(given: DocumentInput, mime_type: str) -> Extraction:

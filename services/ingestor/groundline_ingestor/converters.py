@@ -1,0 +1,125 @@
+"""Documents and crawls as the service works on them, out of requests that were checked."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from google.protobuf import json_format
+from google.protobuf.struct_pb2 import Struct, Value
+from groundline.v1 import document_pb2, passage_pb2
+from groundline.v1 import ingestor_service_pb2 as pb
+from groundline_runtime.errors import FieldViolation, InvalidArgumentError
+from groundline_validation import limits_of, violations_of
+
+from groundline_ingestor.crawling import CrawlRequest, link_target
+from groundline_ingestor.domain.documents import DocumentInput
+
+__all__ = ["crawl_request", "described_upload", "document_input"]
+
+# What HTTP clients send that were not told a type.
+_SAYS_NOTHING: Final = ("application/octet-stream", "application/x-www-form-urlencoded")
+# Whole numbers up to here are exact in the doubles that a Struct holds.
+_MAX_EXACT: Final = 2**53
+_MAX_OWN_URI: Final = limits_of(document_pb2.DocumentInput, "uri").max_bytes // 4
+"""Characters of a record's own name, which may have 4 bytes each."""
+
+
+def document_input(given: document_pb2.DocumentInput) -> DocumentInput:
+    """A document as handed in; an object becomes the JSON of its properties."""
+    content: str | bytes = given.data if given.WhichOneof("content") == "data" else given.text
+    uri, source_type = given.uri, passage_pb2.SOURCE_TYPE_FILE
+    metadata = _values(given.metadata)
+    if given.HasField("object"):
+        properties = _values(given.object.properties)
+        # Keys in one order, since messages keep none: the same record has the same content.
+        content = json.dumps(properties, ensure_ascii=False, sort_keys=True)
+        source_type = passage_pb2.SOURCE_TYPE_OBJECT
+        uri = uri or _own_uri(properties)
+        metadata = _object_metadata(given.object.schema, properties) | metadata
+    return DocumentInput(
+        content=content,
+        uri=uri,
+        title=given.title,
+        mime_type=given.mime_type,
+        source_type=source_type,
+        metadata=metadata,
+        allowed_principals=tuple(dict.fromkeys(given.allowed_principals)),
+    )
+
+
+def described_upload(request: pb.UploadDocumentRequest) -> DocumentInput:
+    """The document that the first message of an upload describes, without content. Raises
+    InvalidArgumentError, also for what is wrong with the metadata, which come as text."""
+    violations = violations_of(request)
+    metadata = Struct()
+    try:
+        json_format.Parse(request.metadata_json or "{}", metadata, max_recursion_depth=50)
+    except json_format.ParseError:
+        violations.add("metadata_json", "must be a JSON object")
+    mime_type = request.content.content_type
+    given = document_pb2.DocumentInput(
+        uri=request.uri,
+        title=request.title,
+        mime_type="" if mime_type.startswith(_SAYS_NOTHING) else mime_type,
+        metadata=metadata,
+        allowed_principals=request.allowed_principals,
+        data=b"",
+    )
+    if not violations:
+        violations.extend(violations_of(given))
+    violations.raise_if_any()
+    return document_input(given)
+
+
+def crawl_request(crawl: pb.WebCrawl) -> CrawlRequest:
+    """A crawl with the contract's defaults. Raises InvalidArgumentError for a start that is no page."""
+    start_url = link_target(crawl.start_url, "")
+    if start_url is None:
+        raise InvalidArgumentError(
+            [FieldViolation("crawl.start_url", "must be an http or https URL without credentials")]
+        )
+    return CrawlRequest(
+        start_url=start_url,
+        max_pages=crawl.max_pages or CrawlRequest.max_pages,
+        max_depth=crawl.max_depth if crawl.HasField("max_depth") else CrawlRequest.max_depth,
+        include_paths=tuple(crawl.include_paths),
+        exclude_paths=tuple(crawl.exclude_paths),
+        delay_seconds=crawl.delay_seconds if crawl.HasField("delay_seconds") else None,
+    )
+
+
+def _own_uri(properties: Mapping[str, Any]) -> str:
+    """What a record calls itself, where it was handed in without a uri."""
+    for name in ("uri", "uuid"):
+        value = properties.get(name)
+        if isinstance(value, str) and 0 < len(value) <= _MAX_OWN_URI:
+            return value
+    return ""
+
+
+def _object_metadata(schema: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    """What is shown of a record beside its text; metadata that was handed in goes before it."""
+    shown = {"schema": schema, "uuid": properties.get("uuid")}
+    return {name: value for name, value in shown.items() if value and isinstance(value, str)}
+
+
+def _values(struct: Struct) -> dict[str, Any]:
+    """A Struct as JSON values, whole numbers as ints: so they are shown, and compared by filters."""
+    return {key: _value(value) for key, value in struct.fields.items()}
+
+
+def _value(value: Value) -> Any:
+    match value.WhichOneof("kind"):
+        case "number_value":
+            number = value.number_value
+            return int(number) if number.is_integer() and abs(number) <= _MAX_EXACT else number
+        case "string_value":
+            return value.string_value
+        case "bool_value":
+            return value.bool_value
+        case "struct_value":
+            return _values(value.struct_value)
+        case "list_value":
+            return [_value(one) for one in value.list_value.values]
+        case _:
+            return None

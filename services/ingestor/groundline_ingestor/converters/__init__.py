@@ -1,1 +1,0 @@
-"""Contract messages to domain values and back; every wrong field of a request is named."""

@@ -1,0 +1,66 @@
+"""What workers hold: claims on items, and documents on their way into the store."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from groundline.v1 import collection_pb2, document_pb2, job_pb2
+
+from groundline_ingestor.domain.documents import DocumentVersion
+from groundline_ingestor.domain.texts import Chunk, Series, Stretch, Vectors
+
+__all__ = ["Claim", "LeasedItem", "NewVersion", "Progress", "ReindexTarget"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A worker's right to an item; void once the item went to another worker, was cancelled or has ended."""
+
+    job_id: str
+    item_index: int
+    lease_id: str
+
+
+@dataclass(frozen=True)
+class ReindexTarget:
+    """The partition that a re-index fills, and the settings that it is built by."""
+
+    partition_id: int
+    settings: collection_pb2.CollectionSettings
+
+
+@dataclass(frozen=True)
+class LeasedItem:
+    """An item to work on."""
+
+    claim: Claim
+    collection_id: str
+    uri: str
+    document_id: str
+    """Empty for a crawl."""
+    attempts: int
+    """This one included; forgiven ones not."""
+    input: Mapping[str, Any] | None = None
+    """What was handed in, without its content, which is read by itself; None for a re-index."""
+    target: ReindexTarget | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an item has come, for those who watch."""
+
+    claim: Claim
+    state: document_pb2.IngestionState.ValueType
+    chunks: job_pb2.ChunkCounts
+
+
+@dataclass(frozen=True)
+class NewVersion:
+    """A document ready to be stored, by the right of a claim; each chunk has a vector."""
+
+    version: DocumentVersion
+    chunks: Series[Chunk]
+    vectors: Series[Vectors]
+    stretches: Series[Stretch]
+    token_count: int = 0
+    claim: Claim | None = None
