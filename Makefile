@@ -48,6 +48,7 @@ lint: setup ## Lint contracts, code and types
 	$(BIN)/python tools/protos.py lint
 	$(BIN)/python tools/protos.py check
 	$(BIN)/python tools/protos.py breaking
+	$(BIN)/python tools/reference.py check
 	$(BIN)/python tools/settings_tables.py check
 	$(BIN)/python tools/service_requirements.py check
 	$(BIN)/python tools/manifests.py
@@ -69,8 +70,9 @@ test-unit test-integration test-e2e: test-%: setup ## Run one kind of tests
 	$(BIN)/python -m pytest tests/$*
 
 .PHONY: generate
-generate: setup ## Write the stubs in libs/contracts from protos/
+generate: setup ## Write the stubs in libs/contracts and the reference in docs/ from protos/
 	$(BIN)/python tools/protos.py generate
+	$(BIN)/python tools/reference.py write
 
 .PHONY: settings-tables
 settings-tables: setup ## Write the settings tables of README.md from the code

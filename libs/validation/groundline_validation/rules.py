@@ -24,7 +24,9 @@ DEFAULT_CHUNK_OVERLAP = 200
 """Units of a chunk, and those that it shares with the one before, where a collection sets neither."""
 
 type Rule = Callable[[Any], Iterable[tuple[str, str]]]
-"""Yields the name of a wrong field of the message, or "" for the message, and what is wrong with it."""
+"""Yields the name of a wrong field of the message, or "" for the message, and what is wrong with it.
+
+Its docstring says in the reference of the API what must hold."""
 
 _RULES: dict[str, list[Rule]] = defaultdict(list)
 
@@ -46,6 +48,7 @@ def rules_of(full_name: str) -> Sequence[Rule]:
 
 @rule(options_pb2.RerankOptions)
 def _an_arm_counts(options: options_pb2.RerankOptions) -> Iterable[tuple[str, str]]:
+    """keyword_weight and semantic_weight must not both be 0."""
     weights = ("keyword_weight", "semantic_weight")
     if all(options.HasField(name) and getattr(options, name) == 0 for name in weights):  # type: ignore[arg-type]
         yield "semantic_weight", "must not be 0 together with keyword_weight"
@@ -53,6 +56,7 @@ def _an_arm_counts(options: options_pb2.RerankOptions) -> Iterable[tuple[str, st
 
 @rule(collection_pb2.ChunkingSettings)
 def _overlap_is_less_than_half(settings: collection_pb2.ChunkingSettings) -> Iterable[tuple[str, str]]:
+    """chunk_overlap must be less than half of chunk_size."""
     size = settings.chunk_size if settings.HasField("chunk_size") else DEFAULT_CHUNK_SIZE
     if settings.HasField("chunk_overlap") and settings.chunk_overlap * 2 >= size:
         yield "chunk_overlap", f"must be less than half of chunk_size, which is {size}"
@@ -60,6 +64,7 @@ def _overlap_is_less_than_half(settings: collection_pb2.ChunkingSettings) -> Ite
 
 @rule(document_pb2.DocumentInput)
 def _has_content(document: document_pb2.DocumentInput) -> Iterable[tuple[str, str]]:
+    """One of text, data and object must be set."""
     if document.WhichOneof("content") is None:
         yield "", "needs one of text, data and object"
 
@@ -68,6 +73,7 @@ def _has_content(document: document_pb2.DocumentInput) -> Iterable[tuple[str, st
 def _documents_or_a_crawl(
     request: ingestor_service_pb2.IngestDocumentsRequest,
 ) -> Iterable[tuple[str, str]]:
+    """There must be documents or a crawl, not both."""
     if request.HasField("crawl"):
         if request.documents:
             yield "crawl", "excludes documents"
@@ -77,6 +83,7 @@ def _documents_or_a_crawl(
 
 @rule(ingestor_service_pb2.WebCrawl)
 def _addresses_and_patterns(crawl: ingestor_service_pb2.WebCrawl) -> Iterable[tuple[str, str]]:
+    """start_url must be an http or https URL without credentials; paths must begin with "/" or "*"."""
     if not _is_web_address(crawl.start_url):
         yield "start_url", "must be an http or https URL without credentials"
     for name in ("include_paths", "exclude_paths"):
@@ -97,6 +104,7 @@ def _is_web_address(text: str) -> bool:
 def _chunks_have_a_document(
     request: generator_service_pb2.ContextualizeChunksRequest,
 ) -> Iterable[tuple[str, str]]:
+    """document_text must not be empty where there are chunk_texts."""
     if request.chunk_texts and not request.document_text.strip():
         yield "document_text", "must not be empty"
 
@@ -105,6 +113,7 @@ def _chunks_have_a_document(
 @rule(generator_service_pb2.JudgeRelevanceRequest)
 @rule(generator_service_pb2.JudgeFaithfulnessRequest)
 def _numbers_are_unique(request: Any) -> Iterable[tuple[str, str]]:
+    """The passages' numbers must be unique."""
     seen: set[int] = set()
     for index, passage in enumerate(request.passages):
         if passage.number in seen:
