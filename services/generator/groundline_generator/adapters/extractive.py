@@ -1,9 +1,9 @@
 """The provider without a model: quotes the sentences that answer, each with its source."""
 
-import asyncio
 import re
 import threading
 from collections.abc import AsyncGenerator, Sequence
+from functools import partial
 
 from groundline.v1 import chat_pb2
 from groundline.v1.chat_pb2 import ValidationIssue
@@ -12,6 +12,7 @@ from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
 from groundline_generator.domain.calls import ModelChoice, ModelFinished
 from groundline_generator.domain.extraction import Extract, Extraction, extract
 from groundline_generator.domain.refusals import refusal
+from groundline_generator.service.concurrency import computed
 
 __all__ = ["ExtractiveModel"]
 
@@ -51,7 +52,7 @@ class ExtractiveModel:
         )
 
     async def _extract(self, request: GenerateRequest, served: Sequence[NumberedPassage]) -> Extraction:
-        """Extract in a thread, which ends soon after this is cancelled."""
+        """Extract; what runs in a thread ends soon after this is cancelled."""
         cancelled = threading.Event()
 
         def checkpoint() -> None:
@@ -59,17 +60,18 @@ class ExtractiveModel:
                 raise _CancelledError
 
         options = request.options
+        work = partial(
+            extract,
+            request.query,
+            served,
+            min_relevance=(
+                options.min_relevance if options.HasField("min_relevance") else self._min_relevance
+            ),
+            max_sentences=self._max_sentences,
+            checkpoint=checkpoint,
+        )
         try:
-            return await asyncio.to_thread(
-                extract,
-                request.query,
-                served,
-                min_relevance=(
-                    options.min_relevance if options.HasField("min_relevance") else self._min_relevance
-                ),
-                max_sentences=self._max_sentences,
-                checkpoint=checkpoint,
-            )
+            return await computed(work, served)
         finally:
             cancelled.set()
 

@@ -9,14 +9,16 @@ balance.
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from groundline.v1.generator_service_pb2 import NumberedPassage
 
-from groundline_generator.domain.citations import without_markers
 from groundline_generator.domain.language import content_terms, guess_language
-from groundline_generator.domain.segments import Kind, Segment, segments
+from groundline_generator.domain.markers import without_markers
+from groundline_generator.domain.reading import Reading, Sentence, read
+from groundline_generator.domain.segments import Kind
 
 __all__ = ["Extract", "Extraction", "extract"]
 
@@ -112,12 +114,14 @@ class Extraction:
 
 @dataclass(slots=True)
 class _Candidate:
+    """A sentence of a passage. `hits` counts the question's terms in it, `size` all of its terms."""
+
     passage: int
     position: int
-    segment: Segment
-    text: str
-    terms: Counter[str]
-    heading_terms: frozenset[str]
+    sentence: Sentence
+    hits: dict[str, int]
+    size: int
+    in_heading: frozenset[str]
     score: float = 0.0
     relevance: float = 0.0
 
@@ -127,7 +131,6 @@ class _Query:
     weights: Mapping[str, float]
     total: float
     asked_for: re.Pattern[str] | None
-    terms: frozenset[str]
 
 
 def extract(
@@ -142,84 +145,94 @@ def extract(
 
     `checkpoint` is called before each passage; it may raise to stop the work.
     """
-    languages = [guess_language(passage.text) for passage in passages]
-    language = guess_language(query) or next((name for name in languages if name), None)
-    candidates: list[_Candidate] = []
-    for index, (passage, own) in enumerate(zip(passages, languages, strict=True)):
+    readings = [read(passage.text) for passage in passages]
+    language = guess_language(query) or next((each.language for each in readings if each.language), None)
+    wanted = frozenset(content_terms(query, language))
+    by_passage: list[list[_Candidate]] = []
+    for index, (passage, reading) in enumerate(zip(passages, readings, strict=True)):
         checkpoint()
-        candidates.extend(_candidates(index, passage, own or language))
-    _accept_variants(content_terms(query, language), candidates)
-    asked = _weighted(query, language, candidates)
+        by_passage.append(_candidates(index, passage, reading, reading.language or language, wanted))
+    candidates = [candidate for members in by_passage for candidate in members]
+    _accept_variants(wanted, candidates)
+    asked = _weighted(query, wanted, language, candidates)
     if not candidates or asked.total == 0:
         return Extraction((), 0.0)
-    by_passage: dict[int, list[_Candidate]] = {}
-    for candidate in candidates:
-        by_passage.setdefault(candidate.passage, []).append(candidate)
-    average = sum(candidate.terms.total() for candidate in candidates) / len(candidates) or 1.0
-    for index, members in by_passage.items():
+    average = sum(candidate.size for candidate in candidates) / len(candidates) or 1.0
+    for index, members in enumerate(by_passage):
         checkpoint()
         _score(asked, passages[index], index, members, average)
     quotable = sorted(
-        (candidate for candidate in candidates if candidate.segment.kind is not Kind.HEADING),
+        (candidate for candidate in candidates if candidate.sentence.segment.kind is not Kind.HEADING),
         key=lambda candidate: (-candidate.score, candidate.passage, candidate.position),
     )
     if not quotable or quotable[0].relevance < min_relevance:
         return Extraction((), max((c.relevance for c in quotable), default=0.0))
-    chosen = _in_reading_order(_choose(asked, quotable, max_sentences))
+    chosen = _in_reading_order(_choose(quotable, max_sentences))
     extracts = tuple(
-        Extract(passages[c.passage].number, _quotation(c), c.segment.kind is Kind.CODE) for c in chosen
+        Extract(passages[c.passage].number, _quotation(c), c.sentence.segment.kind is Kind.CODE)
+        for c in chosen
     )
     return Extraction(extracts, quotable[0].relevance)
 
 
-def _candidates(index: int, passage: NumberedPassage, language: str | None) -> list[_Candidate]:
-    passage_text = passage.text
-    above = frozenset(content_terms(f"{passage.title} {passage.context}", language))
-    return [
-        _Candidate(
-            passage=index,
-            position=position,
-            segment=segment,
-            text=(text := passage_text[segment.start : segment.end]),
-            terms=Counter(content_terms(text, language)),
-            heading_terms=above | frozenset(content_terms(segment.heading, language)),
-        )
-        for position, segment in enumerate(segments(passage_text, language))
-    ]
+def _candidates(
+    index: int, passage: NumberedPassage, reading: Reading, language: str | None, wanted: frozenset[str]
+) -> list[_Candidate]:
+    above = wanted.intersection(content_terms(f"{passage.title} {passage.context}", language))
+    in_headings: dict[str, frozenset[str]] = {}
+    found: list[_Candidate] = []
+    for position, sentence in enumerate(reading.sentences(language)):
+        heading, terms = sentence.segment.heading, sentence.terms
+        in_heading = in_headings.get(heading)
+        if in_heading is None:
+            in_heading = in_headings[heading] = above.union(
+                wanted.intersection(content_terms(heading, language))
+            )
+        hits = {term: terms.count(term) for term in wanted.intersection(terms)}
+        found.append(_Candidate(index, position, sentence, hits, len(terms), in_heading))
+    return found
 
 
-def _accept_variants(terms: Sequence[str], candidates: Sequence[_Candidate]) -> None:
+def _accept_variants(wanted: frozenset[str], candidates: Sequence[_Candidate]) -> None:
     """Let a question's term that no sentence holds be met by inflections and compounds of it that some do."""
-    vocabulary = frozenset(term for candidate in candidates for term in candidate.terms)
-    for term in frozenset(terms) - vocabulary:
-        if variants := [other for other in vocabulary if _is_variant(term, other)]:
-            for candidate in candidates:
-                if occurrences := sum(candidate.terms[other] for other in variants):
-                    candidate.terms[term] = occurrences
+    met = frozenset(term for candidate in candidates for term in candidate.hits)
+    unmet = [term for term in wanted - met if len(term) >= _MIN_VARIANT_LENGTH]
+    if not unmet:
+        return
+    vocabulary = frozenset(chain.from_iterable(candidate.sentence.terms for candidate in candidates))
+    long_enough = [other for other in vocabulary if len(other) >= _MIN_VARIANT_LENGTH]
+    for term in unmet:
+        variants = frozenset(other for other in long_enough if _is_variant(term, other))
+        if not variants:
+            continue
+        for candidate in candidates:
+            if not variants.isdisjoint(candidate.sentence.terms):
+                occurrences = sum(other in variants for other in candidate.sentence.terms)
+                candidate.hits[term] = occurrences
+                candidate.size += occurrences
 
 
 def _is_variant(term: str, other: str) -> bool:
-    shorter, longer = sorted((term, other), key=len)
-    if len(shorter) < _MIN_VARIANT_LENGTH:
-        return False
-    if shorter in longer:
+    """Of two terms of at least `_MIN_VARIANT_LENGTH`."""
+    if term in other or other in term:
         return True
-    common = next((i for i, pair in enumerate(zip(shorter, longer, strict=False)) if pair[0] != pair[1]), 0)
-    return common >= _MIN_VARIANT_LENGTH and common >= _VARIANT_PREFIX_SHARE * len(longer)
+    shared = max(_MIN_VARIANT_LENGTH, math.ceil(_VARIANT_PREFIX_SHARE * max(len(term), len(other))))
+    return term[:shared] == other[:shared]
 
 
-def _weighted(query: str, language: str | None, candidates: Sequence[_Candidate]) -> _Query:
+def _weighted(
+    query: str, wanted: frozenset[str], language: str | None, candidates: Sequence[_Candidate]
+) -> _Query:
     """The question's terms with their inverse sentence frequency; one that no sentence holds weighs most."""
-    terms = frozenset(content_terms(query, language))
     count = len(candidates)
-    weights = {}
-    for term in terms:
-        frequency = sum(term in candidate.terms for candidate in candidates)
-        weights[term] = math.log(1 + (count - frequency + 0.5) / (frequency + 0.5))
+    frequencies = Counter(chain.from_iterable(candidate.hits for candidate in candidates))
+    weights = {
+        term: math.log(1 + (count - frequencies[term] + 0.5) / (frequencies[term] + 0.5)) for term in wanted
+    }
     if language == "german":
-        for noun in _nouns(query) & terms:
+        for noun in _nouns(query) & wanted:
             weights[noun] *= _GERMAN_NOUN_WEIGHT
-    return _Query(weights, sum(weights.values()), _asked_for(query), terms)
+    return _Query(weights, sum(weights.values()), _asked_for(query))
 
 
 def _nouns(query: str) -> frozenset[str]:
@@ -238,41 +251,38 @@ def _asked_for(query: str) -> re.Pattern[str] | None:
 def _score(
     asked: _Query, passage: NumberedPassage, rank: int, members: Sequence[_Candidate], average: float
 ) -> None:
-    in_passage = frozenset(term for member in members for term in member.terms)
+    in_passage = frozenset(chain.from_iterable(member.hits for member in members))
     known = passage.HasField("similarity")
     similarity = max(0.0, passage.similarity)
     prior = 1 + _RANK_PRIOR / (rank + 1) + _SIMILARITY_PRIOR * similarity
+    nothing: Mapping[str, int] = {}
     for position, member in enumerate(members):
-        beside = frozenset(
-            term
-            for neighbour in members[max(0, position - 1) : position + 2]
-            if neighbour is not member
-            for term in neighbour.terms
-        )
-        before = members[position - 1].terms if position and _REFERS_BACK.match(member.text) else Counter()
-        length = 1 - _B + _B * member.terms.total() / average
+        hits, in_heading = member.hits, member.in_heading
+        previous = members[position - 1].hits if position else nothing
+        following = members[position + 1].hits if position + 1 < len(members) else nothing
+        refers_back = bool(previous) and _REFERS_BACK.match(member.sentence.text) is not None
+        length = 1 - _B + _B * member.size / average
         score = covered = 0.0
         for term, weight in asked.weights.items():
-            if occurrences := member.terms[term]:
+            if occurrences := hits.get(term):
                 score += weight * occurrences * (_K1 + 1) / (occurrences + _K1 * length)
                 covered += weight * _IN_SENTENCE
                 continue
-            if before[term]:
+            if refers_back and term in previous:
                 score += weight * _REFERRED_TO
                 covered += weight * _REFERRED_TO
                 continue
-            credit = (
-                _IN_HEADING
-                if term in member.heading_terms
-                else _BESIDE
-                if term in beside
-                else _IN_PASSAGE
-                if term in in_passage
-                else 0.0
-            )
+            if term in in_heading:
+                credit = _IN_HEADING
+            elif term in previous or term in following:
+                credit = _BESIDE
+            elif term in in_passage:
+                credit = _IN_PASSAGE
+            else:
+                continue
             score += weight * credit / 2
             covered += weight * credit
-        if asked.asked_for and _new_match(asked.asked_for, member, asked.terms):
+        if score and asked.asked_for and _new_match(asked.asked_for, member, asked.weights):
             score *= _KIND_OF_ANSWER_BONUS
         member.score = score * prior
         member.relevance = covered / asked.total
@@ -280,12 +290,12 @@ def _score(
             member.relevance += _SIMILARITY_SHARE * (similarity - member.relevance)
 
 
-def _new_match(pattern: re.Pattern[str], member: _Candidate, known: frozenset[str]) -> bool:
+def _new_match(pattern: re.Pattern[str], member: _Candidate, known: Container[str]) -> bool:
     """Whether the sentence holds what is asked for, other than what the question itself names."""
-    return any(match.group().casefold() not in known for match in pattern.finditer(member.text))
+    return any(match.group().casefold() not in known for match in pattern.finditer(member.sentence.text))
 
 
-def _choose(asked: _Query, ranked: Sequence[_Candidate], max_sentences: int) -> list[_Candidate]:
+def _choose(ranked: Sequence[_Candidate], max_sentences: int) -> list[_Candidate]:
     chosen: list[_Candidate] = []
     for candidate in ranked:
         if len(chosen) == max_sentences:
@@ -293,16 +303,16 @@ def _choose(asked: _Query, ranked: Sequence[_Candidate], max_sentences: int) -> 
         beside = candidate.passage == ranked[0].passage
         if candidate.score < (_FURTHER_SHARE_BESIDE if beside else _FURTHER_SHARE) * ranked[0].score:
             continue
-        if not asked.terms & candidate.terms.keys():
+        if not candidate.hits:
             continue
-        if all(_overlap(candidate.terms, other.terms) < _DUPLICATE_OVERLAP for other in chosen):
+        if all(_overlap(candidate, other) < _DUPLICATE_OVERLAP for other in chosen):
             chosen.append(candidate)
     return chosen
 
 
-def _overlap(first: Counter[str], second: Counter[str]) -> float:
-    union = len(first.keys() | second.keys())
-    return len(first.keys() & second.keys()) / union if union else 1.0
+def _overlap(first: _Candidate, second: _Candidate) -> float:
+    ours, theirs = {*first.sentence.terms, *first.hits}, {*second.sentence.terms, *second.hits}
+    return len(ours & theirs) / len(ours | theirs) if ours or theirs else 1.0
 
 
 def _in_reading_order(chosen: Sequence[_Candidate]) -> list[_Candidate]:
@@ -312,10 +322,10 @@ def _in_reading_order(chosen: Sequence[_Candidate]) -> list[_Candidate]:
 
 
 def _quotation(candidate: _Candidate) -> str:
-    if candidate.segment.kind is Kind.CODE:
-        return candidate.text.rstrip()[:_MAX_QUOTE_CHARACTERS]
+    if candidate.sentence.segment.kind is Kind.CODE:
+        return candidate.sentence.text.rstrip()[:_MAX_QUOTE_CHARACTERS]
     # The document's own footnote marks would read as citations.
-    text = _SPACE.sub(" ", without_markers(candidate.text)).strip()
+    text = _SPACE.sub(" ", without_markers(candidate.sentence.text)).strip()
     if len(text) > _MAX_QUOTE_CHARACTERS:
         text = text[:_MAX_QUOTE_CHARACTERS].rsplit(" ", 1)[0] + " …"
     return text

@@ -2,14 +2,19 @@
 
 import re
 import unicodedata
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from importlib.resources import files
+from itertools import chain
 
 from py_rust_stemmers import SnowballStemmer  # type: ignore[import-untyped]
 
 __all__ = ["content_terms", "guess_language"]
 
 _LANGUAGES = ("english", "german")
+_GUESSED_FROM_CHARACTERS = 4_000
+_LONGEST_REMEMBERED = 32
+_REMEMBERED_TOKENS = 32_768
 
 
 def _stop_words(language: str) -> frozenset[str]:
@@ -19,7 +24,10 @@ def _stop_words(language: str) -> frozenset[str]:
 
 
 _STOP_WORDS = {language: _stop_words(language) for language in _LANGUAGES}
-_STEMMERS = {language: SnowballStemmer(language) for language in _LANGUAGES}
+_STEM: Mapping[str | None, Callable[[str], str]] = {
+    **{language: SnowballStemmer(language).stem_word for language in _LANGUAGES},
+    None: str,
+}
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 # camelCase, digits next to letters, and snake_case come apart.
@@ -32,9 +40,9 @@ _UNSPACED_LETTER = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u0e00-\
 
 def guess_language(text: str) -> str | None:
     """The language whose function words are the most frequent in the text; None where nothing decides."""
-    words = [word.casefold() for word in _WORD.findall(text[:4000])]
+    tokens = text[:_GUESSED_FROM_CHARACTERS].split()
     counts = sorted(
-        ((sum(word in stop for word in words), name) for name, stop in _STOP_WORDS.items()), reverse=True
+        ((sum(map(found.__getitem__, tokens)), name) for name, found in _FUNCTION_WORDS.items()), reverse=True
     )
     return counts[0][1] if counts[0][0] > counts[1][0] else None
 
@@ -44,29 +52,57 @@ def content_terms(text: str, language: str | None) -> list[str]:
 
     An identifier such as `maxRetryCount` or `max_retry_count` yields itself and its parts.
     """
-    terms: list[str] = []
-    for word in _WORD.findall(unicodedata.normalize("NFKC", text)):
-        if _UNSPACED_LETTER.search(word):
-            terms.extend(_character_pairs(word))
-            continue
-        plain = _POSSESSIVE.sub("", word)
-        folded = plain.casefold()
-        if folded in _STOP_WORDS.get(language or "", frozenset()):
-            continue
-        terms.append(_stem(folded, language))
-        if not folded.isalpha() or not (plain.islower() or plain[1:].islower()):
-            parts = _PART.findall(plain)
-            if len(parts) > 1:
-                terms.extend(_stem(part.casefold(), language) for part in parts if len(part) > 1)
-    return terms
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", text)
+    return list(chain.from_iterable(map(_TERMS[language].__getitem__, text.split())))
 
 
-def _character_pairs(word: str) -> list[str]:
-    return [
-        run[index : index + 2] for run in _UNSPACED.findall(word) for index in range(max(1, len(run) - 1))
-    ]
+class _Remembered[T](dict[str, T]):
+    """What was computed of tokens. They recur, in a text and in the next, and looking one up takes a tenth of
+    taking it apart again. Long ones are hashes, addresses and unspaced scripts: those do not recur."""
+
+    def __init__(self, compute: Callable[[str], T]) -> None:
+        super().__init__()
+        self._compute = compute
+
+    def __missing__(self, token: str) -> T:
+        computed = self._compute(token)
+        if len(token) <= _LONGEST_REMEMBERED:
+            if len(self) >= _REMEMBERED_TOKENS:
+                self.clear()
+            self[token] = computed
+        return computed
 
 
-@lru_cache(maxsize=65_536)
-def _stem(word: str, language: str | None) -> str:
-    return word if language is None else str(_STEMMERS[language].stem_word(word))
+def _function_words(token: str, language: str) -> int:
+    return sum(word.casefold() in _STOP_WORDS[language] for word in _WORD.findall(token))
+
+
+def _terms(token: str, language: str | None) -> tuple[str, ...]:
+    return tuple(chain.from_iterable(_terms_of_word(word, language) for word in _WORD.findall(token)))
+
+
+def _terms_of_word(word: str, language: str | None) -> Iterable[str]:
+    if not word.isascii() and _UNSPACED_LETTER.search(word):
+        return [
+            run[index : index + 2] for run in _UNSPACED.findall(word) for index in range(max(1, len(run) - 1))
+        ]
+    plain = _POSSESSIVE.sub("", word)
+    folded = plain.casefold()
+    if language is not None and folded in _STOP_WORDS[language]:
+        return ()
+    stem = _STEM[language]
+    if folded.isalpha() and (plain.islower() or plain[1:].islower()):
+        return (stem(folded),)
+    parts = _PART.findall(plain)
+    if len(parts) < 2:
+        return (stem(folded),)
+    return (stem(folded), *(stem(part.casefold()) for part in parts if len(part) > 1))
+
+
+_FUNCTION_WORDS: Mapping[str, _Remembered[int]] = {
+    language: _Remembered(partial(_function_words, language=language)) for language in _LANGUAGES
+}
+_TERMS: Mapping[str | None, _Remembered[tuple[str, ...]]] = {
+    language: _Remembered(partial(_terms, language=language)) for language in (*_LANGUAGES, None)
+}

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 __all__ = ["Kind", "Segment", "segments"]
 
@@ -18,8 +19,7 @@ class Kind(enum.Enum):
     CODE = "code"
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """`text[start:end]` in code points; `heading` is what stands above: headings, a table's header."""
 
     start: int
@@ -38,6 +38,9 @@ _ROW = re.compile(r"\s*\|.*\|\s*$")
 _ROW_RULE = re.compile(r"\s*\|[\s:|-]+\|\s*$")
 _ITEM = re.compile(r"\s*(?:[-*+•]|\d{1,3}[.)])\s+")
 _INDENTS = ("    ", "\t")
+_ENDS_BLOCK = frozenset(("", "#", "`", "~", "|", "=", "-"))
+_NOT_SPACE = re.compile(r"\S")
+_ALPHANUMERIC = re.compile(r"[^\W_]")
 _QUOTE = re.compile(r"\s{0,3}>\s?")
 _GAP = re.compile(r"\S(?: {2,}|\t)\S")
 _FIELD = re.compile(r"[\w.\[\]-]{1,60}(?: [\w.\[\]-]{1,60}){0,3}: \S")
@@ -77,21 +80,21 @@ def segments(text: str, language: str | None) -> list[Segment]:
     Markdown is understood and plain text needs none of it. `language` decides what a number with a full stop
     is: in German an ordinal, elsewhere the end of a sentence.
     """
-    return list(_Cutter(text, language).run())
+    return _Cutter(text, language).run()
 
 
 @dataclass(slots=True)
 class _Line:
+    """`mark` is its first character that is not white space, by which most patterns are ruled out; "" where
+    the line is blank."""
+
     start: int
     text: str
+    mark: str
 
     @property
     def end(self) -> int:
         return self.start + len(self.text)
-
-    @property
-    def blank(self) -> bool:
-        return not self.text.strip()
 
 
 class _Cutter:
@@ -100,100 +103,102 @@ class _Cutter:
         self._language = language
         self._headings: list[tuple[int, str]] = []
         self._table_header = ""
+        self._found: list[Segment] = []
 
-    def run(self) -> Iterator[Segment]:
+    def run(self) -> list[Segment]:
         lines = list(_lines(self._text))
         index = 0
         while index < len(lines):
             line = lines[index]
-            if line.blank:
+            if not line.mark:
                 self._table_header = ""
                 index += 1
-            elif fence := _FENCE.match(line.text):
+            elif fence := _fence(line):
                 end = _closing_fence(lines, index + 1, fence.group(1))
-                yield from self._code(lines[index + 1 : end])
+                self._code(lines[index + 1 : end])
                 index = end + 1
-            elif heading := _HEADING.match(line.text):
-                yield from self._heading(line, len(heading.group(1)), heading.start(2), heading.end(2))
+            elif heading := _heading(line):
+                self._heading(line, len(heading.group(1)), heading.start(2), heading.end(2))
                 index += 1
-            elif _ROW.match(line.text):
-                following = lines[index + 1] if index + 1 < len(lines) else None
-                yield from self._row(line, following)
+            elif _is_row(line):
+                self._row(line, lines[index + 1] if index + 1 < len(lines) else None)
                 index += 1
             else:
                 end = _end_of_block(lines, index)
                 block = lines[index:end]
                 index = end
-                if end < len(lines) and len(block) == 1 and (rule := _UNDERLINE.match(lines[end].text)):
+                if end < len(lines) and len(block) == 1 and (rule := _underline(lines[end])):
                     start, stop = _trimmed(line.text, 0, len(line.text))
-                    yield from self._heading(line, 1 if rule.group(1)[0] == "=" else 2, start, stop)
+                    self._heading(line, 1 if rule.group(1)[0] == "=" else 2, start, stop)
                     index += 1
                 else:
-                    for part in _parts(block):
-                        if _is_aligned(part):
-                            yield from self._aligned(part)
-                            continue
-                        if _looks_like_code(part):
-                            yield from self._code(part)
-                            continue
-                        for start, stop in _paragraphs(part):
-                            yield from self._sentences(start, stop)
+                    self._block(block)
+        return self._found
+
+    def _block(self, block: list[_Line]) -> None:
+        for part in _parts(block):
+            if _is_aligned(part):
+                self._aligned(part)
+            elif _looks_like_code(part):
+                self._code(part)
+            else:
+                for start, stop in _paragraphs(part):
+                    self._sentences(start, stop)
 
     def _trail(self) -> str:
         return " ".join([*(title for _, title in self._headings), self._table_header]).strip()
 
-    def _heading(self, line: _Line, level: int, start: int, end: int) -> Iterator[Segment]:
+    def _heading(self, line: _Line, level: int, start: int, end: int) -> None:
         self._headings = [entry for entry in self._headings if entry[0] < level]
         if end > start:
-            yield Segment(line.start + start, line.start + end, Kind.HEADING, self._trail())
+            self._found.append(Segment(line.start + start, line.start + end, Kind.HEADING, self._trail()))
             self._headings.append((level, line.text[start:end]))
 
-    def _row(self, line: _Line, following: _Line | None) -> Iterator[Segment]:
+    def _row(self, line: _Line, following: _Line | None) -> None:
         if _ROW_RULE.match(line.text):
             return
         start, end = _trimmed(line.text, 0, len(line.text))
         is_header = following is not None and _ROW_RULE.match(following.text)
         kind = Kind.HEADING if is_header else Kind.ROW
-        yield Segment(line.start + start, line.start + end, kind, self._trail())
+        self._found.append(Segment(line.start + start, line.start + end, kind, self._trail()))
         if is_header:
             self._table_header = line.text.strip(" |")
 
-    def _aligned(self, lines: list[_Line]) -> Iterator[Segment]:
+    def _aligned(self, lines: list[_Line]) -> None:
         """A table of plain text, whose columns are set apart by spaces; its first line may name them."""
         trail = self._trail()
         for index, line in enumerate(lines):
             start, end = _trimmed(line.text, 0, len(line.text))
             is_header = index == 0 and not any(character.isdigit() for character in line.text)
             kind = Kind.HEADING if is_header else Kind.ROW
-            yield Segment(line.start + start, line.start + end, kind, trail)
+            self._found.append(Segment(line.start + start, line.start + end, kind, trail))
             if is_header:
                 trail = f"{trail} {' '.join(line.text.split())}".strip()
 
-    def _code(self, lines: list[_Line]) -> Iterator[Segment]:
+    def _code(self, lines: list[_Line]) -> None:
         for index in range(0, len(lines), MAX_CODE_LINES):
-            piece = [line for line in lines[index : index + MAX_CODE_LINES] if not line.blank]
+            piece = [line for line in lines[index : index + MAX_CODE_LINES] if line.mark]
             if piece:
-                yield Segment(piece[0].start, piece[-1].end, Kind.CODE, self._trail())
+                self._found.append(Segment(piece[0].start, piece[-1].end, Kind.CODE, self._trail()))
 
-    def _sentences(self, start: int, end: int) -> Iterator[Segment]:
+    def _sentences(self, start: int, end: int) -> None:
         trail = self._trail()
-        begin = start
         for boundary in _BOUNDARY.finditer(self._text, start, end):
-            if self._ends_sentence(begin, boundary, end):
-                yield from self._sentence(begin, boundary.end(), trail)
-                begin = boundary.end()
-        yield from self._sentence(begin, end, trail)
+            if self._ends_sentence(start, boundary, end):
+                self._sentence(start, boundary.end(), trail)
+                start = boundary.end()
+        self._sentence(start, end, trail)
 
-    def _sentence(self, start: int, end: int, trail: str) -> Iterator[Segment]:
-        start, end = _trimmed(self._text, start, end)
-        if any(character.isalnum() for character in self._text[start:end]):
-            yield Segment(start, end, Kind.SENTENCE, trail)
+    def _sentence(self, start: int, end: int, trail: str) -> None:
+        if _ALPHANUMERIC.search(self._text, start, end):
+            start, end = _trimmed(self._text, start, end)
+            self._found.append(Segment(start, end, Kind.SENTENCE, trail))
 
     def _ends_sentence(self, begin: int, boundary: re.Match[str], end: int) -> bool:
         if boundary.group()[0] in "。！？":
             return True
-        following = self._text[boundary.end() : end].lstrip()[:1]
-        if following.islower():
+        following = _NOT_SPACE.search(self._text, boundary.end(), end)
+        if following and following.group().islower():
             return False
         if boundary.group() != ".":
             return True
@@ -206,8 +211,24 @@ class _Cutter:
 def _lines(text: str) -> Iterator[_Line]:
     start = 0
     for raw in text.splitlines(keepends=True):
-        yield _Line(start, raw.rstrip("\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"))
+        yield _Line(start, raw.rstrip("\r\n\v\f\x1c\x1d\x1e\x85\u2028\u2029"), raw.lstrip()[:1])
         start += len(raw)
+
+
+def _fence(line: _Line) -> re.Match[str] | None:
+    return _FENCE.match(line.text) if line.mark in "`~" else None
+
+
+def _heading(line: _Line) -> re.Match[str] | None:
+    return _HEADING.match(line.text) if line.mark == "#" else None
+
+
+def _is_row(line: _Line) -> bool:
+    return line.mark == "|" and _ROW.match(line.text) is not None
+
+
+def _underline(line: _Line) -> re.Match[str] | None:
+    return _UNDERLINE.match(line.text) if line.mark in "=-" else None
 
 
 def _closing_fence(lines: list[_Line], start: int, fence: str) -> int:
@@ -221,25 +242,24 @@ def _closing_fence(lines: list[_Line], start: int, fence: str) -> int:
 
 def _end_of_block(lines: list[_Line], start: int) -> int:
     for index in range(start + 1, len(lines)):
-        text = lines[index].text
-        if (
-            lines[index].blank
-            or _HEADING.match(text)
-            or _FENCE.match(text)
-            or _ROW.match(text)
-            or (index == start + 1 and _UNDERLINE.match(text))
+        line = lines[index]
+        if line.mark in _ENDS_BLOCK and (
+            not line.mark
+            or _heading(line)
+            or _fence(line)
+            or _is_row(line)
+            or (index == start + 1 and _underline(line))
         ):
             return index
     return len(lines)
 
 
-def _parts(block: list[_Line]) -> Iterator[list[_Line]]:
+def _parts(block: list[_Line]) -> list[list[_Line]]:
     """A block cut where code that is indented follows or precedes text that is not."""
     runs = [list(lines) for _, lines in groupby(block, key=lambda line: line.text.startswith(_INDENTS))]
     if len(runs) == 1 or not any(_looks_like_code(run) for run in runs if run[0].text.startswith(_INDENTS)):
-        yield block
-        return
-    yield from runs
+        return [block]
+    return runs
 
 
 def _is_aligned(block: list[_Line]) -> bool:
@@ -249,7 +269,13 @@ def _is_aligned(block: list[_Line]) -> bool:
 def _looks_like_code(block: list[_Line]) -> bool:
     if _ITEM.match(block[0].text):
         return False
-    return 2 * sum(bool(_CODE_LINE.match(line.text)) for line in block) > len(block)
+    others_allowed = (len(block) - 1) // 2
+    for line in block:
+        if not _CODE_LINE.match(line.text):
+            others_allowed -= 1
+            if others_allowed < 0:
+                return False
+    return True
 
 
 def _paragraphs(block: list[_Line]) -> Iterator[tuple[int, int]]:
@@ -271,8 +297,6 @@ def _paragraphs(block: list[_Line]) -> Iterator[tuple[int, int]]:
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    while start < end and text[start].isspace():
-        start += 1
-    while end > start and text[end - 1].isspace():
-        end -= 1
-    return start, end
+    piece = text[start:end]
+    bare = piece.lstrip()
+    return end - len(bare), end - len(bare) + len(bare.rstrip())

@@ -1,6 +1,5 @@
 """Answers questions: streams what the model writes with its citations checked, then the completion."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -20,8 +19,11 @@ from groundline_runtime.errors import GroundlineError, InternalError
 from opentelemetry import trace
 
 from groundline_generator.domain.calls import ModelFinished, total
-from groundline_generator.domain.citations import MarkerFilter, cite, validate
+from groundline_generator.domain.citations import CitedAnswer
+from groundline_generator.domain.markers import MarkerFilter
+from groundline_generator.domain.validation import validate
 from groundline_generator.ports import AnswerModel
+from groundline_generator.service.concurrency import computed
 from groundline_generator.service.judging import FaithfulnessJudge
 
 __all__ = ["AnswerService"]
@@ -115,13 +117,13 @@ class AnswerService:
             usage = total((usage, paid))
 
         def checked() -> tuple[Sequence[Citation], Validation]:
-            citations = () if refused else cite(answer, served)
-            return citations, validate(
-                request.query, answer, served, finished.finish_reason, issues, verdicts
+            cited = CitedAnswer(answer, served)
+            return (
+                () if refused else cited.citations(),
+                validate(request.query, cited, finished.finish_reason, issues, verdicts),
             )
 
-        # Milliseconds for a long answer: in a thread, so that other streams go on meanwhile.
-        citations, validation = await asyncio.to_thread(checked)
+        citations, validation = await computed(checked, tuple(served.values()))
         return GenerateCompleted(
             finish_reason=finished.finish_reason,
             usage=usage,

@@ -18,7 +18,7 @@ from groundline_runtime.errors import InternalError
 from pydantic import BaseModel, Field
 
 from groundline_generator.domain.calls import ModelCall, ModelChoice, total
-from groundline_generator.domain.citations import claim_spans, supported_claims
+from groundline_generator.domain.citations import CitedAnswer, Claim
 from groundline_generator.domain.prompting import as_data
 from groundline_generator.ports import ChatModel
 from groundline_generator.service.concurrency import side_by_side
@@ -57,12 +57,11 @@ class TermJudge:
 
     async def judge(self, request: JudgeFaithfulnessRequest) -> JudgeFaithfulnessResponse:
         model = ModelChoice("rules").of(request.model)
-        answer = request.answer
-        verdicts = supported_claims(answer, {passage.number: passage for passage in request.passages})
+        answer = CitedAnswer(request.answer, {passage.number: passage for passage in request.passages})
         return JudgeFaithfulnessResponse(
             verdicts=(
-                _verdict(span, supported, "the passages do not hold its terms")
-                for span, supported in zip(claim_spans(answer), verdicts, strict=True)
+                _verdict(claim, answer.supports(claim), "the passages do not hold its terms")
+                for claim in answer.claims
             ),
             model=model,
         )
@@ -112,14 +111,14 @@ class ModelJudge:
     async def judge(self, request: JudgeFaithfulnessRequest) -> JudgeFaithfulnessResponse:
         name = self.models.of(request.model)
         answer = request.answer
-        spans = claim_spans(answer)
-        if not spans:
+        claims = CitedAnswer(answer, {}).claims
+        if not claims:
             return JudgeFaithfulnessResponse(model=name)
-        if len(spans) > _MAX_SENTENCES:
+        if len(claims) > _MAX_SENTENCES:
             raise InternalError("ANSWER_TOO_LONG", f"the answer has more than {_MAX_SENTENCES} sentences")
         sentences = "\n".join(
-            json.dumps({"sentence": number, "text": answer[start:end]}, ensure_ascii=False)
-            for number, (start, end) in enumerate(spans, 1)
+            json.dumps({"sentence": number, "text": answer[claim.start : claim.end]}, ensure_ascii=False)
+            for number, claim in enumerate(claims, 1)
         )
         prompt = (
             f"{_listed(request.passages)}\n\nQuestion: {as_data(request.query)}\n\n"
@@ -129,10 +128,11 @@ class ModelJudge:
             self.chat, _call(name, _FAITHFULNESS, prompt, _SentenceJudgements), _SentenceJudgements
         )
         by_number = {each.sentence: each for each in found.sentences}
-        judged = _complete(by_number, range(1, len(spans) + 1))
+        judged = _complete(by_number, range(1, len(claims) + 1))
         return JudgeFaithfulnessResponse(
             verdicts=(
-                _verdict(span, each.supported, each.reason) for each, span in zip(judged, spans, strict=True)
+                _verdict(claim, each.supported, each.reason)
+                for each, claim in zip(judged, claims, strict=True)
             ),
             model=name,
             usage=usage,
@@ -148,10 +148,12 @@ class ModelJudge:
         return [each.relevance / _SCALE for each in judged], usage
 
 
-def _verdict(span: tuple[int, int], supported: bool, why_not: str) -> SentenceVerdict:
-    start, end = span
+def _verdict(claim: Claim, supported: bool, why_not: str) -> SentenceVerdict:
     return SentenceVerdict(
-        start_offset=start, end_offset=end, supported=supported, reason="" if supported else why_not
+        start_offset=claim.start,
+        end_offset=claim.end,
+        supported=supported,
+        reason="" if supported else why_not,
     )
 
 

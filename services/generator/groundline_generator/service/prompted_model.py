@@ -1,9 +1,9 @@
 """The AnswerModel of the hosted providers: a prompt made of the passages, and a model that reads it."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 
 from groundline.v1 import chat_pb2
 from groundline.v1.chat_pb2 import ChatMessage
@@ -12,11 +12,12 @@ from groundline.v1.options_pb2 import GenerationOptions
 from groundline_runtime.errors import FailedPreconditionError
 
 from groundline_generator.domain.calls import ModelCall, ModelChoice, ModelFinished
-from groundline_generator.domain.citations import MarkerFilter, cites
+from groundline_generator.domain.markers import MarkerFilter, cites
 from groundline_generator.domain.prompting import PromptTemplate, pack
 from groundline_generator.domain.refusals import RefusalFilter, reads_like_refusal, refusal
 from groundline_generator.domain.relevance import reaches
 from groundline_generator.ports import ChatModel
+from groundline_generator.service.concurrency import computed
 
 __all__ = ["PromptedModel"]
 
@@ -51,8 +52,7 @@ class PromptedModel:
         """See AnswerModel. Where no passage reaches the threshold the model is not called."""
         options = request.options
         threshold = options.min_relevance if options.HasField("min_relevance") else self.min_relevance
-        # Milliseconds: in a thread, so that other streams go on meanwhile.
-        if not await asyncio.to_thread(reaches, request.query, served, threshold):
+        if not await computed(partial(reaches, request.query, served, threshold), served):
             yield refusal(request.query)
             yield ModelFinished(chat_pb2.FINISH_REASON_NO_ANSWER)
             return

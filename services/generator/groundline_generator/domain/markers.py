@@ -1,0 +1,92 @@
+"""Citation markers: in a stream of text, in documents, and in a finished answer."""
+
+import re
+from collections.abc import Sequence
+
+__all__ = ["MarkerFilter", "cites", "masked", "without_markers"]
+
+_MARKERS = re.compile(r"[\[［【]\s?(\d{1,4}(?:\s?[,;，、]\s?\d{1,4}){0,9})\s?[\]］】]")
+"""Every way that models mark sources: `[1]`, `[1, 2]`, and the full-width forms of both."""
+
+# What may still become a marker, or a code quote, when more text comes.
+_UNFINISHED = re.compile(r"(?:[ \t]*[\[［【][\d\s,;，、]{0,80}|[ \t]+|(?<!`)`{1,2})$")
+_SPACED_MARKERS = re.compile(rf"[ \t]*{_MARKERS.pattern}")
+_CODE = re.compile(r"```.*?(?:```|$)|`[^`\n]+`", re.DOTALL)
+
+
+def without_markers(text: str) -> str:
+    """A document's text without what would read as citations, such as its own footnote marks."""
+    return _SPACED_MARKERS.sub(lambda marker: marker.group() if _is_interval(_numbers(marker)) else "", text)
+
+
+class MarkerFilter:
+    """Removes markers of passages that were not served, however the stream is cut; code is left alone.
+
+    What passes is written `[1]`, whichever way the model wrote it; `[1, 2]` becomes `[1][2]`.
+    """
+
+    def __init__(self, numbers: frozenset[int]) -> None:
+        self._numbers = numbers
+        self._held = ""
+        self._fence = ""
+        self.unknown: set[int] = set()
+
+    def feed(self, text: str) -> str:
+        """Take the next piece; returns what may be sent on, which never ends within a marker."""
+        text = self._held + text
+        held = _UNFINISHED.search(text)
+        cut = held.start() if held else len(text)
+        self._held = text[cut:]
+        return self._filtered(text[:cut])
+
+    def finish(self) -> str:
+        """What is left when the stream has ended."""
+        rest, self._held = self._held, ""
+        return self._filtered(rest).rstrip()
+
+    def _filtered(self, text: str) -> str:
+        pieces = re.split(r"(```|`|\n)", text)
+        for index, piece in enumerate(pieces):
+            if piece == "\n":
+                # An inline quote ends with its line; otherwise one stray mark would switch the filter off.
+                self._fence = "" if self._fence == "`" else self._fence
+            elif piece in ("`", "```"):
+                if not self._fence:
+                    self._fence = piece
+                elif self._fence == piece:
+                    self._fence = ""
+            elif not self._fence:
+                pieces[index] = _SPACED_MARKERS.sub(self._known, piece)
+        return "".join(pieces)
+
+    def _known(self, marker: re.Match[str]) -> str:
+        numbers = _numbers(marker)
+        if _is_interval(numbers):
+            return marker.group()
+        known = [number for number in dict.fromkeys(numbers) if number in self._numbers]
+        self.unknown.update(set(numbers) - self._numbers)
+        if not known:
+            return ""
+        space = marker.group()[: len(marker.group()) - len(marker.group().lstrip(" \t"))]
+        return space + "".join(f"[{number}]" for number in known)
+
+
+def cites(answer: str, numbers: frozenset[int]) -> bool:
+    """Whether an answer, as a model wrote it, marks any of these sources."""
+    return any(
+        number in numbers for marker in _MARKERS.finditer(masked(answer)) for number in _numbers(marker)
+    )
+
+
+def masked(answer: str) -> str:
+    """The answer with brackets inside code made harmless; offsets stay."""
+    return _CODE.sub(lambda code: code.group().replace("[", "(").replace("]", ")"), answer)
+
+
+def _is_interval(numbers: Sequence[int]) -> bool:
+    """Whether brackets hold an interval such as [0, 1]: no passage has the number 0."""
+    return 0 in numbers and len(numbers) > 1
+
+
+def _numbers(marker: re.Match[str]) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", marker.group(1))]

@@ -1,0 +1,92 @@
+"""What a finished answer is checked for."""
+
+from collections.abc import Sequence
+
+from groundline.v1 import chat_pb2
+from groundline.v1.chat_pb2 import FinishReason, Validation, ValidationIssue
+
+from groundline_generator.domain.citations import CitedAnswer
+from groundline_generator.domain.language import content_terms, guess_language
+
+__all__ = ["validate"]
+
+_LOW_RELEVANCE = 0.4
+"""Below it an answer holds less than this share of the question's terms; of such answers most were wrong."""
+
+_ENDINGS = {
+    chat_pb2.FINISH_REASON_MAX_TOKENS: ValidationIssue(
+        reason="ANSWER_CUT_OFF", message="the answer ended at its limit of tokens"
+    ),
+    chat_pb2.FINISH_REASON_SAFETY: ValidationIssue(
+        reason="ANSWER_WITHHELD", message="the provider withheld the rest of the answer"
+    ),
+}
+
+
+def validate(
+    query: str,
+    answer: CitedAnswer,
+    finish_reason: FinishReason.ValueType,
+    found: Sequence[ValidationIssue] = (),
+    verdicts: Sequence[bool] | None = None,
+) -> Validation:
+    """Check a finished answer against its passages by the terms they share.
+
+    `verdicts`, one for each of the answer's claims, take the place of that comparison where a judge has given
+    them. An answer is grounded when every claim is cited and supported; its confidence is the product of the
+    shares of cited and supported claims and the relevance to the question.
+    """
+    issues = list(found)
+    if finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER:
+        if answer.passages:
+            issues.append(_issue("NO_SUPPORTING_PASSAGE", "no passage supports an answer"))
+        else:
+            issues.append(_issue("NO_PASSAGES", "no passage was given"))
+        return Validation(issues=issues)
+    if (ending := _ENDINGS.get(finish_reason)) is not None:
+        issues.append(ending)
+    claims = answer.claims
+    if not claims:
+        return Validation(issues=[*issues, _issue("EMPTY_ANSWER", "the answer has no content")])
+    cited = supported = 0
+    for index, claim in enumerate(claims):
+        if not answer.cites(claim):
+            issues.append(_issue("UNCITED_SENTENCE", f"no source is cited for: {_shortened(claim.text)}"))
+            continue
+        cited += 1
+        if answer.supports(claim) if verdicts is None else verdicts[index]:
+            supported += 1
+        else:
+            message = f"its sources do not support: {_shortened(claim.text)}"
+            issues.append(_issue("UNSUPPORTED_SENTENCE", message))
+    relevance = _query_relevance(query, answer)
+    if relevance < _LOW_RELEVANCE:
+        issues.append(_issue("LOW_RELEVANCE", "the answer says little of what was asked for"))
+    cited_share, supported_share = cited / len(claims), supported / len(claims)
+    return Validation(
+        grounded=supported == len(claims),
+        confidence=cited_share * supported_share * relevance,
+        cited_share=cited_share,
+        supported_share=supported_share,
+        query_relevance=relevance,
+        issues=issues,
+    )
+
+
+def _query_relevance(query: str, answer: CitedAnswer) -> float:
+    """Share of the question's terms in the answer or in the title or context of a cited passage."""
+    language = guess_language(query) or guess_language(answer.text)
+    wanted = frozenset(content_terms(query, language))
+    numbers = {number for claim in answer.claims for number in claim.numbers}
+    cited = [passage for number, passage in answer.passages.items() if number in numbers]
+    placed = " ".join(f"{passage.title} {passage.context}" for passage in cited)
+    held = wanted.intersection(content_terms(f"{answer.text} {placed}", language))
+    return len(held) / len(wanted) if wanted else 1.0
+
+
+def _issue(reason: str, message: str) -> ValidationIssue:
+    return ValidationIssue(reason=reason, message=message)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 80 else text[:79] + "…"

@@ -1,0 +1,73 @@
+import pytest
+from groundline.v1 import chat_pb2
+from groundline_generator.domain.citations import CitedAnswer
+from groundline_generator.domain.validation import validate
+from groundline_tests.generator.messages import numbered
+
+PASSAGES = {
+    1: numbered(1, "Paris is the capital of France. It lies on the Seine.", chunk_id="10"),
+    2: numbered(2, "Berlin is the capital of Germany.", chunk_id="20"),
+}
+
+
+def test_a_refusal_is_not_grounded() -> None:
+    validation = validate(
+        "Capital?", CitedAnswer("I cannot answer.", PASSAGES), chat_pb2.FINISH_REASON_NO_ANSWER
+    )
+    assert not validation.grounded
+    assert [issue.reason for issue in validation.issues] == ["NO_SUPPORTING_PASSAGE"]
+    empty = validate("Capital?", CitedAnswer("I cannot answer.", {}), chat_pb2.FINISH_REASON_NO_ANSWER)
+    assert [issue.reason for issue in empty.issues] == ["NO_PASSAGES"]
+
+
+def test_an_empty_answer_is_an_issue() -> None:
+    validation = validate("Capital?", CitedAnswer(" ", PASSAGES), chat_pb2.FINISH_REASON_STOP)
+    assert [issue.reason for issue in validation.issues] == ["EMPTY_ANSWER"]
+
+
+def test_sentences_without_source_or_support_are_named() -> None:
+    answer = "Paris is the capital of France. [1] Rome was founded by twins. Whales sing songs. [2]"
+    validation = validate(
+        "What is the capital of France?", CitedAnswer(answer, PASSAGES), chat_pb2.FINISH_REASON_STOP
+    )
+    assert not validation.grounded
+    assert validation.cited_share == pytest.approx(2 / 3)
+    assert validation.supported_share == pytest.approx(1 / 3)
+    assert [issue.reason for issue in validation.issues] == ["UNCITED_SENTENCE", "UNSUPPORTED_SENTENCE"]
+
+
+def test_a_quotation_is_grounded() -> None:
+    validation = validate(
+        "What is the capital of France?",
+        CitedAnswer("Paris is the capital of France. [1]", PASSAGES),
+        chat_pb2.FINISH_REASON_STOP,
+    )
+    assert validation.grounded
+    assert validation.cited_share == validation.supported_share == validation.query_relevance == 1
+    assert validation.confidence == 1
+    assert not validation.issues
+
+
+def test_an_answer_about_something_else_is_an_issue() -> None:
+    answer = "Berlin is the capital of Germany. [2]"
+    validation = validate(
+        "How high is the tower of Pisa?", CitedAnswer(answer, PASSAGES), chat_pb2.FINISH_REASON_STOP
+    )
+    assert [issue.reason for issue in validation.issues] == ["LOW_RELEVANCE"]
+    assert validation.grounded
+    assert validation.confidence == 0
+
+
+@pytest.mark.parametrize(
+    ("ending", "reason"),
+    [
+        (chat_pb2.FINISH_REASON_MAX_TOKENS, "ANSWER_CUT_OFF"),
+        (chat_pb2.FINISH_REASON_SAFETY, "ANSWER_WITHHELD"),
+    ],
+)
+def test_an_answer_that_did_not_come_to_its_end_is_an_issue(
+    ending: chat_pb2.FinishReason.ValueType, reason: str
+) -> None:
+    for answer in ("Paris is the capital of France. [1]", ""):
+        validation = validate("What is the capital of France?", CitedAnswer(answer, PASSAGES), ending)
+        assert validation.issues[0].reason == reason
