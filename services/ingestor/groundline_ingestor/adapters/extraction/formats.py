@@ -4,6 +4,7 @@ Nothing is unpacked or parsed here, and what is looked at is bounded: that is th
 """
 
 import re
+import struct
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Final, Literal
@@ -16,13 +17,27 @@ from groundline_ingestor.adapters.extraction.zips import zip_names
 __all__ = [
     "CSV",
     "DOCX",
+    "EML",
+    "EPUB",
     "HTML",
     "JSON",
     "JSON_LINES",
+    "LOOKED_AT_BYTES",
     "MARKDOWN",
+    "NOTEBOOK",
+    "ODP",
+    "ODS",
+    "ODT",
     "PDF",
     "PLAIN",
+    "PPTX",
+    "RTF",
+    "SVG",
     "TSV",
+    "XLS",
+    "XLSB",
+    "XLSX",
+    "XML",
     "ZIP",
     "ReaderName",
     "clean_type",
@@ -34,7 +49,23 @@ __all__ = [
     "type_of_text",
 ]
 
-type ReaderName = Literal["docx", "html", "image", "pdf", "records", "table"]
+type ReaderName = Literal[
+    "archive",
+    "book",
+    "docx",
+    "html",
+    "image",
+    "mail",
+    "notebook",
+    "odf",
+    "pdf",
+    "records",
+    "rtf",
+    "slides",
+    "table",
+    "workbook",
+    "xml",
+]
 
 PLAIN: Final = "text/plain"
 MARKDOWN: Final = "text/markdown"
@@ -45,6 +76,19 @@ JSON: Final = "application/json"
 JSON_LINES: Final = "application/x-ndjson"
 PDF: Final = "application/pdf"
 DOCX: Final = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+XLSX: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+XLSB: Final = "application/vnd.ms-excel.sheet.binary.macroenabled.12"
+XLS: Final = "application/vnd.ms-excel"
+PPTX: Final = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
+ODT: Final = "application/vnd.oasis.opendocument.text"
+ODS: Final = "application/vnd.oasis.opendocument.spreadsheet"
+ODP: Final = "application/vnd.oasis.opendocument.presentation"
+EPUB: Final = "application/epub+zip"
+RTF: Final = "application/rtf"
+EML: Final = "message/rfc822"
+NOTEBOOK: Final = "application/x-ipynb+json"
+XML: Final = "application/xml"
+SVG: Final = "image/svg+xml"
 ZIP: Final = "application/zip"
 
 LOOKED_AT_BYTES: Final = 256 * 1024
@@ -57,12 +101,26 @@ _READERS: Final[Mapping[str, ReaderName]] = {
     JSON_LINES: "records",
     CSV: "table",
     TSV: "table",
+    XLSX: "workbook",
+    XLSB: "workbook",
+    XLS: "workbook",
+    PPTX: "slides",
+    ODT: "odf",
+    ODS: "odf",
+    ODP: "odf",
+    EPUB: "book",
+    RTF: "rtf",
+    EML: "mail",
+    NOTEBOOK: "notebook",
+    XML: "xml",
+    SVG: "xml",
+    ZIP: "archive",
     **dict.fromkeys(
         ("image/png", "image/jpeg", "image/gif", "image/tiff", "image/bmp", "image/webp"), "image"
     ),
 }
-_MARKDOWN: Final = {MARKDOWN, HTML, DOCX}
-"""Whose text is Markdown."""
+_NOT_MARKDOWN: Final = {JSON, JSON_LINES, CSV, TSV}
+"""Whose readers write other text."""
 _ALIASES: Final = {
     "text/x-markdown": MARKDOWN,
     "application/xhtml+xml": HTML,
@@ -76,6 +134,9 @@ _ALIASES: Final = {
     "application/octet-stream": "",
     "binary/octet-stream": "",
     "image/jpg": "image/jpeg",
+    "text/xml": XML,
+    "text/rtf": RTF,
+    "application/x-zip-compressed": ZIP,
 }
 _SUFFIXES: Final[Mapping[str, str]] = {
     ".md": MARKDOWN,
@@ -89,6 +150,11 @@ _SUFFIXES: Final[Mapping[str, str]] = {
     ".json": JSON,
     ".jsonl": JSON_LINES,
     ".ndjson": JSON_LINES,
+    ".xml": XML,
+    ".svg": SVG,
+    ".rtf": RTF,
+    ".eml": EML,
+    ".ipynb": NOTEBOOK,
     ".py": "text/x-python",
     ".pyi": "text/x-python",
     ".js": "text/x-javascript",
@@ -143,7 +209,18 @@ _OLE_STREAMS: Final = {
     "PowerPoint Document": "application/vnd.ms-powerpoint",
     "__substg1.0_": "application/vnd.ms-outlook",
 }
-_ZIP_PARTS: Final = {"word/document.xml": DOCX}
+_ZIP_PARTS: Final = {
+    "word/document.xml": DOCX,
+    "xl/workbook.xml": XLSX,
+    "xl/workbook.bin": XLSB,
+    "ppt/presentation.xml": PPTX,
+    "META-INF/container.xml": EPUB,
+}
+# Headers that begin a mail; three of them do not begin anything else.
+_MAIL_HEADER: Final = re.compile(
+    rb"^(?:Received|Return-Path|Delivered-To|From|To|Subject|Date|Message-ID|MIME-Version|Content-Type): ?",
+    re.MULTILINE | re.IGNORECASE,
+)
 # Where readers of PDF still look for its mark.
 _PDF_MARK_WITHIN: Final = 1024
 _CHARSET: Final = re.compile(r"charset\s*=\s*\"?([\w.:-]{1,50})", re.IGNORECASE)
@@ -168,7 +245,7 @@ def is_streamed(mime_type: str) -> bool:
 
 def is_markdown(mime_type: str) -> bool:
     """Whether the text that extraction makes of it is Markdown."""
-    return mime_type in _MARKDOWN
+    return mime_type == MARKDOWN or (mime_type in _READERS and mime_type not in _NOT_MARKDOWN)
 
 
 def type_of_text(mime_type: str, name: str, text: str) -> str:
@@ -209,6 +286,10 @@ def type_of_bytes(mime_type: str, name: str, content: bytes, *, charset: str = "
         return PLAIN
     if hint in {"", JSON, JSON_LINES} and text[:1] in {"{", "["}:
         return hint or JSON
+    if hint in {"", XML} and text.startswith(("<?xml", "<svg")):
+        return SVG if "<svg" in text[:2000] else XML
+    if not hint and len(_MAIL_HEADER.findall(re.split(rb"\r?\n\r?\n", start[:10_000])[0])) >= 3:
+        return EML
     return hint or _unnamed_text_type(text)
 
 
@@ -230,10 +311,12 @@ def _hint(name: str) -> str:
 def _binary_type(content: bytes) -> str | None:
     if b"%PDF-" in content[:_PDF_MARK_WITHIN]:
         return PDF
-    if content.startswith(b"PK\x03\x04"):
+    if content.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _zip_type(content)
     if content.startswith(_OLE):
         return _ole_type(content)
+    if content.startswith(b"{\\rtf"):
+        return RTF
     if content.startswith(b"RIFF") and content[8:12] == b"WEBP":
         return "image/webp"
     if content.startswith(b"BM") and content[6:10] == bytes(4):
@@ -249,6 +332,13 @@ def _ole_type(content: bytes) -> str:
 
 
 def _zip_type(content: bytes) -> str:
+    # A first part, packed by nothing, says what the file is.
+    if content[30:38] == b"mimetype":
+        begin = 38 + struct.unpack_from("<H", content, 28)[0]
+        size = struct.unpack_from("<I", content, 18)[0]
+        declared = content[begin : begin + min(size, 200)].decode("latin-1").removesuffix("-template")
+        if declared in _READERS:
+            return declared
     for name in zip_names(content):
         if name in _ZIP_PARTS:
             return _ZIP_PARTS[name]

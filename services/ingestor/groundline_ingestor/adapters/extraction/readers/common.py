@@ -27,11 +27,13 @@ class Limits:
 
 @dataclass(frozen=True)
 class Hints:
-    """What is known of a file besides its bytes. `is_guess`: nobody said that it is of this type."""
+    """What is known of a file besides its bytes. `is_guess`: nobody said that it is of this type; `depth`: in
+    how many other files it is."""
 
     mime_type: str = ""
     charset: str = ""
     is_guess: bool = False
+    depth: int = 0
 
 
 NO_HINTS: Final = Hints()
@@ -42,13 +44,15 @@ class Read:
     """A text, and what it is made of.
 
     `headings`: level, title and start, in code points; of a Markdown text that shows them they may be left
-    out. `mime_type`: what it turned out to be, where that is not what it was taken for.
+    out. `pages`: number and start of each page or slide, where it has such. `mime_type`: what it turned out
+    to be, where that is not what it was taken for. `metadata`: what it says of itself.
     """
 
     text: str
     markdown: bool = False
     title: str = ""
     headings: Sequence[tuple[int, str, int]] = ()
+    pages: Sequence[tuple[int, int]] = ()
     mime_type: str = ""
     metadata: Mapping[str, str | float] = field(default_factory=dict)
 

@@ -1,0 +1,123 @@
+"""Builds the Markdown text of a document block by block."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from groundline_ingestor.adapters.extraction.readers.common import Limits, Read, ReadError, clean, one_line
+
+__all__ = ["MarkdownBuilder", "escaped", "table_text"]
+
+_BETWEEN: Final = "\n\n"
+# What Markdown would take for a mark at the start of a line.
+_MARK: Final = re.compile(r"^( {0,3})(#{1,6}(?=\s|$)|```|~~~|=+\s*$)", re.MULTILINE)
+MAX_TABLE_CELLS: Final = 2_000_000
+
+
+class MarkdownBuilder:
+    """Blocks with a blank line between them; knows where headings and pages begin."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._parts: list[str] = []
+        self._length = 0
+        self._headings: list[tuple[int, str, int]] = []
+        self._pages: list[tuple[int, int]] = []
+        self._starting: list[int] = []
+
+    @property
+    def start(self) -> int:
+        """Where the next block begins."""
+        return self._length + (len(_BETWEEN) if self._parts else 0)
+
+    def add(self, block: str) -> None:
+        """A block of Markdown; nothing where it is blank. Raises ReadError with DOCUMENT_TOO_LARGE."""
+        block = clean(block).strip("\n").rstrip()
+        if not block.strip():
+            return
+        self._pages += [(number, self.start) for number in self._starting]
+        self._starting = []
+        self._length = self.start + len(block)
+        self._parts.append(block)
+        if self._length > self._limits.max_unpacked_bytes:
+            most = self._limits.max_unpacked_bytes
+            raise ReadError("DOCUMENT_TOO_LARGE", f"more than {most} characters of text")
+
+    def heading(self, level: int, title: str) -> None:
+        title = one_line(title)
+        if title:
+            level = min(max(level, 1), 6)
+            self._headings.append((level, title, self.start))
+            self.add(f"{'#' * level} {title}")
+
+    def outline(self, level: int, title: str, start: int) -> None:
+        """A heading that the text does not show."""
+        self._headings.append((min(level, 6), one_line(title), start))
+
+    def paragraph(self, text: str) -> None:
+        self.add(escaped(text))
+
+    def code(self, text: str, language: str = "") -> None:
+        fence = "~~~" if "```" in text else "```"
+        if text.strip():
+            self.add(f"{fence}{language}\n{text.strip(chr(10)).rstrip()}\n{fence}")
+
+    def table(self, rows: Sequence[Sequence[str]]) -> None:
+        self.add(table_text(rows))
+
+    def page(self, number: int) -> None:
+        """What follows is on this page; a page that stays empty is none."""
+        self._starting = [number]
+
+    def include(self, read: Read, *, below: int = 0) -> None:
+        """All of what another reader has read, its headings so many levels lower."""
+        start = self.start
+        text = read.text.strip() if read.markdown else escaped(read.text.strip())
+        if not text:
+            return
+        shift = start - (len(read.text) - len(read.text.lstrip()))
+        self.add(text)
+        if read.markdown or text == read.text.strip():
+            self._headings += [
+                (min(level + below, 6), title, max(start, at + shift)) for level, title, at in read.headings
+            ]
+
+    def read(self, *, title: str = "", metadata: Mapping[str, str | float] | None = None) -> Read:
+        """What was built. Its headings are given even where there are none: others only look like it."""
+        return Read(
+            _BETWEEN.join(self._parts),
+            markdown=True,
+            title=one_line(title),
+            headings=sorted(self._headings, key=lambda heading: heading[2]),
+            pages=self._pages,
+            metadata={
+                name: one_line(value) if isinstance(value, str) else value
+                for name, value in (metadata or {}).items()
+                if value
+            },
+        )
+
+
+def escaped(text: str) -> str:
+    """Text whose lines Markdown takes for text."""
+    return _MARK.sub(r"\1\\\2", text)
+
+
+def table_text(rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table whose first row is its head; shorter rows are filled up. Columns and rows that are
+    empty all along are left out.
+
+    Raises ReadError with DOCUMENT_TOO_LARGE.
+    """
+    cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows]
+    cells = [row for row in cells if any(row)]
+    width = max(map(len, cells), default=0)
+    if width * len(cells) > MAX_TABLE_CELLS:
+        raise ReadError("DOCUMENT_TOO_LARGE", f"a table of more than {MAX_TABLE_CELLS} cells")
+    cells = [row + [""] * (width - len(row)) for row in cells]
+    kept = [column for column in range(width) if any(row[column] for row in cells)]
+    if not kept:
+        return ""
+    lines = ["| " + " | ".join(row[column] for column in kept) + " |" for row in cells]
+    lines.insert(1, "|" + "---|" * len(kept))
+    return "\n".join(lines)

@@ -1,0 +1,212 @@
+"""HTML elements as Markdown blocks, all of them: what is worth reading is chosen before."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder
+
+__all__ = ["add_markup", "span", "spread"]
+
+type Element = Any
+"""lxml's elements, whose stubs do not tell them from comments."""
+
+MAX_DEPTH: Final = 200
+MAX_SPAN: Final = 1000
+"""Most columns or rows that a cell may span, as browsers have it."""
+
+_LEFT_OUT: Final = frozenset(
+    (
+        *("script", "style", "noscript", "template", "head", "title", "meta", "link", "iframe", "object"),
+        *("embed", "svg", "math", "canvas", "audio", "video", "input", "select", "button", "textarea"),
+        *("map", "nav"),
+    )
+)
+_INLINE: Final = frozenset(
+    (
+        *("a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em"),
+        *("font", "i", "img", "ins", "kbd", "label", "mark", "q", "ruby", "rb", "rt", "rp", "s", "samp"),
+        *("small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr", "br"),
+    )
+)
+_SPACE: Final = re.compile(r"[ \t\r\n\f\xa0]+")
+
+
+def add_markup(
+    builder: MarkdownBuilder, element: Element, *, picture: Callable[[str], str] = lambda src: ""
+) -> None:
+    """The blocks of an element in order; `picture` gives the text that is written on an image, by its src."""
+    _Writer(builder, picture).element(element, 0)
+
+
+def span(element: Element, name: str) -> int:
+    """How many columns or rows a cell spans."""
+    value = element.get(name) or "1"
+    return min(max(int(value), 1), MAX_SPAN) if value.isdecimal() else 1
+
+
+def spread(rows: list[list[tuple[str, int, int]]], most_cells: int) -> list[list[str]]:
+    """Rows of cells, each a text with the columns and rows that it spans, as a grid where it stands in each
+    of its places; no more cells than that."""
+    grid: list[dict[int, str]] = [{} for _ in rows]
+    count = 0
+    for number, row in enumerate(rows):
+        column = 0
+        for text, columns, height in row:
+            while column in grid[number]:
+                column += 1
+            for below in range(number, min(number + height, len(rows))):
+                for right in range(column, column + columns):
+                    grid[below].setdefault(right, text)
+                    count += 1
+                    if count > most_cells:
+                        return _filled(grid)
+            column += columns
+    return _filled(grid)
+
+
+def _filled(grid: list[dict[int, str]]) -> list[list[str]]:
+    return [[row.get(column, "") for column in range(max(row, default=-1) + 1)] for row in grid]
+
+
+class _Writer:
+    def __init__(self, builder: MarkdownBuilder, picture: Callable[[str], str]) -> None:
+        self._builder = builder
+        self._picture = picture
+
+    def element(self, element: Element, depth: int) -> None:
+        tag = _tag(element)
+        if tag in _LEFT_OUT or _is_hidden(element):
+            return
+        if depth > MAX_DEPTH:
+            self._builder.paragraph(_words(element))
+        elif re.fullmatch("h[1-6]", tag):
+            self._builder.heading(int(tag[1]), self._inline(element))
+        elif tag in {"ul", "ol", "dl"}:
+            self._builder.add("\n".join(self._items(element, 0)))
+        elif tag == "table":
+            self._table(element, depth)
+        elif tag == "pre":
+            self._builder.code("".join(element.itertext()))
+        elif tag == "img":
+            self._builder.paragraph(self._image(element))
+        elif tag == "blockquote":
+            self._builder.add("\n".join(f"> {line}" for line in self._inline(element).splitlines()))
+        else:
+            self._flow(element, depth)
+
+    def _flow(self, element: Element, depth: int) -> None:
+        """A mix of blocks and of text, whose runs are paragraphs."""
+        run = [element.text or ""]
+        for child in element:
+            if _tag(child) in _INLINE and not _holds_blocks(child):
+                run.append(self._inline_of(child))
+            else:
+                self._end(run)
+                self.element(child, depth + 1)
+            run.append(child.tail or "")
+        self._end(run)
+
+    def _end(self, run: list[str]) -> None:
+        self._builder.paragraph(_tidy("".join(run)))
+        run.clear()
+
+    def _inline(self, element: Element) -> str:
+        return _tidy(
+            (element.text or "") + "".join(self._inline_of(child) + (child.tail or "") for child in element)
+        )
+
+    def _inline_of(self, element: Element) -> str:
+        tag = _tag(element)
+        if tag == "br":
+            return "\x0b"
+        if tag == "img":
+            return self._image(element)
+        if tag in _LEFT_OUT or _is_hidden(element):
+            return ""
+        text = (element.text or "") + "".join(
+            self._inline_of(child) + (child.tail or "") for child in element
+        )
+        if tag == "sup" and text.strip().isdecimal():
+            return f"[{text.strip()}]"  # a footnote's mark would run into the word before it
+        return f"\x0b{text}\x0b" if tag not in _INLINE else text
+
+    def _image(self, element: Element) -> str:
+        alternative = " ".join((element.get("alt") or "").split())
+        return " ".join(filter(None, (alternative, self._picture(element.get("src") or ""))))
+
+    def _items(self, element: Element, depth: int) -> Iterator[str]:
+        number = int(start) if (start := element.get("start") or "1").lstrip("-").isdecimal() else 1
+        for child in element:
+            tag = _tag(child)
+            if tag in {"ul", "ol"}:
+                yield from self._items(child, depth + 1)
+            if tag not in {"li", "dt", "dd"}:
+                continue
+            mark = f"{number}. " if _tag(element) == "ol" else "" if tag == "dt" else "- "
+            number += tag == "li"
+            own = [child.text or ""]
+            below: list[Element] = []
+            for inner in child:
+                if _tag(inner) in {"ul", "ol", "dl"}:
+                    below.append(inner)
+                else:
+                    own.append(self._inline_of(inner))
+                own.append(inner.tail or "")
+            text = _tidy("".join(own))
+            if text:
+                indent = "  " * min(depth, 20)
+                yield indent + mark + text.replace("\n", f"\n{indent}{' ' * len(mark)}")
+            for inner in below if depth < MAX_DEPTH else ():
+                yield from self._items(inner, depth + 1)
+
+    def _table(self, element: Element, depth: int) -> None:
+        rows = [row for row in element.iter("tr") if next(row.iterancestors("table"), None) is element]
+        if any(cell.find(".//table") is not None for row in rows for cell in row):
+            for row in rows:  # it only lays out others
+                for cell in row:
+                    self._flow(cell, depth + 1)
+            return
+        if (caption := element.find("caption")) is not None:
+            self._builder.paragraph(self._inline(caption))
+        cells = [
+            [
+                (self._inline(cell).replace("\n", " "), span(cell, "colspan"), span(cell, "rowspan"))
+                for cell in row
+                if _tag(cell) in {"td", "th"}
+            ]
+            for row in rows
+        ]
+        grid = spread(cells, 200_000)
+        if max(map(len, grid), default=0) > 1:
+            self._builder.table(grid)
+        else:
+            for row in grid:
+                self._builder.paragraph(" ".join(row))
+
+
+def _tag(element: Element) -> str:
+    """Empty for comments and what is not HTML's."""
+    tag = element.tag
+    return tag.rpartition("}")[2].lower() if isinstance(tag, str) else "script"
+
+
+def _is_hidden(element: Element) -> bool:
+    style = (element.get("style") or "").replace(" ", "").lower()
+    return element.get("hidden") is not None or "display:none" in style
+
+
+def _holds_blocks(element: Element) -> bool:
+    return any(
+        _tag(inner) not in _INLINE for inner in element.iterdescendants() if isinstance(inner.tag, str)
+    )
+
+
+def _words(element: Element) -> str:
+    return " ".join(" ".join(element.itertext()).split())
+
+
+def _tidy(text: str) -> str:
+    """Single spaces, and line ends only where the author asked for them."""
+    lines = (_SPACE.sub(" ", line).strip() for line in text.split("\x0b"))
+    return "\n".join(filter(None, lines))
