@@ -19,10 +19,12 @@ IN_SQL = re.compile(r"'([A-Z][A-Z0-9_]+)'")
 NOT_REASONS = frozenset(
     {
         "LC_ALL",
+        "LEAST_REQUEST",
         "MIN_EXTRACTED_SIZE",
         "NOT_SERVING",
         "NO_ANSWER",
         "OMP_THREAD_LIMIT",
+        "OPENBLAS_NUM_THREADS",
         "OVERWRITE_IF_EXISTS_OR_ADD",
         "ROUND_ROBIN",
         "STRICT_DNS",
