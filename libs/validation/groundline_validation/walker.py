@@ -6,6 +6,7 @@ A type is compiled once. Checking a message visits what is set in it, so small r
 import json
 import math
 import re
+import struct
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
@@ -47,6 +48,7 @@ _NUMBERS = frozenset(
         FieldDescriptor.TYPE_FIXED64,
     }
 )
+_FLOAT = struct.Struct("2f")
 _FLOATS = frozenset({FieldDescriptor.TYPE_DOUBLE, FieldDescriptor.TYPE_FLOAT})
 
 
@@ -132,7 +134,7 @@ def _value_check(field: FieldDescriptor, limits: limits_pb2.Limits) -> Check | N
     if field.type == FieldDescriptor.TYPE_BYTES:
         return _bytes_check(limits)
     if field.type in _NUMBERS:
-        return _number_check(limits, is_float=field.type in _FLOATS)
+        return _number_check(limits, field.type)
     return None
 
 
@@ -187,10 +189,12 @@ def _map_check(check: Check | None, limits: limits_pb2.Limits) -> Check:
     return run
 
 
-def _number_check(limits: limits_pb2.Limits, *, is_float: bool) -> Check | None:
+def _number_check(limits: limits_pb2.Limits, kind: int) -> Check | None:
     low = limits.minimum if limits.HasField("minimum") else -math.inf
     high = limits.maximum if limits.HasField("maximum") else math.inf
-    if not is_float and (low, high) == (-math.inf, math.inf):
+    if kind == FieldDescriptor.TYPE_FLOAT:  # a limit that 32 bits cannot hold is itself within the limit
+        low, high = _FLOAT.unpack(_FLOAT.pack(low, high))
+    if kind not in _FLOATS and (low, high) == (-math.inf, math.inf):
         return None
     if (low, high) == (-math.inf, math.inf):
         description = "must be a finite number"
