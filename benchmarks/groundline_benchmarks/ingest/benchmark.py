@@ -196,7 +196,7 @@ class _Bench:
         async with open_sandbox(settings) as sandbox:
             _, worker = assemble(settings, self._stores, embedder, sandbox)
             begun = time.perf_counter()
-            async with working(worker):
+            async with working(worker, settings):
                 await self._work_off(collection, inputs, worker.wake)
                 searchable = time.perf_counter() - begun
                 found = await self._stores.collections.find("given")
@@ -227,7 +227,7 @@ class _Bench:
             collection = await self._collection("model", embedder.model)
             _, worker = assemble(settings, self._stores, embedder, sandbox)
             given = [DocumentInput(text, uri=f"{number}.txt") for number, text in enumerate(inputs)]
-            async with working(worker):
+            async with working(worker, settings):
                 ours = await _seconds(lambda: self._work_off(collection, given, worker.wake))
             await self._require(collection, count, indexed=None)
             self._report(f"the model alone on {count} texts, again")

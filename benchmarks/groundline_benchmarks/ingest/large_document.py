@@ -32,7 +32,7 @@ async def main(job_id: str) -> None:
             stores = stores_on(pool, await detect_lexical_index(connection))
         _, worker = assemble(settings, stores, GivenVectors(1000), sandbox)
         before, begun = peak_rss_mib(process), time.perf_counter()
-        async with working(worker):
+        async with working(worker, settings):
             job = await stores.jobs.find(job_id)
             while job is not None and not has_ended(job):
                 await asyncio.sleep(POLL_SECONDS)

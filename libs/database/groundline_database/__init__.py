@@ -4,6 +4,7 @@ from groundline_database.access import is_readable_collection, is_readable_docum
 from groundline_database.codecs import register_codecs, register_vectors
 from groundline_database.errors import database_errors
 from groundline_database.migrations import migrate, migrations_of, require_schema
+from groundline_database.notifications import listening
 from groundline_database.pool import (
     Connection,
     Pool,
@@ -25,6 +26,7 @@ __all__ = [
     "is_readable_collection",
     "is_readable_document",
     "keep_session",
+    "listening",
     "migrate",
     "migrations_of",
     "open_pool",

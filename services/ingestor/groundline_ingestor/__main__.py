@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from groundline.v1 import ingestor_service_pb2_grpc
-from groundline_database import Pool, open_pool, register_vectors, require_schema
+from groundline_database import Pool, listening, open_pool, register_vectors, require_schema
 from groundline_database.commands import serve_or_migrate
 from groundline_embedding import Embedder, ModelError, create_embedder
 from groundline_lexical import LexicalIndex, LexicalIndexError, detect_lexical_index
@@ -84,7 +84,7 @@ async def wire(settings: IngestorSettings) -> AsyncIterator[Application]:
                 await require_schema(pool, SCHEMA)
 
             # The model needs no check: without it the port does not open.
-            async with working(worker):
+            async with working(worker, settings):
                 yield Application(
                     services={
                         SERVICE_NAME: lambda server: (
@@ -193,11 +193,15 @@ def assemble(
 
 
 @asynccontextmanager
-async def working(worker: Worker) -> AsyncIterator[None]:
-    """The worker at work; what it holds at the end goes back to the queue."""
+async def working(worker: Worker, settings: IngestorSettings) -> AsyncIterator[None]:
+    """The worker at work, told of work by the database; what it holds at the end goes back to the queue."""
+    if not settings.workers:
+        yield
+        return
     task = asyncio.create_task(worker.run())
     try:
-        yield
+        async with listening(settings, "groundline_items", worker.wake):
+            yield
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

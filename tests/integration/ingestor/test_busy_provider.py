@@ -150,7 +150,7 @@ async def test_a_provider_that_refuses_every_third_call_slows_a_job_and_does_not
         ]
         given = [DocumentInput(text, uri=f"{name}-{number}.txt") for number, text in enumerate(texts)]
         job = (await ingestion.ingest(Caller(), name, given, "")).job
-        async with working(worker):
+        async with working(worker, settings):
             states = [state.job async for state in jobs.watch(Caller(), job.job_id)]
     job, items = states[-1], await stores.jobs.items(job.job_id, None, after=-1, limit=10)
 

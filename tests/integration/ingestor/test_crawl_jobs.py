@@ -135,7 +135,7 @@ async def replica(pool: Pool, database_url: str, **settings: Any) -> AsyncIterat
             {SERVICE_NAME: lambda server: add_IngestorServiceServicer_to_server(servicer, server)}
         )
         async with (
-            working(worker),
+            working(worker, chosen),
             serve(application) as target,
             grpc.aio.insecure_channel(target) as channel,
         ):

@@ -53,7 +53,15 @@ class CountingEmbedder(FakeEmbedder):
 class Ingestor:
     """A replica of the service without its port."""
 
-    def __init__(self, stores: Stores, embedder: CountingEmbedder, servicer: Any, worker: Any) -> None:
+    def __init__(
+        self,
+        settings: IngestorSettings,
+        stores: Stores,
+        embedder: CountingEmbedder,
+        servicer: Any,
+        worker: Any,
+    ) -> None:
+        self.settings = settings
         self.stores = stores
         self.embedder = embedder
         self.worker = worker
@@ -115,7 +123,7 @@ async def ingestor_on(
     embedder = CountingEmbedder(model, dimensions)
     async with open_sandbox(chosen) as sandbox:
         servicer, worker = assemble(chosen, stores, embedder, sandbox)
-        yield Ingestor(stores, embedder, servicer, worker)
+        yield Ingestor(chosen, stores, embedder, servicer, worker)
 
 
 @pytest.fixture
@@ -127,7 +135,7 @@ async def idle(pool: Pool, database_url: str) -> AsyncIterator[Ingestor]:
 
 @pytest.fixture
 async def busy(idle: Ingestor) -> AsyncIterator[Ingestor]:
-    async with working(idle.worker):
+    async with working(idle.worker, idle.settings):
         yield idle
 
 
@@ -188,7 +196,7 @@ async def test_another_worker_finishes_what_a_killed_one_began(
             await connection.execute("LOCK TABLE document_texts IN ACCESS EXCLUSIVE MODE")
         async with stuck_worker(database_url, stage):
             pass
-    async with working(idle.worker):
+    async with working(idle.worker, idle.settings):
         job, items = await idle.ended(job)
     assert (job.state, job.done_count) == (job_pb2.JOB_STATE_DONE, 6)
     assert items[0].attempts == 2
@@ -206,7 +214,7 @@ async def test_a_worker_that_is_slow_keeps_its_lease(
     busy.embedder.may_go_on.clear()
     job = await busy.hand_in(collection.collection_id, DocumentInput("text", uri="a"))
     await busy.embedder.reached.wait()
-    async with ingestor_on(pool, database_url) as other, working(other.worker):
+    async with ingestor_on(pool, database_url) as other, working(other.worker, other.settings):
         await asyncio.sleep(1.6)  # longer than a lease: nothing else shows that it was extended
         busy.embedder.may_go_on.set()
         _, [item] = await busy.ended(job)
@@ -219,7 +227,7 @@ async def test_a_worker_that_ends_gives_back_what_it_holds(
 ) -> None:
     idle.embedder.may_go_on.clear()
     job = await idle.hand_in(collection.collection_id, DocumentInput("text", uri="a"))
-    async with working(idle.worker):
+    async with working(idle.worker, idle.settings):
         await idle.embedder.reached.wait()
     [item] = await idle.stores.jobs.items(job.job_id, None, after=-1, limit=1)
     assert (item.state, item.attempts) == (document_pb2.INGESTION_STATE_QUEUED, 0)
@@ -373,7 +381,7 @@ async def test_a_reindex_loses_no_write_and_swaps_at_once(
     # Meanwhile: queries see the old chunks, a document goes, one changes, one comes.
     assert await chunks_of(pool, collection.collection_id) == before
     await busy.documents.delete(ANYBODY, collection.collection_id, ingested[0].document_id)
-    async with ingestor_on(pool, database_url) as other, working(other.worker):
+    async with ingestor_on(pool, database_url) as other, working(other.worker, other.settings):
         writes = await other.hand_in(
             collection.collection_id, DocumentInput("changed", uri="1.md"), DocumentInput("new", uri="new.md")
         )
@@ -427,7 +435,7 @@ async def test_a_long_document_is_stored_at_once_and_indexed_again_from_its_part
     job = await idle.hand_in(
         collection.collection_id, DocumentInput(text.encode(), uri="long.md"), DocumentInput("x", uri="short")
     )
-    async with working(idle.worker):
+    async with working(idle.worker, idle.settings):
         job, items = await idle.ended(job)
         assert job.state == job_pb2.JOB_STATE_DONE, items
         counts = items[0].chunks
@@ -473,7 +481,7 @@ async def test_a_new_model_is_rolled_out_beside_the_old(
     async with ingestor_on(pool, database_url, "the new one", 24) as new:
         job = await new.reindexing(collection.collection_id, change)
         new.embedder.may_go_on.clear()
-        async with working(new.worker):
+        async with working(new.worker, new.settings):
             await new.embedder.reached.wait()
             # Only the new replica took the work, and the old one still takes documents for the old index.
             assert await chunks_of(pool, collection.collection_id) == before

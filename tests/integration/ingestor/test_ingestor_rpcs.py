@@ -56,7 +56,7 @@ async def stub(database_url: str, pool: Pool, lexical: LexicalIndex) -> AsyncIte
             {SERVICE_NAME: lambda server: add_IngestorServiceServicer_to_server(servicer, server)}
         )
         async with (
-            working(worker),
+            working(worker, settings),
             serve(application) as target,
             grpc.aio.insecure_channel(target) as channel,
         ):

@@ -14,7 +14,8 @@ class WorkerOptions:
     crawls: int = 2
     lease_seconds: float = 30.0
     max_attempts: int = 5
-    poll_seconds: float = 0.5
+    poll_seconds: float = 10.0
+    """Between two looks for work that nobody told of, such as that of a worker that died."""
     spool_directory: Path | None = None
     retry_seconds: float = 2.0
     reindex_grace_seconds: float = 60.0

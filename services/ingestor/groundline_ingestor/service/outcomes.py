@@ -2,7 +2,7 @@
 
 import errno
 import uuid
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from traceback import extract_tb
 from typing import Any, Final
 
@@ -34,13 +34,20 @@ class Outcomes:
     """Tells the queue, the log and the metrics how items ended."""
 
     def __init__(
-        self, queue: WorkQueue, leases: Leases, *, maximum_attempts: int, retry_seconds: float
+        self,
+        queue: WorkQueue,
+        leases: Leases,
+        *,
+        maximum_attempts: int,
+        retry_seconds: float,
+        on_postponed: Callable[[float], None],
     ) -> None:
         """`retry_seconds`: the pause after the first transient failure; it doubles with each."""
         self._queue = queue
         self._leases = leases
         self._maximum_attempts = maximum_attempts
         self._retry_seconds = retry_seconds
+        self._on_postponed = on_postponed
 
     async def guarded[T](self, item: LeasedItem, work: Coroutine[Any, Any, T]) -> T | None:
         """The result of work on one item; None when it raised, which is then dealt with here."""
@@ -73,9 +80,9 @@ class Outcomes:
         is_blameless = _is_blameless(error)
         try:
             if is_blameless or (_is_transient(error) and item.attempts < self._maximum_attempts):
-                await self._queue.postpone(
-                    item.claim, self._pause(item, error), failure, forgiven=is_blameless
-                )
+                pause = self._pause(item, error)
+                await self._queue.postpone(item.claim, pause, failure, forgiven=is_blameless)
+                self._on_postponed(pause)
                 self.ended(item, "postponed")
             else:
                 await self._queue.fail(item.claim, failure, counts)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -20,6 +19,7 @@ from groundline_ingestor.service.items import PREPARED_ITEMS, ItemWork, Work
 from groundline_ingestor.service.leases import Leases
 from groundline_ingestor.service.options import WorkerOptions
 from groundline_ingestor.service.outcomes import Outcomes
+from groundline_ingestor.service.waking import Waking
 
 __all__ = ["STORING_CONNECTIONS", "TRANSACTION_CHUNKS", "Pipeline"]
 
@@ -30,6 +30,8 @@ STORING_CONNECTIONS: Final = 4
 """Transactions of one group at a time."""
 
 GATHERING_SECONDS: Final = 0.1
+BUSY_SECONDS: Final = 0.5
+"""Between two looks for work of a line whose items are slow."""
 """How long what is ready waits for more to be embedded with."""
 
 
@@ -46,7 +48,7 @@ class Pipeline:
         items: ItemWork,
         leases: Leases,
         outcomes: Outcomes,
-        wake: asyncio.Event,
+        waking: Waking,
         options: WorkerOptions,
     ) -> None:
         """`wake` is set when there may be work."""
@@ -55,7 +57,7 @@ class Pipeline:
         self._items = items
         self._leases = leases
         self._outcomes = outcomes
-        self._wake = wake
+        self._waking = waking
         self._options = options
 
     async def run(self) -> None:
@@ -78,12 +80,14 @@ class Pipeline:
         group: list[Work] = []
         running: set[asyncio.Task[Work | None]] = set()
         found_work = stalled = True
+        seen = self._waking.calls
         async with asyncio.TaskGroup() as tasks:
             while True:
                 free = PREPARED_ITEMS - len(running)
                 # Several at a time, but one where the others are slow.
                 wanted = found_work and (stalled or free >= PREPARED_ITEMS // 2)
-                if free > 0 and (wanted or self._wake.is_set()):
+                if free > 0 and (wanted or self._waking.calls != seen):
+                    seen = self._waking.calls
                     items = await self._lease(free)
                     found_work = bool(items)
                     collections = _Collections(self._collections)
@@ -95,13 +99,13 @@ class Pipeline:
                     if group:
                         await prepared.put(group)
                         group = []
-                    await self._wait_for_work()
+                    await self._waking.wait(seen, self._options.poll_seconds)
                     found_work = stalled = True
                     continue
                 more = bool(group) or (found_work and len(running) < PREPARED_ITEMS)
                 done, running = await asyncio.wait(
                     running,
-                    timeout=GATHERING_SECONDS if more else self._options.poll_seconds,
+                    timeout=GATHERING_SECONDS if more else BUSY_SECONDS,
                     return_when=asyncio.FIRST_COMPLETED,
                 )
                 stalled = not done
@@ -124,17 +128,11 @@ class Pipeline:
             await self._store(await embedded.get())
 
     async def _lease(self, limit: int) -> Sequence[LeasedItem]:
-        self._wake.clear()
         try:
             return await self._leases.lease(limit)
         except UnavailableError as error:
             _log.warning("lease_failed", reason=error.reason)
             return ()
-
-    async def _wait_for_work(self) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._options.poll_seconds):
-                await self._wake.wait()
 
     async def _embed(self, group: Sequence[Work]) -> list[Work]:
         """The items of the group that could be embedded."""

@@ -3,6 +3,8 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import structlog
@@ -16,8 +18,10 @@ from groundline_ingestor.service.options import WorkerOptions
 __all__ = ["Upkeep"]
 
 PROGRESS_SECONDS: Final = 0.25
-EXPIRY_SECONDS: Final = 1.0
 SETTLE_SECONDS: Final = 1.0
+STIRRED_SECONDS: Final = 10.0
+"""How long after the last change of an item jobs and partitions are looked at every SETTLE_SECONDS."""
+IDLE_SECONDS: Final = 30.0
 CLEANING_SECONDS: Final = 60.0
 CLEANED_VECTORS: Final = 10_000
 
@@ -44,19 +48,36 @@ class Upkeep:
         self._cache = cache
         self._contextualization = contextualization
         self._options = options
+        self._stirred = asyncio.Event()
+        self._stirred_until = 0.0
+
+    def stir(self) -> None:
+        """Something has changed in the queue."""
+        self._stirred_until = time.monotonic() + STIRRED_SECONDS
+        self._stirred.set()
 
     async def run(self) -> None:
         """Until cancelled; a failure is logged, and the work comes again."""
         async with asyncio.TaskGroup() as tasks:
-            for seconds, work in (
-                (PROGRESS_SECONDS, self._leases.show_progress),
-                (self._options.lease_seconds / 3, self._leases.extend),
-                (EXPIRY_SECONDS, self._leases.expire),
-                (SETTLE_SECONDS, self._settle),
-                (SETTLE_SECONDS, self._build_indexes),
-                (CLEANING_SECONDS, self._clean),
+            for work, pause in (
+                (self._leases.show_progress, _every(PROGRESS_SECONDS)),
+                (self._leases.extend, _every(self._options.lease_seconds / 3)),
+                (self._leases.expire, partial(self._until_stirred, self._options.lease_seconds / 3)),
+                (self._settle, partial(self._until_stirred, IDLE_SECONDS)),
+                (self._build_indexes, partial(self._until_stirred, IDLE_SECONDS)),
+                (self._clean, _every(CLEANING_SECONDS)),
             ):
-                tasks.create_task(_repeat(seconds, work))
+                tasks.create_task(_repeat(work, pause))
+
+    async def _until_stirred(self, idle_seconds: float) -> None:
+        """A second while items have changed lately, else until one does, or until the time is up."""
+        if time.monotonic() < self._stirred_until:
+            await asyncio.sleep(min(SETTLE_SECONDS, idle_seconds))
+            return
+        self._stirred.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(idle_seconds):
+                await self._stirred.wait()
 
     async def _settle(self) -> None:
         for job_id in await self._reindex.settle(self._options.reindex_grace_seconds):
@@ -71,13 +92,16 @@ class Upkeep:
         await self._contextualization.discard(self._options.cache_seconds)
 
 
-async def _repeat(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+def _every(seconds: float) -> Callable[[], Awaitable[None]]:
+    return lambda: asyncio.sleep(seconds)
+
+
+async def _repeat(work: Callable[[], Awaitable[None]], pause: Callable[[], Awaitable[None]]) -> None:
     while True:
-        begun = time.monotonic()
         try:
             await work()
         except UnavailableError as error:
             _log.warning("upkeep_failed", work=work.__name__, reason=error.reason)
         except Exception as error:
             _log.error("upkeep_failed", work=work.__name__, error=type(error).__qualname__)
-        await asyncio.sleep(max(0.0, seconds - (time.monotonic() - begun)))
+        await pause()

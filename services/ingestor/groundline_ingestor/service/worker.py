@@ -2,7 +2,6 @@
 
 import asyncio
 import uuid
-from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -29,6 +28,7 @@ from groundline_ingestor.service.outcomes import Outcomes, whereabouts
 from groundline_ingestor.service.pipeline import Pipeline
 from groundline_ingestor.service.preparation import Preparation
 from groundline_ingestor.service.upkeep import Upkeep
+from groundline_ingestor.service.waking import Waking
 
 __all__ = ["Worker"]
 
@@ -58,7 +58,7 @@ class Worker:
         self._collections = collections
         self._crawling = crawling
         self._options = options
-        self._wake = asyncio.Event()
+        self._waking = Waking()
         self._leases = Leases(
             queue,
             model=embedder.embedder.model,
@@ -67,7 +67,11 @@ class Worker:
             on_free=self.wake,
         )
         self._outcomes = Outcomes(
-            queue, self._leases, maximum_attempts=options.max_attempts, retry_seconds=options.retry_seconds
+            queue,
+            self._leases,
+            maximum_attempts=options.max_attempts,
+            retry_seconds=options.retry_seconds,
+            on_postponed=self._waking.wake_after,
         )
         items = ItemWork(
             queue,
@@ -81,13 +85,14 @@ class Worker:
             options,
         )
         self._pipeline = Pipeline(
-            collections, embedder, items, self._leases, self._outcomes, self._wake, options
+            collections, embedder, items, self._leases, self._outcomes, self._waking, options
         )
         self._upkeep = Upkeep(self._leases, queue, reindex, vector_indexes, cache, contextualization, options)
 
     def wake(self) -> None:
         """Look for work now."""
-        self._wake.set()
+        self._waking.wake()
+        self._upkeep.stir()
 
     async def run(self) -> None:
         """Work until cancelled; what is held then goes back to the queue.
@@ -114,11 +119,10 @@ class Worker:
 
     async def _crawl_sites(self) -> None:
         while True:
+            seen = self._waking.calls
             leased = await self._lease_crawl()
             if leased is None:
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(self._options.poll_seconds):
-                        await self._wake.wait()
+                await self._waking.wait(seen, self._options.poll_seconds)
             else:
                 await self._outcomes.guarded(leased[0], self._crawl(*leased))
 

@@ -1,0 +1,82 @@
+"""Hearing of changes from the database instead of asking for them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import asyncpg
+import structlog
+
+from groundline_database.settings import DatabaseSettings
+
+__all__ = ["listening"]
+
+LEAST_PAUSE_SECONDS: Final = 1.0
+MAXIMUM_PAUSE_SECONDS: Final = 30.0
+"""Between two attempts to connect again; it doubles."""
+
+_log = structlog.get_logger(__name__)
+
+
+@asynccontextmanager
+async def listening(
+    settings: DatabaseSettings, channel: str, heard: Callable[[], None]
+) -> AsyncIterator[None]:
+    """Call `heard` whenever the channel is notified, on a connection of its own that is opened again if lost.
+
+    `heard` is also called after each connecting, since something may have been missed. What depends on it
+    still has to look now and then: a connection that died silently says nothing, nor does one through a
+    pooler that shares connections between transactions.
+    """
+    task = asyncio.create_task(_listen(settings, channel, heard), name=f"listen-{channel}")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _listen(settings: DatabaseSettings, channel: str, heard: Callable[[], None]) -> None:
+    pause = LEAST_PAUSE_SECONDS
+    while True:
+        try:
+            connection = await asyncpg.connect(
+                settings.database_url.get_secret_value(),
+                timeout=settings.connect_timeout_seconds,
+                command_timeout=settings.statement_timeout_seconds,
+                server_settings={"application_name": f"{settings.service_name()}-listen"},
+            )
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            _log.warning("listening_failed", channel=channel, error=type(error).__name__)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, MAXIMUM_PAUSE_SECONDS)
+            continue
+        try:
+            if await _hear(connection, channel, heard):
+                pause = LEAST_PAUSE_SECONDS
+        finally:
+            # Nothing is under way on it, and the server may be gone.
+            connection.terminate()
+        await asyncio.sleep(pause)
+
+
+async def _hear(
+    connection: "asyncpg.Connection[asyncpg.Record]", channel: str, heard: Callable[[], None]
+) -> bool:
+    """Until the connection is lost; whether it was ever heard on."""
+    lost = asyncio.Event()
+    connection.add_termination_listener(lambda _: lost.set())
+
+    def on_notification(*_: Any) -> None:
+        heard()
+
+    try:
+        await connection.add_listener(channel, on_notification)
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        _log.warning("listening_failed", channel=channel, error=type(error).__name__)
+        return False
+    heard()
+    await lost.wait()
+    _log.info("listening_lost", channel=channel)
+    return True
