@@ -112,10 +112,12 @@ def _chunks_have_a_document(
 @rule(generator_service_pb2.GenerateRequest)
 @rule(generator_service_pb2.JudgeRelevanceRequest)
 @rule(generator_service_pb2.JudgeFaithfulnessRequest)
-def _numbers_are_unique(request: Any) -> Iterable[tuple[str, str]]:
-    """The passages' numbers must be unique."""
+def _numbers_are_set_and_unique(request: Any) -> Iterable[tuple[str, str]]:
+    """Each passage must have a number, and no other passage that number."""
     seen: set[int] = set()
     for index, passage in enumerate(request.passages):
-        if passage.number in seen:
+        if not passage.number:
+            yield f"passages[{index}].number", "must be set"
+        elif passage.number in seen:
             yield f"passages[{index}].number", "is not unique"
         seen.add(passage.number)

@@ -31,7 +31,7 @@ _MODEL_MIN_RELEVANCE = 0.2
 async def wire(settings: GeneratorSettings) -> AsyncIterator[Application]:
     """The service with its provider. A provider that is down is told by each call, not by readiness."""
     async with _use_cases(settings) as use_cases:
-        servicer = GeneratorServicer(use_cases, max_passage_characters=settings.max_passage_characters)
+        servicer = GeneratorServicer(use_cases)
         yield Application(
             services={
                 SERVICE: lambda server: generator_service_pb2_grpc.add_GeneratorServiceServicer_to_server(
@@ -68,7 +68,7 @@ async def _use_cases(settings: GeneratorSettings) -> AsyncIterator[UseCases]:
             temperature=settings.temperature,
             max_output_tokens=settings.max_output_tokens,
         )
-        judge = ModelJudge(chat, models)
+        judge = ModelJudge(chat, models, settings.context_tokens)
         yield UseCases(
             AnswerService(answers, judge if settings.judge_answers else None),
             ModelRewriter(chat, models),

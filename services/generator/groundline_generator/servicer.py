@@ -9,8 +9,8 @@ import grpc
 from groundline.v1 import generator_service_pb2 as messages
 from groundline.v1.generator_service_pb2_grpc import GeneratorServiceServicer
 from groundline_runtime.errors import FailedPreconditionError
+from groundline_validation import validate
 
-from groundline_generator import checks
 from groundline_generator.service.answering import AnswerService
 from groundline_generator.service.contextualizing import Contextualizer
 from groundline_generator.service.judging import FaithfulnessJudge, ModelJudge
@@ -35,14 +35,13 @@ class UseCases:
 
 
 class GeneratorServicer(GeneratorServiceServicer):
-    def __init__(self, use_cases: UseCases, *, max_passage_characters: int) -> None:
+    def __init__(self, use_cases: UseCases) -> None:
         self._use_cases = use_cases
-        self._max_passage_characters = max_passage_characters
 
     async def Generate(  # noqa: N802
         self, request: messages.GenerateRequest, context: _Context
     ) -> AsyncIterator[messages.GenerateResponse]:
-        checks.check_generate(request, self._max_passage_characters)
+        validate(request)
         async with aclosing(self._use_cases.answers.answer(request)) as responses:
             async for response in responses:
                 yield response
@@ -50,25 +49,25 @@ class GeneratorServicer(GeneratorServiceServicer):
     async def RewriteQuery(  # noqa: N802
         self, request: messages.RewriteQueryRequest, context: _Context
     ) -> messages.RewriteQueryResponse:
-        checks.check_rewrite(request)
+        validate(request)
         return await self._use_cases.rewriter.rewrite(request)
 
     async def ContextualizeChunks(  # noqa: N802
         self, request: messages.ContextualizeChunksRequest, context: _Context
     ) -> messages.ContextualizeChunksResponse:
-        checks.check_contextualize(request, self._max_passage_characters)
+        validate(request)
         return await _available(self._use_cases.contextualizer).contextualize(request)
 
     async def JudgeRelevance(  # noqa: N802
         self, request: messages.JudgeRelevanceRequest, context: _Context
     ) -> messages.JudgeRelevanceResponse:
-        checks.check_relevance(request, self._max_passage_characters)
+        validate(request)
         return await _available(self._use_cases.relevance).relevances(request)
 
     async def JudgeFaithfulness(  # noqa: N802
         self, request: messages.JudgeFaithfulnessRequest, context: _Context
     ) -> messages.JudgeFaithfulnessResponse:
-        checks.check_faithfulness(request, self._max_passage_characters)
+        validate(request)
         return await self._use_cases.faithfulness.judge(request)
 
 

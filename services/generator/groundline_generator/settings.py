@@ -86,9 +86,6 @@ class GeneratorSettings(ServiceSettings):
     max_sentences: Annotated[int, Field(ge=1, le=20)] = 3
     """Most sentences that the extractive provider quotes."""
 
-    max_passage_characters: Annotated[int, Field(ge=1000, le=1_000_000)] = 100_000
-    """Longest text of a passage that a request may bring, in code points."""
-
     @field_validator("further_models", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:

@@ -46,9 +46,7 @@ class EndlessModel:
 
 async def test_the_model_waits_for_a_client_that_does_not_read() -> None:
     model = EndlessModel()
-    servicer = GeneratorServicer(
-        UseCases(AnswerService(model), RuleRewriter(), TermJudge()), max_passage_characters=1000
-    )
+    servicer = GeneratorServicer(UseCases(AnswerService(model), RuleRewriter(), TermJudge()))
     application = Application(
         services={
             SERVICE: lambda server: generator_service_pb2_grpc.add_GeneratorServiceServicer_to_server(

@@ -2,13 +2,20 @@ from collections.abc import AsyncIterator, Awaitable
 
 import grpc
 import pytest
-from groundline.v1 import chat_pb2, generator_service_pb2, generator_service_pb2_grpc
+from groundline.v1 import (
+    chat_pb2,
+    collection_pb2,
+    generator_service_pb2,
+    generator_service_pb2_grpc,
+    options_pb2,
+)
 from groundline_generator.__main__ import wire
 from groundline_generator.servicer import SERVICE
 from groundline_generator.settings import GeneratorSettings
 from groundline_runtime.channels import open_channel
 from groundline_runtime.status import from_rpc_error
 from groundline_tests.runtime import serve
+from groundline_validation import limits_of
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 type Stub = generator_service_pb2_grpc.GeneratorServiceAsyncStub
@@ -45,14 +52,37 @@ async def generate(
 
 async def test_a_wrong_request_names_every_field(stub: Stub) -> None:
     request = generator_service_pb2.GenerateRequest(
-        passages=[generator_service_pb2.NumberedPassage(number=1)],
+        passages=[generator_service_pb2.NumberedPassage()],
         chat_history=[chat_pb2.ChatMessage(role="robot", content="x")],
     )
     with pytest.raises(grpc.aio.AioRpcError) as failure:
         await generate(stub, request)
     assert failure.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    violations = from_rpc_error(failure.value).violations
-    assert [v.field for v in violations] == ["query", "passages[0].text", "chat_history[0].role"]
+    assert {v.field for v in from_rpc_error(failure.value).violations} == {
+        "query",
+        "passages[0].number",
+        "passages[0].text",
+        "chat_history[0].role",
+    }
+
+
+async def test_a_passage_as_long_as_chunks_and_neighbours_can_be_is_answered_from(stub: Stub) -> None:
+    """The largest chunk_size with the most neighbour_chunks: 21 chunks, which need not overlap."""
+    longest = limits_of(generator_service_pb2.NumberedPassage, "text").max_length
+    size = limits_of(collection_pb2.ChunkingSettings, "chunk_size").maximum
+    neighbours = limits_of(options_pb2.RetrievalOptions, "neighbour_chunks").maximum
+    assert longest > size * (2 * neighbours + 1)
+    text = "Whales sing.\n" * (longest // 13 - 10) + "Paris is the capital of France."
+    passage = generator_service_pb2.NumberedPassage(number=1, text=text)
+    answer, _ = await generate(
+        stub,
+        generator_service_pb2.GenerateRequest(query="What is the capital of France?", passages=[passage]),
+    )
+    assert answer == "Paris is the capital of France. [1]"
+    passage.text += "x" * 200
+    with pytest.raises(grpc.aio.AioRpcError) as failure:
+        await generate(stub, generator_service_pb2.GenerateRequest(query="q", passages=[passage]))
+    assert [v.field for v in from_rpc_error(failure.value).violations] == ["passages[0].text"]
 
 
 async def test_an_unknown_model_is_a_failed_precondition(stub: Stub) -> None:
@@ -81,7 +111,7 @@ async def test_wrong_requests_name_every_field(stub: Stub) -> None:
     calls: list[tuple[Awaitable[object], list[str]]] = [
         (
             stub.RewriteQuery(generator_service_pb2.RewriteQueryRequest(max_sub_queries=11)),
-            ["query", "max_sub_queries"],
+            ["max_sub_queries", "query"],
         ),
         (
             stub.ContextualizeChunks(generator_service_pb2.ContextualizeChunksRequest(chunk_texts=[""])),
@@ -89,13 +119,13 @@ async def test_wrong_requests_name_every_field(stub: Stub) -> None:
         ),
         (
             stub.JudgeFaithfulness(generator_service_pb2.JudgeFaithfulnessRequest()),
-            ["query", "answer"],
+            ["answer", "query"],
         ),
     ]
     for call, fields in calls:
         with pytest.raises(grpc.aio.AioRpcError) as failure:
             await call
-        assert [v.field for v in from_rpc_error(failure.value).violations] == fields
+        assert sorted(v.field for v in from_rpc_error(failure.value).violations) == fields
 
 
 async def test_without_a_model_rules_rewrite_and_say_so(stub: Stub) -> None:

@@ -98,7 +98,7 @@ async def generator(server: ProviderServer, wire: Wire) -> AsyncIterator[str]:
             TermJudge(),
             contextualizer=Contextualizer(chat, ModelChoice("m"), 100_000),
         )
-        servicer = GeneratorServicer(use_cases, max_passage_characters=100_000)
+        servicer = GeneratorServicer(use_cases)
         application = Application(
             services={
                 GENERATOR_SERVICE: lambda server: (

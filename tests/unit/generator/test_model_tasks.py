@@ -114,7 +114,7 @@ async def test_relevances_come_in_the_passages_order_from_several_calls() -> Non
     passages = [numbered(n, "x") for n in range(1, 23)]
     first = says({"judgements": [{"passage": n, "relevance": n / 2} for n in range(20, 0, -1)]})
     second = says({"judgements": [{"passage": 22, "relevance": 0}, {"passage": 21, "relevance": 10}]})
-    judged = await ModelJudge(ScriptedChat(first, second), MODELS).relevances(
+    judged = await ModelJudge(ScriptedChat(first, second), MODELS, 1000).relevances(
         JudgeRelevanceRequest(query="q", passages=passages)
     )
     assert list(judged.relevances) == pytest.approx([*(n / 20 for n in range(1, 21)), 1.0, 0.0])
@@ -125,13 +125,22 @@ async def test_relevances_come_in_the_passages_order_from_several_calls() -> Non
     "judgements", [[], [{"passage": 1, "relevance": 11}], [{"passage": 2, "relevance": 5}]]
 )
 async def test_a_judgement_that_is_missing_or_off_the_scale_is_an_error(judgements: list[object]) -> None:
-    judge = ModelJudge(ScriptedChat(says({"judgements": judgements})), MODELS)
+    judge = ModelJudge(ScriptedChat(says({"judgements": judgements})), MODELS, 1000)
     with pytest.raises(InternalError):
         await judge.relevances(JudgeRelevanceRequest(query="q", passages=[numbered(1, "x")]))
 
 
+async def test_of_a_long_passage_the_beginning_is_judged() -> None:
+    chat = ScriptedChat(says({"judgements": [{"passage": 1, "relevance": 5}]}))
+    passages = [numbered(1, "start " + "word " * 50_000)]
+    await ModelJudge(chat, MODELS, 1000).relevances(JudgeRelevanceRequest(query="q", passages=passages))
+    prompt = chat.calls[0].messages[0].content
+    assert "start word" in prompt
+    assert len(prompt) < 5_000
+
+
 async def test_no_passages_are_judged_without_a_call() -> None:
-    judged = await ModelJudge(ScriptedChat(), MODELS).relevances(JudgeRelevanceRequest(query="q"))
+    judged = await ModelJudge(ScriptedChat(), MODELS, 1000).relevances(JudgeRelevanceRequest(query="q"))
     assert not judged.relevances
 
 
@@ -143,7 +152,7 @@ async def test_every_sentence_gets_its_verdict_and_place() -> None:
             {"sentence": 1, "supported": True, "reason": "said"},
         ]
     }
-    judged = await ModelJudge(ScriptedChat(says(found)), MODELS).judge(
+    judged = await ModelJudge(ScriptedChat(says(found)), MODELS, 1000).judge(
         JudgeFaithfulnessRequest(query="q", answer=answer, passages=[numbered(1, "x")])
     )
     assert [answer[v.start_offset : v.end_offset] for v in judged.verdicts] == [
@@ -155,6 +164,6 @@ async def test_every_sentence_gets_its_verdict_and_place() -> None:
 
 async def test_a_model_that_is_not_listed_is_not_called() -> None:
     with pytest.raises(FailedPreconditionError):
-        await ModelJudge(ScriptedChat(), MODELS).relevances(
+        await ModelJudge(ScriptedChat(), MODELS, 1000).relevances(
             JudgeRelevanceRequest(query="q", passages=[numbered(1, "x")], model="other")
         )

@@ -136,7 +136,7 @@ async def test_a_request_chooses_among_the_models_and_sets_its_own_parameters() 
 async def test_a_judge_overrules_the_terms_and_is_paid_for() -> None:
     verdict = '{"sentences": [{"sentence": 1, "supported": false, "reason": "no"}]}'
     chat = ScriptedChat(["Paris is the capital of France. [3]", END], [verdict, END])
-    _, completed = await answered(prompted(chat), judge=ModelJudge(chat, MODELS))
+    _, completed = await answered(prompted(chat), judge=ModelJudge(chat, MODELS, 1000))
     assert not completed.validation.grounded
     assert reasons(completed) == ["UNSUPPORTED_SENTENCE"]
     assert completed.usage == used(18, 6, 8)
@@ -144,6 +144,6 @@ async def test_a_judge_overrules_the_terms_and_is_paid_for() -> None:
 
 async def test_without_its_judge_the_answer_is_checked_by_terms_and_says_so() -> None:
     chat = ScriptedChat(["Paris is the capital of France. [3]", END], [UnavailableError("DOWN", "down")])
-    _, completed = await answered(prompted(chat), judge=ModelJudge(chat, MODELS))
+    _, completed = await answered(prompted(chat), judge=ModelJudge(chat, MODELS, 1000))
     assert completed.validation.grounded
     assert reasons(completed) == ["JUDGE_UNAVAILABLE"]

@@ -3,8 +3,9 @@ from pathlib import Path
 import pytest
 from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
 from groundline.v1.options_pb2 import GenerationOptions
-from groundline_generator.domain.prompting import PromptTemplate, as_data, load_templates, pack
+from groundline_generator.domain.prompting import PromptTemplate, as_data, beginning, load_templates, pack
 from groundline_runtime.errors import FailedPreconditionError
+from groundline_runtime.tokens import estimated_tokens
 from groundline_tests.generator.messages import ask, numbered, user
 
 TEMPLATE = load_templates()["default"]
@@ -108,6 +109,14 @@ def test_a_first_passage_that_is_too_long_is_cut_between_words() -> None:
     (packed,) = pack(TEMPLATE, [numbered(1, "word " * 1000)], 200)
     assert packed.text.endswith("word …")
     assert len(packed.text) < 900
+
+
+@pytest.mark.parametrize("text", ["word " * 1000, "語" * 4000, "word" * 1000 + "語" * 1000])
+def test_the_beginning_of_a_text_keeps_to_its_tokens(text: str) -> None:
+    cut = beginning(text, 100)
+    assert text.startswith(cut.removesuffix(" …"))
+    assert 50 < estimated_tokens(cut) <= 101
+    assert beginning(cut, 200) == cut
 
 
 def test_neighbours_stand_together_in_their_order_and_keep_their_numbers() -> None:

@@ -36,7 +36,7 @@ class NumberedPassage(_message.Message):
     number: _builtins.int
     """The number it is cited by, from 1, unique in a request."""
     text: _builtins.str
-    """Its text."""
+    """Its text; of one that is longer than the generator's budget for a prompt the model sees the beginning."""
     context: _builtins.str
     """The text that places it in its document."""
     title: _builtins.str

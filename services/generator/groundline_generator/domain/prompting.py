@@ -14,7 +14,7 @@ from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
 from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.tokens import estimated_tokens
 
-__all__ = ["NO_ANSWER_MARKER", "PromptTemplate", "as_data", "load_templates", "pack"]
+__all__ = ["NO_ANSWER_MARKER", "PromptTemplate", "as_data", "beginning", "load_templates", "pack"]
 
 NO_ANSWER_MARKER = "NO_ANSWER"
 """What a model begins a refusal with; it is taken out of the answer."""
@@ -106,6 +106,15 @@ def pack(
     return _neighbours_together(kept)
 
 
+def beginning(text: str, max_tokens: int) -> str:
+    """The text, or as much of its beginning as takes about `max_tokens`, cut between words."""
+    needed = estimated_tokens(text)
+    if needed <= max_tokens:
+        return text
+    head = text[: max(1, len(text) * max_tokens // needed)]
+    return (head.rsplit(None, 1)[0] if " " in head else head) + " …"
+
+
 def as_data(text: str) -> str:
     """Text that cannot open or close one of our delimiters."""
     return _TAG.sub("&lt;", text)
@@ -127,11 +136,13 @@ def _conversation(messages: Sequence[ChatMessage]) -> str:
 
 
 def _cut(passage: NumberedPassage, cost: int, budget: int) -> NumberedPassage:
+    """A passage of `cost` tokens, with so much of its text that it takes `budget`."""
     text = passage.text
-    head = text[: max(1, len(text) * budget // cost * 9 // 10)]
+    around = cost - estimated_tokens(text)
     cut = NumberedPassage()
     cut.CopyFrom(passage)
-    cut.text = (head.rsplit(None, 1)[0] if " " in head else head) + " …"
+    # A margin, since some parts of a text have more tokens than others.
+    cut.text = beginning(text, max(1, (budget - around) * 9 // 10))
     return cut
 
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from groundline.v1.chat_pb2 import ChatMessage, Usage
 from groundline.v1.generator_service_pb2 import ContextualizeChunksRequest, ContextualizeChunksResponse
 from groundline_runtime.errors import InternalError
-from groundline_runtime.tokens import estimated_tokens
 from pydantic import BaseModel
 
 from groundline_generator.domain.calls import ModelCall, ModelChoice, total
-from groundline_generator.domain.prompting import as_data
+from groundline_generator.domain.prompting import as_data, beginning
 from groundline_generator.ports import ChatModel
 from groundline_generator.service.concurrency import side_by_side
 from groundline_generator.service.structured import schema_of, structured
@@ -67,7 +66,7 @@ class Contextualizer:
         )
         if not request.chunk_texts:
             return response
-        document = as_data(self._shown(request.document_text))
+        document = as_data(beginning(request.document_text, self.document_tokens))
         prefix = f'<document title="{as_data(request.title)}">\n{document}\n</document>'
         numbered = list(enumerate(request.chunk_texts, 1))
         batches = [
@@ -124,12 +123,6 @@ class Contextualizer:
         raise InternalError(
             "MODEL_OUTPUT_INVALID", f"the model wrote no context for {len(batch) - len(found)} of the chunks"
         )
-
-    def _shown(self, document: str) -> str:
-        needed = estimated_tokens(document)
-        if needed <= self.document_tokens:
-            return document
-        return document[: len(document) * self.document_tokens // needed] + "\n[…]"
 
 
 def _listed(chunks: Sequence[tuple[int, str]]) -> str:

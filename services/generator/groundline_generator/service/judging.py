@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 
 from groundline_generator.domain.calls import ModelCall, ModelChoice, total
 from groundline_generator.domain.citations import CitedAnswer, Claim
-from groundline_generator.domain.prompting import as_data
+from groundline_generator.domain.prompting import as_data, beginning
 from groundline_generator.ports import ChatModel
 from groundline_generator.service.concurrency import side_by_side
 from groundline_generator.service.structured import schema_of, structured
@@ -27,6 +27,9 @@ from groundline_generator.service.structured import schema_of, structured
 __all__ = ["FaithfulnessJudge", "ModelJudge", "TermJudge"]
 
 _PASSAGES_PER_CALL = 20
+_JUDGED_TOKENS = 1_000
+"""Of a longer passage the beginning is judged."""
+
 _MAX_SENTENCES = 200
 _SCALE = 10
 
@@ -92,6 +95,8 @@ class ModelJudge:
 
     chat: ChatModel
     models: ModelChoice
+    context_tokens: int
+    """Maximum of a passage that an answer is held against; it had no more of it."""
 
     async def relevances(self, request: JudgeRelevanceRequest) -> JudgeRelevanceResponse:
         """Twenty passages a call, the calls side by side. Raises InternalError where the model skips a
@@ -121,7 +126,7 @@ class ModelJudge:
             for number, claim in enumerate(claims, 1)
         )
         prompt = (
-            f"{_listed(request.passages)}\n\nQuestion: {as_data(request.query)}\n\n"
+            f"{_listed(request.passages, self.context_tokens)}\n\nQuestion: {as_data(request.query)}\n\n"
             f"Sentences of the answer:\n{as_data(sentences)}"
         )
         found, usage = await structured(
@@ -141,7 +146,7 @@ class ModelJudge:
     async def _batch(
         self, query: str, passages: Sequence[NumberedPassage], model: str
     ) -> tuple[list[float], Usage]:
-        prompt = f"{_listed(passages)}\n\nQuestion: {as_data(query)}"
+        prompt = f"{_listed(passages, _JUDGED_TOKENS)}\n\nQuestion: {as_data(query)}"
         found, usage = await structured(self.chat, _call(model, _RELEVANCE, prompt, _Judgements), _Judgements)
         by_number = {each.passage: each for each in found.judgements}
         judged = _complete(by_number, [passage.number for passage in passages])
@@ -165,10 +170,16 @@ def _complete[T](found: Mapping[int, T], numbers: Sequence[int]) -> list[T]:
     return [found[number] for number in numbers]
 
 
-def _listed(passages: Sequence[NumberedPassage]) -> str:
+def _listed(passages: Sequence[NumberedPassage], tokens_each: int) -> str:
     return "\n".join(
         f'<passage number="{passage.number}">\n'
-        + as_data("\n".join(part for part in (passage.title, passage.context, passage.text) if part))
+        + as_data(
+            "\n".join(
+                part
+                for part in (passage.title, passage.context, beginning(passage.text, tokens_each))
+                if part
+            )
+        )
         + "\n</passage>"
         for passage in passages
     )
