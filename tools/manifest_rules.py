@@ -57,6 +57,7 @@ FOREIGN_VARIABLES = {"GRPC_VERBOSITY"}
 
 SECRETS = {
     ("groundline-database-app", "uri"): "postgresql://groundline:example@database/groundline",
+    ("groundline-gateway", "database-url"): "postgresql://gateway:password@database/groundline",
     ("groundline-gateway", "api-keys"): json.dumps(
         [{"key": "an-example-of-a-key", "client": "example", "principals": ["user:example"]}]
     ),

@@ -1,5 +1,6 @@
 """The `groundline` command."""
 
+from importlib import import_module
 from importlib.metadata import entry_points, version
 
 import click
@@ -22,15 +23,15 @@ _PLUGINS = "groundline.commands"
 
 
 class _Commands(click.Group):
-    """A group with the commands of other installed packages, that imports `up` and those only when they are
-    wanted."""
+    """A group with the commands of other installed packages, that imports those, and what needs more than the
+    gateway's address, only when they are wanted."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), "up", *entry_points(group=_PLUGINS).names])
+        return sorted([*super().list_commands(ctx), *_WITH_EXTRA, *entry_points(group=_PLUGINS).names])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name == "up":
-            return _up()
+        if cmd_name in _WITH_EXTRA:
+            return _with_extra(cmd_name)
         for plugin in entry_points(group=_PLUGINS, name=cmd_name):
             command = plugin.load()
             assert isinstance(command, click.Command)
@@ -38,22 +39,27 @@ class _Commands(click.Group):
         return super().get_command(ctx, cmd_name)
 
 
-def _up() -> click.Command:
+_WITH_EXTRA = {"keys": "Create, list and revoke API keys", "up": "Run the suite here"}
+"""Commands that need what the extra `up` installs."""
+
+
+def _with_extra(name: str) -> click.Command:
     try:
-        from groundline_cli.commands.up import up
+        command = getattr(import_module(f"groundline_cli.commands.{name}"), name)
     except ModuleNotFoundError as error:
         missing = error.name or ""
         if missing.startswith("groundline_cli"):
             raise
-        return _without_extra(missing)
-    return up
+        return _without_extra(name, missing)
+    assert isinstance(command, click.Command)
+    return command
 
 
-def _without_extra(missing: str) -> click.Command:
+def _without_extra(name: str, missing: str) -> click.Command:
     @click.command(
-        "up",
-        short_help="Run the suite here (not installed: groundline-cli[up]).",
-        help="Run the suite here. Needs groundline-cli[up], which is not installed.",
+        name,
+        short_help=f"{_WITH_EXTRA[name]} (not installed: groundline-cli[up]).",
+        help=f"{_WITH_EXTRA[name]}. Needs groundline-cli[up], which is not installed.",
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )
     def command() -> None:

@@ -6,17 +6,22 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
+from groundline_runtime.context import Caller, format_principals
 
 from groundline_gateway import bodies, lua
 from groundline_gateway.descriptors import descriptor_set, exposed_services
 from groundline_gateway.endpoints import Endpoint, endpoints
 from groundline_gateway.errors import local_replies
+from groundline_gateway.keys import Holder, key_hash
+from groundline_gateway.scopes import REQUIRED
 from groundline_gateway.settings import GatewaySettings
 
 _EXTENSIONS = "type.googleapis.com/envoy.extensions"
@@ -54,13 +59,13 @@ _BUFFER_PER_ROUTE = f"{_EXTENSIONS}.filters.http.buffer.v3.BufferPerRoute"
 type Node = dict[str, Any]
 
 
-def render(settings: GatewaySettings) -> Node:
-    """The bootstrap configuration. It holds the API keys."""
+def render(settings: GatewaySettings, holders: Mapping[str, Holder] = MappingProxyType({})) -> Node:
+    """The bootstrap configuration, with the hashes of the keys: those of the settings, and `holders`."""
     config: Node = yaml.safe_load(_resource("envoy.yaml"))
     resources = config["static_resources"]
     listener = _named(resources["listeners"])["public"]
     listener["address"] = {"socket_address": {"address": settings.host, "port_value": settings.port}}
-    http = listener["filter_chains"][0]["filters"][0]["typed_config"]
+    http = _http(config)
     exposed = endpoints()
     _fill_filters(
         {entry["name"].rpartition(".")[2]: entry["typed_config"] for entry in http["http_filters"]},
@@ -69,7 +74,7 @@ def render(settings: GatewaySettings) -> Node:
     )
     http["local_reply_config"]["mappers"] = local_replies(_retry_after_seconds(settings))
     site = http["route_config"]["virtual_hosts"][0]
-    _override(site, "identity", {"@type": _LUA_PER_ROUTE, "filter_context": _holders(settings)})
+    _override(site, "identity", {"@type": _LUA_PER_ROUTE, "filter_context": _holders(settings, holders)})
     _fill_own_routes(_named(site["routes"]))
     # Before the last route, which takes what is left.
     site["routes"][-1:-1] = [_route(endpoint, settings) for endpoint in exposed]
@@ -84,12 +89,52 @@ def render(settings: GatewaySettings) -> Node:
     return config
 
 
-def write(settings: GatewaySettings, path: Path) -> None:
-    """Write the configuration to path, readable by its owner alone since it holds the API keys."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        os.fchmod(descriptor, 0o600)
-        json.dump(render(settings), file, indent=1)
+def write(
+    settings: GatewaySettings, path: Path, holders: Mapping[str, Holder] = MappingProxyType({})
+) -> None:
+    """Write the configuration to path, and its routes beside it, whose changes Envoy follows.
+
+    Both are readable by their owner alone, since they tell whose keys there are.
+    """
+    config = render(settings, holders)
+    http = _http(config)
+    source = {"path_config_source": {"path": str(_routes_path(path))}, "resource_api_version": "V3"}
+    http["rds"] = {"route_config_name": "public", "config_source": source}
+    _write_private(_routes_path(path), _discovered(http.pop("route_config")))
+    _write_private(path, config)
+
+
+def write_routes(settings: GatewaySettings, path: Path, holders: Mapping[str, Holder]) -> None:
+    """Write anew, beside the configuration in path, what depends on who holds keys."""
+    _write_private(_routes_path(path), _discovered(_http(render(settings, holders))["route_config"]))
+
+
+def _http(config: Node) -> Node:
+    listener = _named(config["static_resources"]["listeners"])["public"]
+    http: Node = listener["filter_chains"][0]["filters"][0]["typed_config"]
+    return http
+
+
+def _routes_path(path: Path) -> Path:
+    return path.with_suffix(".routes.json")
+
+
+def _discovered(routes: Node) -> Node:
+    return {
+        "resources": [{"@type": "type.googleapis.com/envoy.config.route.v3.RouteConfiguration", **routes}]
+    }
+
+
+def _write_private(path: Path, content: Node) -> None:
+    # Envoy sees a file that is moved to its place, and never half of one.
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(content, file, indent=1)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 def arguments(settings: GatewaySettings, path: Path) -> list[str]:
@@ -112,17 +157,20 @@ def _fill_filters(filters: dict[str, Node], exposed: Sequence[Endpoint], setting
         name: {"value": _ANY_REPLICA_PERCENT} for name in _SERVICES
     }
     weight = math.ceil(settings.max_document_request_bytes / settings.max_request_bytes)
-    filters["identity"]["default_source_code"]["inline_string"] = lua.constants(
-        MAX_UNDER_WAY=settings.max_concurrent_requests,
-        WEIGHTS=dict.fromkeys(sorted(_BRINGS_DOCUMENTS), weight),
-        MAX_WRONG_KEYS=settings.max_wrong_keys_per_minute,
-    ) + _resource("identity.lua")
+    filters["identity"]["default_source_code"]["inline_string"] = (
+        _resource("sha256.lua")
+        + lua.constants(
+            SCOPES={each.name: dict.fromkeys(sorted(REQUIRED[each.name]), True) for each in exposed},
+            MAX_UNDER_WAY=settings.max_concurrent_requests,
+            WEIGHTS=dict.fromkeys(sorted(_BRINGS_DOCUMENTS), weight),
+            MAX_WRONG_KEYS=settings.max_wrong_keys_per_minute,
+        )
+        + _resource("identity.lua")
+    )
     filters["bodies"]["default_source_code"]["inline_string"] = bodies.script(exposed)
     limit = filters["local_ratelimit"]
-    limit["descriptors"] = [
-        {"entries": [{"key": "client", "value": client}], "token_bucket": _bucket(settings)}
-        for client in sorted({entry.client for entry in settings.api_keys})
-    ]
+    # A bucket for each client that comes, and for none longer than it takes to forget the least used of them.
+    limit["descriptors"] = [{"entries": [{"key": "client"}], "token_bucket": _bucket(settings)}]
     limit["response_headers_to_add"] = [
         {"header": {"key": "retry-after", "value": str(_retry_after_seconds(settings))}}
     ]
@@ -185,11 +233,20 @@ def _override(scope: Node, filter_name: str, config: Node) -> None:
     scope.setdefault("typed_per_filter_config", {})[f"envoy.filters.http.{filter_name}"] = config
 
 
-def _holders(settings: GatewaySettings) -> Node:
-    """Key → who holds it, as identity.lua reads it."""
-    return {
-        entry.key.get_secret_value(): {"client": entry.client, "principals": ",".join(entry.principals)}
+def _holders(settings: GatewaySettings, holders: Mapping[str, Holder]) -> Node:
+    """Hash of a key → who holds it, as identity.lua reads it."""
+    own = {
+        key_hash(entry.key.get_secret_value()): Holder(entry.client, entry.principals, entry.scopes)
         for entry in settings.api_keys
+    }
+    return {
+        hashed: {
+            "client": holder.client,
+            "principals": format_principals(Caller(tuple(holder.principals))),
+            "scopes": ",".join(holder.scopes),
+            **({"expires": holder.expire_time.timestamp()} if holder.expire_time else {}),
+        }
+        for hashed, holder in {**holders, **own}.items()
     }
 
 

@@ -46,7 +46,7 @@ def local_replies(retry_after_seconds: int) -> list[dict[str, Any]]:
 
     retry_after_seconds is what a client over its rate limit is told to wait.
     """
-    mappers = [_health(200, "SERVING"), _health(503, "NOT_SERVING"), _violations(), _overloaded()]
+    mappers = [_health(200, "SERVING"), _health(503, "NOT_SERVING"), _violations(), _overloaded(), _scope()]
     for refusal in _REFUSALS:
         details: list[dict[str, Any]] = [
             {"@type": f"{_TYPE}ErrorInfo", "reason": refusal.reason, "domain": _DOMAIN}
@@ -66,16 +66,26 @@ def local_replies(retry_after_seconds: int) -> list[dict[str, Any]]:
 
 def _violations() -> dict[str, Any]:
     """For a body whose fields bodies.lua has refused by name."""
-    found = {"filter": "groundline", "path": [{"key": "violations"}], "value": {"present_match": True}}
     details = [
         {"@type": f"{_TYPE}ErrorInfo", "reason": "INVALID_REQUEST", "domain": _DOMAIN},
         {"@type": f"{_TYPE}BadRequest", "fieldViolations": "%DYNAMIC_METADATA(groundline:violations)%"},
     ]
     body = {"code": 3, "message": "the body has fields that cannot be taken", "details": details}
-    return {
-        "filter": {"metadata_filter": {"matcher": found, "match_if_key_not_found": {"value": False}}},
-        "body_format_override": {"json_format": body},
-    }
+    return {"filter": _told("violations"), "body_format_override": {"json_format": body}}
+
+
+def _scope() -> dict[str, Any]:
+    """For a caller whom identity.lua knows, and who may not do this."""
+    details = [{"@type": f"{_TYPE}ErrorInfo", "reason": "SCOPE_MISSING", "domain": _DOMAIN}]
+    message = "the key is not for this: it needs the scope %DYNAMIC_METADATA(groundline:scopes)%"
+    body = {"code": 7, "message": message, "details": details}
+    return {"filter": _told("scopes"), "body_format_override": {"json_format": body}}
+
+
+def _told(name: str) -> dict[str, Any]:
+    """Whether a script has left metadata of this name."""
+    matcher = {"filter": "groundline", "path": [{"key": name}], "value": {"present_match": True}}
+    return {"metadata_filter": {"matcher": matcher, "match_if_key_not_found": {"value": False}}}
 
 
 def _overloaded() -> dict[str, Any]:

@@ -1,8 +1,8 @@
--- Who holds the key? Keys are the filter context's names, each with its client and principals.
--- A table lookup compares hashes first, so its time tells nothing about how much of a key was right.
--- A header that comes twice reads as one value with a comma, which no key has.
--- Before this text stand MAX_UNDER_WAY (requests of a client at once), WEIGHTS (how many a request of a route counts as,
--- where it is not one, for the memory that it may take) and MAX_WRONG_KEYS (of an address in a minute).
+-- Who calls, and may they? The filter context holds, for the hash of each key, its client, principals, scopes and
+-- the second at which it expires. A header that comes twice reads as one value with a comma, which no key has.
+-- Before this text stand sha256.lua, SCOPES (for each route the scopes of which a caller needs one), MAX_UNDER_WAY
+-- (requests of a client at once), WEIGHTS (how many a request of a route counts as, where it is not one, for the memory
+-- that it may take) and MAX_WRONG_KEYS (of an address in a minute).
 -- Each worker thread has this script, and counts, for itself.
 
 -- For each client, the coroutines of its requests with their weights, and their sum when last counted. Envoy keeps a request's
@@ -64,22 +64,46 @@ local function refuse(request, status, retry_after)
   request:respond({[":status"] = status, ["retry-after"] = retry_after}, "")
 end
 
+local function has_scope(holder, route)
+  local wanted = SCOPES[route]
+  -- A route that leads to no RPC.
+  if wanted == nil then
+    return true
+  end
+  for scope in holder["scopes"]:gmatch("[^,]+") do
+    if wanted[scope] then
+      return true
+    end
+  end
+  return false
+end
+
 function envoy_on_request(request)
   local headers = request:headers()
   local key = headers:get("x-api-key")
   if key == nil then
     key = (headers:get("authorization") or ""):match("^[Bb][Ee][Aa][Rr][Ee][Rr] +(%S+)$")
   end
-  local holder = key and request:filterContext():get(key)
-  if holder == nil then
+  local holder = key and request:filterContext():get(sha256(key))
+  if holder == nil or (holder["expires"] and holder["expires"] <= os.time()) then
     if key and too_many_wrong_keys(request) then
       return refuse(request, "429", "60")
     end
     return refuse(request, "401")
   end
   local info = request:streamInfo()
+  local route = info:routeName()
   info:dynamicMetadata():set("groundline", "client", holder["client"])
-  if not may_begin(holder["client"], info:routeName()) then
+  if not has_scope(holder, route) then
+    local wanted = {}
+    for scope in pairs(SCOPES[route]) do
+      wanted[#wanted + 1] = scope
+    end
+    table.sort(wanted)
+    info:dynamicMetadata():set("groundline", "scopes", table.concat(wanted, " or "))
+    return refuse(request, "403")
+  end
+  if not may_begin(holder["client"], route) then
     return refuse(request, "429", "1")
   end
   headers:remove("x-api-key")

@@ -19,7 +19,9 @@ from pydantic import (
 )
 from pydantic_settings import SettingsConfigDict
 
-__all__ = ["ApiKey", "GatewaySettings"]
+from groundline_gateway.scopes import Scope
+
+__all__ = ["CLIENT_PATTERN", "PRINCIPAL_PATTERN", "ApiKey", "GatewaySettings"]
 
 Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
 
@@ -32,7 +34,8 @@ Addresses = Annotated[str, StringConstraints(pattern=rf"^{_ADDRESS}(,{_ADDRESS})
 """The replicas of a service: one host:port, or several with commas between them."""
 
 # Visible ASCII without the comma, which separates principals, and two headers of the same name.
-_PRINCIPAL = r"^[!-+\--~]{1,128}$"
+PRINCIPAL_PATTERN = r"^[!-+\--~]{1,128}$"
+CLIENT_PATTERN = r"^[A-Za-z0-9._-]{1,64}$"
 _KEY = re.compile(r"[!-+\--~]{16,256}")
 
 
@@ -47,12 +50,15 @@ class ApiKey(BaseModel):
 
     key: SecretStr
     """16 to 256 visible ASCII characters, no comma."""
-    client: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+    client: Annotated[str, StringConstraints(pattern=CLIENT_PATTERN)]
     """Name in logs and the unit of rate limiting; several keys may share it, to rotate one for another."""
     principals: Annotated[
-        tuple[Annotated[str, StringConstraints(pattern=_PRINCIPAL)], ...], Field(min_length=1, max_length=64)
+        tuple[Annotated[str, StringConstraints(pattern=PRINCIPAL_PATTERN)], ...],
+        Field(min_length=1, max_length=64),
     ]
     """Whom the services see, such as user:alice and group:staff."""
+    scopes: Annotated[tuple[Scope, ...], Field(min_length=1)] = tuple(Scope)
+    """What it may be used for: search, chat, ingest, admin. Not set: all of it."""
 
     @field_validator("key")
     @classmethod
@@ -81,8 +87,12 @@ class GatewaySettings(Settings):
     """The generator; only its health is asked for."""
     ingestor_address: Addresses = "127.0.0.1:50055"
     """The ingestor."""
-    api_keys: Annotated[tuple[ApiKey, ...], Field(min_length=1)]
-    """A JSON list of {"key", "client", "principals"}."""
+    api_keys: tuple[ApiKey, ...] = ()
+    """A JSON list of {"key", "client", "principals", "scopes"}: keys that change with a restart."""
+    database_url: SecretStr | None = None
+    """PostgreSQL with the keys that `groundline keys` makes and revokes; reading `api_keys` is enough."""
+    key_refresh_seconds: Annotated[float, Field(ge=0.1, le=60)] = 2
+    """Time until a key that was made or revoked is one or none here."""
     rate_limit_per_minute: PositiveInt = 600
     """Requests a client may make a minute in the long run; each gateway process counts on its own."""
     rate_limit_burst: PositiveInt = 100
@@ -115,10 +125,12 @@ class GatewaySettings(Settings):
     worker_threads: PositiveInt = 2
     """Envoy's worker threads."""
     admin_address: Address | None = None
-    """Where Envoy's admin interface listens; it shows the keys and can stop the process. Not set: nowhere."""
+    """Where Envoy's admin interface listens; it can stop the process. Not set: nowhere."""
 
     @model_validator(mode="after")
     def _keys_are_distinct(self) -> Self:
         if len({entry.key.get_secret_value() for entry in self.api_keys}) < len(self.api_keys):
             raise ValueError("api_keys holds the same key twice")
+        if not self.api_keys and self.database_url is None:
+            raise ValueError("nobody could call: set api_keys, database_url or both")
         return self

@@ -5,7 +5,7 @@ import json
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -69,7 +69,10 @@ class Parts:
 
     migrations: Sequence[tuple[str, ...]] = MIGRATIONS
     services: Sequence[Service] = SERVICES
-    gateway: Callable[[Mapping[str, str], Path, int, str, Mapping[str, str]], Command] = gateway_command
+    gateway: Callable[
+        [Mapping[str, str], Path, int, str, Mapping[str, str], str | None],
+        AbstractAsyncContextManager[Command],
+    ] = gateway_command
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,10 @@ async def running_stack(
         await supervisor.until(_all_serving(parts.services, addresses, report))
         with _step(report, "gateway answers"):
             config_path = data_dir / "envoy.json"
-            await supervisor.start(parts.gateway(options.environ, config_path, port, api_key, addresses))
+            gateway_of_suite = parts.gateway(
+                options.environ, config_path, port, api_key, addresses, database_url
+            )
+            await supervisor.start(await resources.enter_async_context(gateway_of_suite))
             gateway = f"http://{LOOPBACK}:{port}"
             healthy = wait_until_healthy(f"{gateway}/healthz", timeout_seconds=_GATEWAY_TIMEOUT_SECONDS)
             await supervisor.until(healthy)

