@@ -185,13 +185,20 @@ def test_a_zip_bomb_is_not_unpacked(sandbox: Sandbox) -> None:
     assert reason_of(sandbox, bomb) == "DOCUMENT_TOO_LARGE"
 
 
-def test_a_pdf_whose_stream_unpacks_to_too_much_is_refused(sandbox: Sandbox) -> None:
-    packed = zlib.compress(b"(a) Tj " * 2_000_000, 9)
+def test_a_pdf_whose_stream_unpacks_to_too_much_costs_only_itself(sandbox: Sandbox) -> None:
+    packed = zlib.compress(b"BT (a) Tj ET " * 20_000_000, 9)
     plain = pdf_of("MARK")
     stream = b"<< /Length %d /Filter /FlateDecode >>\nstream\n%s\nendstream" % (len(packed), packed)
     begin = plain.index(b"<< /Length")
     bomb = plain[:begin] + stream + plain[plain.index(b"endstream") + len(b"endstream") :]
-    assert reason_of(sandbox, bomb) == "DOCUMENT_TOO_LARGE"
+    with Sandbox(replace(LIMITS, memory_bytes=600 * 1024**2, seconds=10)) as small:
+        assert reason_of(small, bomb) in {
+            "DOCUMENT_TOO_LARGE",
+            "READER_CRASHED",
+            "READER_TIMEOUT",
+            "EMPTY_TEXT",
+        }
+        assert extract(small, pdf_of(SENTENCE)).text == SENTENCE
 
 
 def test_pages_and_pixels_are_bounded(sandbox: Sandbox) -> None:

@@ -9,7 +9,7 @@ from PIL import Image, ImageSequence, UnidentifiedImageError
 
 from groundline_ingestor.adapters.extraction.readers.common import Hints, Limits, Read, ReadError, clean
 
-__all__ = ["read", "text_of"]
+__all__ = ["read", "recognized"]
 
 # Below it tesseract only guesses which way up a picture is.
 _SURE_OF_ORIENTATION = 2.0
@@ -25,11 +25,13 @@ def read(data: bytes, hints: Hints, limits: Limits) -> Read:
         raise ReadError("OCR_NOT_AVAILABLE", "reading images takes tesseract's languages, which are not here")
     try:
         with Image.open(io.BytesIO(data)) as image:
-            texts = []
+            texts, confidences = [], []
             for number, frame in enumerate(ImageSequence.Iterator(image)):
                 if number == limits.max_pages:
                     raise ReadError("TOO_MANY_PAGES", f"more than {limits.max_pages} frames")
-                texts.append(text_of(frame, limits))
+                text, confidence = recognized(frame, limits)
+                texts.append(text)
+                confidences.append(confidence)
     except UnidentifiedImageError:
         raise ReadError("CORRUPT_DOCUMENT", "not an image that can be read") from None
     except (ReadError, MemoryError):
@@ -39,11 +41,12 @@ def read(data: bytes, hints: Hints, limits: Limits) -> Read:
     except Exception as error:
         # Each format's decoder fails in its own way on a broken file.
         raise ReadError("CORRUPT_DOCUMENT", f"not a sound image ({type(error).__name__})") from None
-    return Read(clean("\n\n".join(filter(None, texts))))
+    certainty = round(sum(confidences) / max(len(confidences), 1), 2)
+    return Read(clean("\n\n".join(filter(None, texts))), metadata={"ocr_confidence": certainty})
 
 
-def text_of(image: Image.Image, limits: Limits) -> str:
-    """Whichever way up it is. Raises ReadError."""
+def recognized(image: Image.Image, limits: Limits) -> tuple[str, float]:
+    """What is written on it, whichever way up it is, and how sure that is, up to 1. Raises ReadError."""
     if image.width * image.height > limits.max_image_pixels:
         raise _too_large(limits)
     image = _upright(image.convert("RGB"), limits)
@@ -51,7 +54,7 @@ def text_of(image: Image.Image, limits: Limits) -> str:
     engine.SetImage(image)
     try:
         text: str = engine.GetUTF8Text()
-        return text.strip()
+        return text.strip(), engine.MeanTextConf() / 100
     finally:
         engine.Clear()
 
