@@ -69,6 +69,11 @@ test: setup ## Run all tests: unit, integration, e2e
 test-unit test-integration test-e2e: test-%: setup ## Run one kind of tests
 	$(BIN)/python -m pytest tests/$*
 
+.PHONY: test-cluster
+test-cluster: setup ## Apply the manifests to a real control plane, built from Go modules at first (some minutes)
+	@command -v go > /dev/null || { echo "test-cluster: install Go 1.24 or newer" >&2; exit 1; }
+	$(BIN)/python -m pytest tests/cluster
+
 .PHONY: generate
 generate: setup ## Write the stubs in libs/contracts and the reference in docs/ from protos/
 	$(BIN)/python tools/protos.py generate

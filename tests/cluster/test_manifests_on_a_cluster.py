@@ -1,0 +1,229 @@
+"""deploy/k8s on a real control plane: what it takes, what comes of it, how a rollout and a drain go."""
+
+import asyncio
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import manifests as tool
+import pytest
+import yaml
+from groundline_tests.cluster import EMPTY_NAMESPACE, K8S, OVERLAYS, evictions_allowed, failures, settled
+from groundline_tests.control_plane import Cluster, Ended, Node, watched
+
+RELEASE = "0.1.0"
+NEXT_RELEASE = "0.1.1"
+STRICT = (
+    *("--server-side", "--dry-run=server", "--validate=strict"),
+    # As somebody else than who applied the rest of it.
+    *("--field-manager=check", "--force-conflicts"),
+)
+DRAIN = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=120s")
+
+namespaces = pytest.mark.parametrize("namespace", OVERLAYS.values())
+
+
+@pytest.mark.parametrize("target", tool.kustomizations(K8S))
+async def test_strict_validation_takes_it_without_a_warning(target: str, cluster: Cluster) -> None:
+    """In a namespace that is empty, so that nothing is merged with what is there."""
+    for directories in tool.kustomizations(K8S)[target]:
+        documents = await asyncio.to_thread(tool.render, directories)
+        for document in documents:
+            if "namespace" in document["metadata"]:
+                document["metadata"]["namespace"] = EMPTY_NAMESPACE
+        ended = await cluster.kubectl(
+            "apply", *STRICT, "--filename", "-", stdin=yaml.safe_dump_all(documents)
+        )
+        assert (ended.code, ended.err) == (0, "")
+        assert ended.out.count("serverside-applied (server dry run)") == len(documents)
+
+
+async def test_an_unknown_field_is_refused(applied: Cluster) -> None:
+    documents = await asyncio.to_thread(tool.render, (K8S / "overlays/production/database",))
+    [database] = [one for one in documents if one["kind"] == "Cluster"]
+    database["spec"]["instanzes"] = 3
+    ended = await applied.kubectl("apply", *STRICT, "--filename", "-", stdin=yaml.safe_dump(database))
+    assert ended.code != 0
+    assert "instanzes" in ended.err
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+@pytest.mark.parametrize("part", ["", "database", "migrations"])
+async def test_what_is_applied_differs_in_nothing(overlay: str, part: str, applied: Cluster) -> None:
+    ended = await applied.kubectl("diff", "--kustomize", K8S / "overlays" / overlay / part)
+    assert ended == Ended(0, "", "")
+
+
+def name_of(pod: Node) -> str:
+    return str(pod["metadata"]["labels"]["app.kubernetes.io/name"])
+
+
+@namespaces
+async def test_restricted_admits_every_pod(namespace: str, applied: Cluster) -> None:
+    wanted = await settled(applied, namespace)
+    pods = await applied.objects("pods", namespace, "app.kubernetes.io/part-of=groundline")
+    running = Counter(name_of(pod) for pod in pods if pod["status"]["phase"] == "Running")
+    assert running == wanted
+    assert failures(await applied.objects("events", namespace)) == []
+
+
+async def test_restricted_refuses_a_pod_with_privileges(applied: Cluster) -> None:
+    ended = await applied.kubectl("--namespace", "groundline", "run", "other", "--image", "other")
+    assert ended.code != 0
+    assert 'violates PodSecurity "restricted' in ended.err
+
+
+@namespaces
+async def test_every_service_leads_to_the_pods_of_its_name(namespace: str, applied: Cluster) -> None:
+    wanted = await settled(applied, namespace)
+    for service in await applied.objects("service", namespace):
+        name = service["metadata"]["name"]
+        slices = await applied.objects("endpointslice", namespace, f"kubernetes.io/service-name={name}")
+        ready = {
+            endpoint["targetRef"]["name"]
+            for one in slices
+            for endpoint in one["endpoints"]
+            if endpoint["conditions"]["ready"]
+        }
+        pods = await applied.objects("pods", namespace, f"app.kubernetes.io/name={name}")
+        assert ready == {pod["metadata"]["name"] for pod in pods}
+        assert len(ready) == wanted[name]
+        assert all(one["ports"] for one in slices)
+
+
+async def test_every_budget_holds_the_pods_of_its_name_and_lets_one_go(applied: Cluster) -> None:
+    wanted = await settled(applied, "groundline")
+    budgets = await applied.objects("poddisruptionbudget", "groundline")
+    assert {one["metadata"]["name"]: one["status"]["expectedPods"] for one in budgets} == wanted
+    assert set((await evictions_allowed(applied, "groundline")).values()) == {1}
+
+
+@namespaces
+async def test_every_policy_selects_pods_and_names_only_pods_that_exist(
+    namespace: str, applied: Cluster
+) -> None:
+    async def pods(selector: Node) -> list[Node]:
+        labels = ",".join(f"{key}={value}" for key, value in selector.get("matchLabels", {}).items())
+        return await applied.objects("pods", namespace, labels)
+
+    policies = await applied.objects("networkpolicy", namespace)
+    telemetry = {"app.kubernetes.io/name": "otel-collector"}
+    for policy in policies:
+        assert await pods(policy["spec"]["podSelector"]), policy["metadata"]["name"]
+        rules = [*policy["spec"].get("ingress", []), *policy["spec"].get("egress", [])]
+        for peer in (peer for rule in rules for peer in (*rule.get("from", []), *rule.get("to", []))):
+            selector = peer.get("podSelector")
+            if selector is None or "namespaceSelector" in peer:
+                continue
+            if namespace == "groundline-dev" and selector["matchLabels"] == telemetry:
+                # dev has no collector; the bases allow the way to one.
+                continue
+            assert await pods(selector), f"{policy['metadata']['name']}: {peer}"
+
+
+async def test_replicas_are_spread_over_zones(applied: Cluster) -> None:
+    await settled(applied, "groundline")
+    described = await applied.objects("nodes", "")
+    zone_of = {
+        one["metadata"]["name"]: one["metadata"]["labels"]["topology.kubernetes.io/zone"] for one in described
+    }
+    zones: dict[str, set[str]] = {}
+    for pod in await applied.objects("pods", "groundline", "app.kubernetes.io/part-of=groundline"):
+        if pod["status"]["phase"] == "Running" and "nodeName" in pod["spec"]:
+            zones.setdefault(name_of(pod), set()).add(zone_of[pod["spec"]["nodeName"]])
+    assert {name: len(found) for name, found in zones.items()} == dict.fromkeys(zones, 2)
+
+
+async def images(cluster: Cluster, name: str) -> set[str]:
+    pods = await cluster.objects("pods", "groundline", f"app.kubernetes.io/name={name}")
+    return {pod["spec"]["containers"][0]["image"] for pod in pods}
+
+
+async def test_one_service_is_rolled_out_and_back_without_a_replica_less(
+    applied: Cluster, tmp_path: Path
+) -> None:
+    before = await settled(applied, "groundline")
+    deploy = await asyncio.to_thread(shutil.copytree, tool.DEPLOY, tmp_path / "deploy")
+    releases = deploy / "k8s/images/kustomization.yaml"
+    old = f"newName: groundline/retriever, newTag: {RELEASE}"
+    text = await asyncio.to_thread(releases.read_text)
+    assert old in text
+    await asyncio.to_thread(releases.write_text, text.replace(old, old.replace(RELEASE, NEXT_RELEASE)))
+    retriever = "app.kubernetes.io/name=retriever"
+    status = ("--namespace", "groundline", "rollout", "status", "deployment/retriever", "--timeout=180s")
+
+    async with (
+        watched(applied, "groundline", retriever) as replicas,
+        watched(applied, "groundline", "app.kubernetes.io/name=coordinator") as others,
+    ):
+        overlay = deploy / "k8s/overlays/production"
+        await applied.run("apply", "--kustomize", overlay, "--selector", retriever)
+        await applied.run(*status)
+        assert await settled(applied, "groundline") == before
+        assert await images(applied, "retriever") == {f"groundline/retriever:{NEXT_RELEASE}"}
+        await applied.run("--namespace", "groundline", "rollout", "undo", "deployment/retriever")
+        await applied.run(*status)
+        assert await settled(applied, "groundline") == before
+    assert await images(applied, "retriever") == {f"groundline/retriever:{RELEASE}"}
+    assert min(replicas.seen) == before["retriever"]
+    assert max(replicas.seen) > before["retriever"]
+    assert set(others.seen) == {before["coordinator"]}
+
+
+async def test_a_rollout_that_takes_replicas_away_first_would_be_noticed(applied: Cluster) -> None:
+    """Checks the check above."""
+    before = await settled(applied, "groundline")
+    reranker = ("--namespace", "groundline", "deployment/reranker")
+    hasty = '{"spec": {"strategy": {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}}}}'
+    await applied.run("patch", *reranker, "--patch", hasty)
+    async with watched(applied, "groundline", "app.kubernetes.io/name=reranker") as replicas:
+        await applied.run("rollout", "restart", *reranker)
+        await applied.run("rollout", "status", *reranker, "--timeout=180s")
+    assert min(replicas.seen) < before["reranker"]
+    await applied.run("apply", "--kustomize", K8S / "overlays/production")
+    await settled(applied, "groundline")
+
+
+async def test_drains_of_two_zones_at_once_leave_what_the_budgets_ask_for(applied: Cluster) -> None:
+    before = await settled(applied, "groundline")
+    await settled(applied, "groundline-dev")
+    drained = ("a1", "a2", "b1", "b2")
+    try:
+        async with watched(applied, "groundline", "app.kubernetes.io/name=gateway") as gateways:
+            async with watched(applied, "groundline", "app.kubernetes.io/name=ingestor-worker") as workers:
+                await asyncio.gather(*(applied.run("drain", node, *DRAIN) for node in drained))
+            assert await settled(applied, "groundline") == before
+            left = await applied.objects("pods", "groundline", "app.kubernetes.io/part-of=groundline")
+            running = (pod for pod in left if pod["status"]["phase"] == "Running")
+            assert {pod["spec"]["nodeName"] for pod in running} == {"c1", "c2"}
+            # dev has no budgets: its single replicas went, and came back elsewhere.
+            await settled(applied, "groundline-dev")
+        assert min(gateways.seen) >= before["gateway"] - 1
+        assert min(workers.seen) >= before["ingestor-worker"] - 1
+    finally:
+        await applied.run("uncordon", *drained)
+
+
+async def test_every_component_can_be_added_to_what_runs(applied: Cluster) -> None:
+    components = sorted(path for path in (K8S / "components").iterdir() if path.name != "postgres")
+    changed = ("pods", "network-policies", "otel-collector")
+    added = tuple(path for path in components if path.name not in (*changed, "synchronous-replication"))
+    documents = await asyncio.to_thread(tool.render, (K8S / "overlays/production", *added))
+    await applied.run("apply", "--filename", "-", stdin=yaml.safe_dump_all(documents))
+    try:
+        await settled(applied, "groundline")
+        pods = await applied.objects("pods", "groundline", "app.kubernetes.io/name=retriever")
+        assert {one["name"] for pod in pods for one in pod["spec"]["initContainers"]} == {"mtls"}
+        assert failures(await applied.objects("events", "groundline")) == []
+    finally:
+        await applied.run("apply", "--kustomize", K8S / "overlays/production")
+        await settled(applied, "groundline")
+
+
+async def test_deleting_the_services_leaves_the_database(applied: Cluster) -> None:
+    await applied.run("delete", "--kustomize", K8S / "overlays/dev", "--wait=false")
+    assert len(await applied.objects("clusters.postgresql.cnpg.io", "groundline-dev")) == 1
+    secrets = {one["metadata"]["name"] for one in await applied.objects("secrets", "groundline-dev")}
+    assert {"groundline-database-app", "groundline-gateway"} <= secrets
+    await applied.run("apply", "--kustomize", K8S / "overlays/dev")
+    await settled(applied, "groundline-dev")
