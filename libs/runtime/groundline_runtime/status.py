@@ -22,10 +22,11 @@ __all__ = ["DOMAIN", "abort", "from_rpc_error", "to_status", "translated_rpc_err
 
 DOMAIN = "groundline.dev"
 STATUS_KEY = "grpc-status-details-bin"
-# Peers refuse trailers above their metadata limit and lose the whole status with them; our limit is 64 KiB,
-# Envoy's 60 KiB, and the message travels a second time as grpc-message.
-MAX_MESSAGE_CHARACTERS = 2_000
-MAX_VIOLATION_BYTES = 16 * 1024
+# Peers refuse trailers above their metadata limit and lose the whole status with them: a client that sets no
+# limit of its own from 8 KiB on. The message travels a second time as grpc-message, with three bytes for each
+# one that is not ASCII.
+MAX_MESSAGE_BYTES = 800
+MAX_VIOLATION_BYTES = 4 * 1024
 
 # What a client reads when the peer's own text may name hosts or internals.
 _PLAIN_MESSAGES = {
@@ -39,7 +40,8 @@ _PLAIN_MESSAGES = {
 
 def to_status(error: GroundlineError) -> status_pb2.Status:
     """The wire form: one ErrorInfo, a BadRequest when fields are wrong, a RetryInfo when waiting helps."""
-    status = status_pb2.Status(code=error.code.value, message=error.message[:MAX_MESSAGE_CHARACTERS])
+    message = error.message.encode()[:MAX_MESSAGE_BYTES].decode(errors="ignore")
+    status = status_pb2.Status(code=error.code.value, message=message)
     status.details.append(
         _pack(error_details_pb2.ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=error.metadata))
     )

@@ -18,6 +18,7 @@ from groundline_runtime.errors import (
 )
 from groundline_runtime.interceptors import INTERNAL_MESSAGE
 from groundline_runtime.status import from_rpc_error
+from groundline_tests.runtime import serve
 
 SECRET = "postgresql://user:hunter2@db/groundline"
 
@@ -91,6 +92,20 @@ async def test_a_thousand_wrong_fields_still_arrive_as_invalid_argument(
         seen = from_rpc_error(await outcome(stub, probe, "Look"))
     assert seen.code is Code.INVALID_ARGUMENT
     assert seen.violations[-1].description == f"and {1001 - len(seen.violations)} more violations"
+
+
+@pytest.mark.parametrize("letter", ["x", "ä", "語"])
+async def test_a_client_with_grpcs_own_limits_gets_the_status_of_many_wrong_fields(
+    probe: SimpleNamespace, letter: str
+) -> None:
+    violations = [FieldViolation(f"chat_history[{n}].role", letter * 50) for n in range(100)]
+    application = probe.application(probe.Servicer(**failing(InvalidArgumentError(violations))))
+    async with serve(application) as target, grpc.aio.insecure_channel(target) as channel:
+        for _ in range(20):  # above its limit gRPC refuses at random
+            seen = await outcome(probe.Stub(channel), probe, "Look")
+            assert seen.code() is grpc.StatusCode.INVALID_ARGUMENT
+            [bad_request] = details(seen, error_details_pb2.BadRequest)
+            assert len(bad_request.field_violations) > 15
 
 
 async def test_retry_delay_travels(reach: Any, probe: SimpleNamespace) -> None:

@@ -4,16 +4,20 @@ import math
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from google.protobuf import message_factory
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf import descriptor_pool, message_factory
+from google.protobuf.descriptor import Descriptor, FieldDescriptor, MethodDescriptor
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message import Message
 from groundline.v1 import limits_pb2
 from groundline_validation.rules import rules_of
 
-__all__ = ["LimitCase", "limit_cases", "smallest"]
+__all__ = ["LimitCase", "limit_cases", "methods", "smallest"]
+
+PROTOS = Path(__file__).resolve().parents[3] / "protos/groundline/v1"
 
 MAX_LENGTH = 200_000
 """Longer texts are left out: the limit is a field's own, and takes seconds to send."""
@@ -22,8 +26,9 @@ _UNKNOWN_ENUM = 9999
 
 # What a message needs beyond what its limits ask for, by its rules between fields.
 _NEEDED: Mapping[str, Mapping[str, Any]] = {
-    "ChatMessage": {"role": "ROLE_USER"},
+    "ChatMessage": {"role": "user"},
     "ContextualizeChunksRequest": {"documentText": "text"},
+    "DeleteDocumentsRequest": {"filter": {"year": 2026}},
     "DocumentInput": {"text": "text"},
     "IngestDocumentsRequest": {"documents": [{"text": "text"}]},
     "WebCrawl": {"startUrl": "https://example.com/"},
@@ -33,7 +38,7 @@ _NEEDED: Mapping[str, Mapping[str, Any]] = {
 _EXCLUDES = {"crawl": "documents"}
 
 _RIGHT = {
-    limits_pb2.TEXT_FORMAT_COLLECTION_ID: ("a", "0", "a" * 63, "no-such_collection"),
+    limits_pb2.TEXT_FORMAT_COLLECTION_ID: ("a", "0", "a" * 63, "a_-0"),
     limits_pb2.TEXT_FORMAT_UUID: (str(uuid.UUID(int=1)), str(uuid.UUID(int=2**128 - 1)).upper()),
     limits_pb2.TEXT_FORMAT_CHUNK_ID: ("0", str(2**63 - 1)),
     limits_pb2.TEXT_FORMAT_PRINCIPAL: ("u", "p" * 200),
@@ -70,6 +75,17 @@ class LimitCase:
     is_right: bool
     concept: str
     """Message and field that state the limit, and the value: what all services must agree on."""
+
+
+def methods() -> list[MethodDescriptor]:
+    """Of all services of the contract."""
+    found: list[MethodDescriptor] = []
+    for path in sorted(PROTOS.glob("*_service.proto")):
+        import_module(f"groundline.v1.{path.stem}_pb2")
+        file = descriptor_pool.Default().FindFileByName(f"groundline/v1/{path.name}")
+        for service in file.services_by_name.values():
+            found.extend(service.methods)
+    return found
 
 
 def smallest(descriptor: Descriptor) -> Message:
@@ -240,7 +256,10 @@ def filled(field: FieldDescriptor, length: int) -> str:
 
 
 def right_text(limits: limits_pb2.Limits) -> str:
-    return _RIGHT[limits.text_format][-1] if limits.text_format else "/x"
+    """Of no collection that a case creates."""
+    if limits.text_format == limits_pb2.TEXT_FORMAT_COLLECTION_ID:
+        return "no-such"
+    return _RIGHT[limits.text_format][0] if limits.text_format else "/x"
 
 
 def limits_of(field: FieldDescriptor) -> limits_pb2.Limits:

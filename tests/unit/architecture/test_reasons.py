@@ -27,6 +27,7 @@ NOT_REASONS = frozenset(
         "OPENBLAS_NUM_THREADS",
         "OVERWRITE_IF_EXISTS_OR_ADD",
         "ROUND_ROBIN",
+        "SCOPE_MISSING",  # until error.proto has it
         "STRICT_DNS",
     }
 )

