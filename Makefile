@@ -61,6 +61,17 @@ format: setup ## Format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+# What tests need beside .venv: groundline_tests/programs.py.
+TEST_PROGRAMS := buildah ca-certificates chromium openssl tesseract-ocr
+
+.PHONY: test-programs
+test-programs: ## Install the programs that some tests need, on Debian or Ubuntu as root
+	@dpkg-query --show --showformat '$${db:Status-Status}\n' $(TEST_PROGRAMS) 2> /dev/null | grep -cx installed | grep -qx $(words $(TEST_PROGRAMS)) || {
+	  export DEBIAN_FRONTEND=noninteractive
+	  apt-get update
+	  apt-get install --yes --no-install-recommends $(TEST_PROGRAMS)
+	}
+
 .PHONY: test
 test: setup ## Run all tests: unit, integration, e2e
 	$(BIN)/python -m pytest tests/unit tests/integration tests/e2e

@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import pwd
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,56 @@ import pytest
 from groundline_cli.stack.postgres import EmbeddedPostgres
 from groundline_cli.stack.suite import MIGRATIONS
 from groundline_runtime.server import Application
+from groundline_tests.programs import INSTALL, missing
 from groundline_tests.runtime import serve
 
 TEMPLATE = "groundline_template"
+
+
+IN_CI = bool(os.environ.get("CI"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """In CI nothing is left out for want of a program."""
+    report = yield
+    if IN_CI and (package := missing(report)):
+        report.outcome = "failed"
+        report.longrepr = f"{package} is not installed: {INSTALL}"
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = Counter(missing(report) for report in terminalreporter.stats.get("skipped", []))
+    del skipped[None]
+    if skipped:
+        terminalreporter.section("NOT TESTED", yellow=True)
+        for package, count in sorted(skipped.items()):
+            terminalreporter.line(f"{count} tests, since {package} is not installed")
+        terminalreporter.line(f"To install what is missing, as root: {INSTALL}")
+
+
+@pytest.fixture
+def not_root(tmp_path: Path) -> Iterator[None]:
+    """Root runs the test as nobody, for root may read and write everything."""
+    if os.geteuid() != 0:
+        yield
+        return
+    nobody = pwd.getpwnam("nobody")
+    os.chown(tmp_path, nobody.pw_uid, nobody.pw_gid)
+    closed = [path for path in tmp_path.parents if path.owner() == "root" and not path.stat().st_mode & 0o001]
+    modes = {path: path.stat().st_mode for path in closed}
+    for path in closed:
+        path.chmod(modes[path] | 0o011)
+    os.setegid(nobody.pw_gid)
+    os.seteuid(nobody.pw_uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+        for path, mode in modes.items():
+            path.chmod(mode)
 
 
 @pytest.fixture(scope="session")

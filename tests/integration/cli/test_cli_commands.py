@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -337,7 +336,7 @@ def test_sync_deletes_what_has_vanished_and_nothing_else(
     assert len(gateway.paths("DELETE")) == 1
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+@pytest.mark.usefixtures("not_root")
 def test_sync_keeps_what_it_could_not_see(groundline: Run, gateway: FakeGateway, docs: Path) -> None:
     groundline("ingest", str(docs), "--collection", "docs")
     (docs / "sub").chmod(0)

@@ -16,6 +16,7 @@ import pytest
 from groundline_tests.asking import ASK, fill
 from groundline_tests.base_image import CERTIFICATES
 from groundline_tests.images import Container, Images, installed, running, size_mib
+from groundline_tests.programs import needs_program
 from groundline_tests.relay import over_tcp
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from service_requirements import PROGRAMS, closure_of, directory, needs
@@ -30,9 +31,9 @@ CHOSEN = set(PROGRAMS) if asked == "all" else set(asked.split(","))
 DEBIAN = "ingestor" in CHOSEN
 
 pytestmark = [
-    pytest.mark.skipif(shutil.which("buildah") is None, reason="buildah is not installed: no image is built"),
+    needs_program("buildah", found=shutil.which("buildah") is not None),
     pytest.mark.skipif(os.geteuid() != 0, reason="not root: buildah cannot build by chroot"),
-    pytest.mark.skipif(not CERTIFICATES.exists(), reason=f"no {CERTIFICATES}: the build could fetch nothing"),
+    needs_program("ca-certificates", found=CERTIFICATES.exists()),
     pytest.mark.skipif(
         DEBIAN and shutil.which("debootstrap") is None,
         reason="debootstrap is not installed: the ingestor's image needs Debian as its base",

@@ -15,6 +15,7 @@ import pytest
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 from groundline.v1 import chat_pb2, coordinator_service_pb2, passage_pb2, thread_pb2
+from groundline_tests.programs import needs_program
 from grpc_status import rpc_status
 
 CHROMIUM = next((path for name in ("chromium", "google-chrome") if (path := shutil.which(name))), None)
@@ -31,7 +32,7 @@ for end, place in zip(ends, (3, 4)):
 os.execv(sys.argv[3], sys.argv[3:])
 """
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on PATH")
+pytestmark = needs_program("chromium", found=CHROMIUM is not None)
 
 
 POLL = "const look = () => ({expression}) ? done() : requestAnimationFrame(look); look();"

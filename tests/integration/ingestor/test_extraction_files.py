@@ -26,6 +26,7 @@ from groundline_ingestor.adapters.extraction.readers.common import Limits, ReadE
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
 from groundline_ingestor.domain.documents import DocumentInput, IngestionError
 from groundline_ingestor.domain.texts import Extraction
+from groundline_tests.programs import needs_program
 from PIL import Image, ImageDraw, ImageFont
 
 OCR_DATA = find_ocr_data(None)
@@ -36,7 +37,7 @@ LIMITS = Limits(
     seconds=60,
     ocr_data=OCR_DATA,
 )
-needs_tesseract = pytest.mark.skipif(not OCR_DATA, reason="tesseract's language data is not installed")
+needs_tesseract = needs_program("tesseract-ocr", found=bool(OCR_DATA))
 
 SENTENCE = "The relief valve opens at 41 degrees"
 

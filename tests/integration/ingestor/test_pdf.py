@@ -8,6 +8,7 @@ import pytest
 from groundline_ingestor.adapters.extraction.ocr import find_ocr_data
 from groundline_ingestor.adapters.extraction.readers.common import Limits, Read, ReadError
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
+from groundline_tests.programs import needs_program
 from PIL import Image, ImageDraw, ImageFont
 from reportlab.lib import colors
 from reportlab.lib.pagesizes import A4
@@ -16,7 +17,7 @@ from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import Table, TableStyle
 
 OCR_DATA = find_ocr_data(None)
-needs_tesseract = pytest.mark.skipif(not OCR_DATA, reason="tesseract's language data is not installed")
+needs_tesseract = needs_program("tesseract-ocr", found=bool(OCR_DATA))
 
 PROSE = (
     "The relief valve opens when the pressure in the line is higher than its spring allows, and it closes "

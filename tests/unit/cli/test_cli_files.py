@@ -31,7 +31,7 @@ def test_a_named_file_that_says_nothing_is_a_failure(tmp_path: Path, content: by
     assert [(failure.name, failure.reason) for failure in found.failures] == [(str(file), reason)]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+@pytest.mark.usefixtures("not_root")
 def test_a_file_that_may_not_be_read_is_a_failure_and_the_others_are_taken(tmp_path: Path) -> None:
     put(tmp_path, "open.md")
     put(tmp_path, "closed/secret.csv").chmod(0)
@@ -59,7 +59,7 @@ def test_a_file_named_twice_is_taken_once(tmp_path: Path) -> None:
     assert not found.failures
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+@pytest.mark.usefixtures("not_root")
 def test_a_directory_that_may_not_be_read_is_a_failure(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0)

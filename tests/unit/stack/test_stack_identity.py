@@ -44,7 +44,7 @@ def test_new_data_gets_an_unprivileged_account(tmp_path: Path) -> None:
     assert identity.uid != 0
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="for everyone but root")
+@pytest.mark.usefixtures("not_root")
 def test_everyone_but_root_stays_who_he_is(tmp_path: Path) -> None:
     assert unprivileged_identity(tmp_path) is None
 
