@@ -389,10 +389,10 @@ def test_no_more_processes_read_than_may(sandbox: Sandbox) -> None:
 
 def test_a_pdf_is_read_page_by_page_with_its_outline_as_headings(sandbox: Sandbox) -> None:
     extraction = extract(sandbox, pdf_of("First page.", "Second page.", title="Valve manual", outline=True))
-    assert extraction.text == "First page.\n\nSecond page."
+    assert extraction.text == "First page.\n\n\f\n\nSecond page."
     assert extraction.title == "Valve manual"
     found = [(heading.level, heading.title, heading.start) for heading in extraction.headings]
-    assert found == [(1, "Chapter 1", 0), (2, "Details", 0), (1, "Chapter 2", 13), (2, "Details", 13)]
+    assert found == [(1, "Chapter 1", 0), (2, "Details", 0), (1, "Chapter 2", 16), (2, "Details", 16)]
 
 
 def test_a_pdf_that_only_forbids_changes_is_read(sandbox: Sandbox) -> None:

@@ -164,7 +164,7 @@ def test_slides_are_pages_with_titles_notes_tables_and_charts_in_reading_order(e
     extraction = extract(saved(presentation()))
     assert extraction.text == (
         "## Mounting\n\n- Close the screws\n  - crosswise\n\n### Notes\n\nAsk who has a wrench.\n\n"
-        "## Figures\n\non the left\n\non the right\n\n"
+        "\f\n\n## Figures\n\non the left\n\non the right\n\n"
         "| Valve | Width | Width |\n|---|---|---|\n| A | 4 | 5 |\n\n"
         "|  | Q1 | Q2 |\n|---|---|---|\n| North | 1.5 | 2 |"
     )
@@ -250,7 +250,7 @@ def test_an_odp_is_read_slide_by_slide(extract: Any) -> None:
         f'<draw:page draw:name="p2">{box("Alone.")}</draw:page>'
     )
     extraction = extract(opendocument("presentation", slides))
-    assert extraction.text == "## Mounting\n\nClose it.\n\n### Notes\n\nAsk.\n\n## p2\n\nAlone."
+    assert extraction.text == "## Mounting\n\nClose it.\n\n### Notes\n\nAsk.\n\n\f\n\n## p2\n\nAlone."
 
 
 def test_an_epub_is_read_in_the_order_of_its_spine(extract: Any) -> None:

@@ -153,14 +153,13 @@ def test_what_runs_through_all_pages_is_left_out(read: Any) -> None:
     assert [f"Only on page {number}" in found.text for number in range(1, 6)] == [True] * 5
 
 
-def test_each_page_is_known_by_its_start_and_blank_ones_are_none(read: Any) -> None:
+def test_form_feeds_divide_pages_and_blank_ones_count(read: Any) -> None:
     found = read(
         lambda canvas: lines(canvas, ["First."]),
         lambda canvas: None,
         lambda canvas: lines(canvas, ["Third."]),
     )
-    assert found.text == "First.\n\nThird."
-    assert found.pages == [[1, 0], [3, 8]]
+    assert found.text == "First.\n\n\f\n\n\f\n\nThird."
 
 
 def test_headings_are_told_by_their_font(read: Any) -> None:

@@ -1,8 +1,11 @@
 """The stores in PostgreSQL keep the contract of the ports, and address what they must."""
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
+import numpy as np
 import pytest
+from groundline.v1 import passage_pb2
 from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
 from groundline_ingestor.adapters.postgres import chunk_table
 from groundline_ingestor.adapters.postgres_collections import PostgresCollections
@@ -11,9 +14,13 @@ from groundline_ingestor.adapters.postgres_documents import PostgresDocuments
 from groundline_ingestor.adapters.postgres_jobs import PostgresJobs
 from groundline_ingestor.adapters.postgres_queue import PostgresQueue
 from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.documents import DocumentVersion
+from groundline_ingestor.domain.texts import Chunk, Section, Stretch
+from groundline_ingestor.domain.work import NewVersion
 from groundline_lexical import detect_lexical_index
 from groundline_runtime.errors import UnavailableError
 from groundline_tests.ingestor import StoreContract
+from groundline_tests.ingestor.messages import a_collection
 from pydantic import SecretStr
 
 
@@ -60,3 +67,43 @@ async def test_a_lost_database_is_unavailable_and_names_no_host(pool: Pool) -> N
             await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
     assert raised.value.reason == "DATABASE_UNAVAILABLE"
     assert raised.value.message == "the database cannot be reached (ConnectionDoesNotExistError)"
+
+
+async def test_the_page_of_a_chunk_is_metadata_of_its_own_unless_the_document_has_such(pool: Pool) -> None:
+    async with acquire(pool) as connection:
+        collections = PostgresCollections(pool, await detect_lexical_index(connection))
+    documents = PostgresDocuments(pool)
+    collection = await collections.create(a_collection("pages", dimensions=2, readers=(), writers=()), "")
+    version = DocumentVersion(
+        uri="a.pdf",
+        source_type=passage_pb2.SOURCE_TYPE_FILE,
+        title="a",
+        mime_type="application/pdf",
+        content_hash=b"1",
+        input_hash=b"1",
+        ingestion_hash=b"1",
+        size_bytes=1,
+        metadata={},
+        allowed_principals=(),
+    )
+    chunks = [Chunk(Section("text", 0, 4), "", "text", page) for page in (1, 2)]
+
+    async def stored_metadata() -> Sequence[object]:
+        async with acquire(pool) as connection:
+            rows = await connection.fetch(
+                f"SELECT metadata FROM {chunk_table(collection.partition_id)} ORDER BY chunk_index"
+            )
+        return [row["metadata"] for row in rows]
+
+    try:
+        vectors = np.ones((2, 2), np.float16)
+        await documents.store(collection, [NewVersion(version, chunks, vectors, [Stretch("text")])])
+        assert await stored_metadata() == [{"page": 1}, {"page": 2}]
+        await documents.refresh(collection, replace(version, metadata={"team": "ops"}))
+        assert await stored_metadata() == [{"page": 1, "team": "ops"}, {"page": 2, "team": "ops"}]
+        await documents.refresh(collection, replace(version, metadata={"page": "cover"}))
+        assert await stored_metadata() == [{"page": "cover"}] * 2
+        await documents.refresh(collection, version)
+        assert await stored_metadata() == [{}] * 2
+    finally:
+        await collections.delete("pages")

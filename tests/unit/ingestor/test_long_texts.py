@@ -199,3 +199,17 @@ def test_a_spool_gives_back_what_it_was_given_as_often_as_asked(tmp_path: Path) 
         assert list(zip(spool, spool, strict=True)) == [(v, v) for v in ("one", "", "three", "vier")]
         assert len(spool) == 4
         assert not list(tmp_path.iterdir()), "a killed process leaves nothing behind"
+
+
+def test_chunks_know_the_page_they_begin_on_across_stretches(extractor: DocumentExtractor) -> None:
+    text = "\n\n\f\n\n".join(f"Page {number}.\n\n" + "Some words. " * 40 for number in range(1, 31))
+    _, parts = chunks_of(extractor, in_file(text), collection(chunkSize=400, chunkOverlap=0))
+    chunks = [chunk for part in parts for chunk in part]
+    assert len(parts) > 3
+    assert [chunk.page for chunk in chunks] == [1 + text.count("\f", 0, c.section.start) for c in chunks]
+    assert {chunk.page for chunk in chunks} == set(range(1, 31))
+
+
+def test_chunks_of_a_text_without_pages_are_on_none(extractor: DocumentExtractor) -> None:
+    _, parts = chunks_of(extractor, in_file(PLAIN), collection())
+    assert {chunk.page for part in parts for chunk in part} == {0}

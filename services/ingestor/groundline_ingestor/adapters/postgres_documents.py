@@ -348,25 +348,34 @@ async def _upsert(connection: Connection, collection: StoredCollection, new: New
 async def _update_in_place(
     connection: Connection, collection: StoredCollection, document_id: str, version: DocumentVersion
 ) -> None:
-    update_time = await connection.fetchval(
+    updated = await connection.fetchrow(
         """
         UPDATE documents SET metadata = $2, allowed_principals = $3, state = 'done', failure = NULL,
                              version = version + 1, update_time = clock_timestamp()
-        WHERE document_id = $1::uuid RETURNING update_time
+        WHERE document_id = $1::uuid
+        RETURNING update_time,
+                  (SELECT earlier.metadata ? 'page' FROM documents AS earlier
+                   WHERE earlier.document_id = documents.document_id) AS page_was_given
         """,
         document_id,
         version.metadata,
         list(version.allowed_principals),
     )
+    assert updated is not None, "the document is locked"
+    # The page of a chunk is its own, unless the document has metadata of that name.
     await connection.execute(
         f"""
         UPDATE {chunk_table(collection.partition_id)}
-        SET metadata = $2, allowed_principals = $3, update_time = $4 WHERE document_id = $1::uuid
+        SET metadata = CASE WHEN $5 OR NOT metadata ? 'page' THEN $2
+                            ELSE jsonb_build_object('page', metadata -> 'page') || $2 END,
+            allowed_principals = $3, update_time = $4
+        WHERE document_id = $1::uuid
         """,
         document_id,
         version.metadata,
         list(version.allowed_principals),
-        update_time,
+        updated["update_time"],
+        updated["page_was_given"],
     )
 
 
@@ -408,7 +417,7 @@ def _chunk_records(partition_id: int, new: NewVersion, document: asyncpg.Record)
             chunk.section.end,
             content_hash(chunk.embedded_text),
             source_type,
-            version.metadata,
+            {"page": chunk.page, **version.metadata} if chunk.page else version.metadata,
             version.allowed_principals,
             document["update_time"],
         )

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "PAGE_BREAK",
     "Chunk",
     "DocumentText",
     "Extraction",
@@ -19,10 +20,25 @@ __all__ = [
     "Vectors",
     "contextualized",
     "enclosing",
+    "has_pages",
     "heading_trails",
     "last_part",
+    "pages_at",
     "structural_context",
 ]
+
+
+PAGE_BREAK: Final = "\f"
+"""Stands between pages of an extracted text, as in plain text files."""
+
+_PAGED: Final = frozenset(
+    {
+        "application/pdf",
+        "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+        "application/vnd.oasis.opendocument.presentation",
+        "image/tiff",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -91,11 +107,13 @@ class Extraction:
 
 @dataclass(frozen=True)
 class Chunk:
-    """A section with its context, and what BM25 indexes of both."""
+    """A section with its context, what BM25 indexes of both, and the page it begins on, from 1; 0 where the
+    document has no pages."""
 
     section: Section
     context: str
     lexical_text: str
+    page: int = 0
 
     @property
     def embedded_text(self) -> str:
@@ -108,6 +126,20 @@ type Vectors = NDArray[np.float32] | NDArray[np.float16]
 def contextualized(text: str, context: str) -> str:
     """What is embedded of a chunk."""
     return f"{context}\n\n{text}" if context else text
+
+
+def has_pages(extraction: Extraction) -> bool:
+    """Whether places in the text are on pages, or slides, that people would name."""
+    return extraction.mime_type in _PAGED or PAGE_BREAK in extraction.text
+
+
+def pages_at(text: str, positions: Iterable[int], before: int = 0) -> Iterator[int]:
+    """The page of each position, in order: form feeds divide pages. `before`: those before the text."""
+    page, at = before + 1, 0
+    for position in positions:
+        page += text.count(PAGE_BREAK, at, position)
+        at = max(at, position)
+        yield page
 
 
 def last_part(uri: str) -> str:

@@ -59,7 +59,14 @@ class _Flat[T]:
 
 def _dumped(chunks: Sequence[Chunk]) -> bytes:
     rows = [
-        [chunk.section.text, chunk.section.start, chunk.section.end, chunk.context, chunk.lexical_text]
+        [
+            chunk.section.text,
+            chunk.section.start,
+            chunk.section.end,
+            chunk.context,
+            chunk.lexical_text,
+            chunk.page,
+        ]
         for chunk in chunks
     ]
     return json.dumps(rows, ensure_ascii=False).encode("utf-8", "surrogatepass")
@@ -67,8 +74,8 @@ def _dumped(chunks: Sequence[Chunk]) -> bytes:
 
 def _loaded(data: bytes) -> Sequence[Chunk]:
     return [
-        Chunk(Section(text, start, end), context, lexical)
-        for text, start, end, context, lexical in json.loads(data.decode("utf-8", "surrogatepass"))
+        Chunk(Section(text, start, end), context, lexical, page)
+        for text, start, end, context, lexical, page in json.loads(data.decode("utf-8", "surrogatepass"))
     ]
 
 

@@ -14,6 +14,7 @@ from groundline_ingestor.domain.documents import DocumentInput, DocumentVersion,
 from groundline_ingestor.domain.hashes import content_hash, ingestion_hash, input_hash
 from groundline_ingestor.domain.settings import effective_chunking, effective_mode
 from groundline_ingestor.domain.texts import (
+    PAGE_BREAK,
     Chunk,
     DocumentText,
     Extraction,
@@ -21,8 +22,10 @@ from groundline_ingestor.domain.texts import (
     Section,
     Stretch,
     enclosing,
+    has_pages,
     heading_trails,
     last_part,
+    pages_at,
     structural_context,
 )
 from groundline_ingestor.ports import Extractor, Splitter
@@ -133,6 +136,7 @@ class Preparation:
         """
         chunk_count = 0
         above: tuple[Heading, ...] = ()
+        pages = 0
         carried = Stretch("")
         following = iter(text.stretches)
         stretch = next(following, None)
@@ -166,7 +170,7 @@ class Preparation:
             if sections:  # a stretch may be blank
                 yield Prepared(
                     version,
-                    _chunks(extraction, sections, start, above, version, collection),
+                    _chunks(extraction, sections, start, above, pages, version, collection),
                     extraction,
                     start,
                 )
@@ -179,6 +183,7 @@ class Preparation:
                     if heading.start >= end
                 ),
             )
+            pages += extraction.text.count(PAGE_BREAK, 0, end)
             above = enclosing((*above, *(heading for heading in extraction.headings if heading.start < end)))
             stretch = coming
 
@@ -195,6 +200,7 @@ def _chunks(
     sections: Sequence[Section],
     start: int,
     above: Sequence[Heading],
+    pages_before: int,
     version: DocumentVersion,
     collection: StoredCollection,
 ) -> list[Chunk]:
@@ -208,13 +214,17 @@ def _chunks(
         outside = [replace(heading, start=-1) for heading in above]
         trails = heading_trails((*outside, *extraction.headings), (section.start for section in sections))
         contexts = (structural_context(version.title, uri, trail) for trail in trails)
+    pages: Iterable[int] = repeat(0, len(sections))
+    if pages_before or has_pages(extraction):
+        pages = pages_at(extraction.text, (section.start for section in sections), pages_before)
     return [
         Chunk(
             replace(section, start=start + section.start, end=start + section.end),
             context,
             lexical_text(section.text, context=context, title=version.title, uri=uri),
+            page,
         )
-        for section, context in zip(sections, contexts, strict=True)
+        for section, context, page in zip(sections, contexts, pages, strict=True)
     ]
 
 

@@ -6,7 +6,11 @@ from typing import Final
 
 from groundline_ingestor.adapters.extraction.readers.common import Limits, Read, ReadError, clean, one_line
 
-__all__ = ["MarkdownBuilder", "escaped", "table_text"]
+__all__ = ["PAGE_BREAK", "MarkdownBuilder", "escaped", "table_text"]
+
+PAGE_BREAK: Final = "\f"
+"""Stands between pages, in a paragraph of its own, as in plain text: the page of a place is one more than the
+breaks before it."""
 
 _BETWEEN: Final = "\n\n"
 # What Markdown would take for a mark at the start of a line.
@@ -15,15 +19,14 @@ MAX_TABLE_CELLS: Final = 2_000_000
 
 
 class MarkdownBuilder:
-    """Blocks with a blank line between them; knows where headings and pages begin."""
+    """Blocks with a blank line between them, and form feeds between pages; knows where headings begin."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._parts: list[str] = []
         self._length = 0
         self._headings: list[tuple[int, str, int]] = []
-        self._pages: list[tuple[int, int]] = []
-        self._starting: list[int] = []
+        self._page = 1
 
     @property
     def start(self) -> int:
@@ -35,13 +38,14 @@ class MarkdownBuilder:
         block = clean(block).strip("\n").rstrip()
         if not block.strip():
             return
-        self._pages += [(number, self.start) for number in self._starting]
-        self._starting = []
-        self._length = self.start + len(block)
-        self._parts.append(block)
+        self._put(block)
         if self._length > self._limits.max_unpacked_bytes:
             most = self._limits.max_unpacked_bytes
             raise ReadError("DOCUMENT_TOO_LARGE", f"more than {most} characters of text")
+
+    def _put(self, part: str) -> None:
+        self._length = self.start + len(part)
+        self._parts.append(part)
 
     def heading(self, level: int, title: str) -> None:
         title = one_line(title)
@@ -66,18 +70,22 @@ class MarkdownBuilder:
         self.add(table_text(rows))
 
     def page(self, number: int) -> None:
-        """What follows is on this page; a page that stays empty is none."""
-        self._starting = [number]
+        """What follows is on this page, from 1; pages in between are empty."""
+        if number > self._page:
+            self._put(PAGE_BREAK * (number - self._page))
+            self._page = number
 
     def include(self, read: Read, *, below: int = 0) -> None:
         """All of what another reader has read, its headings so many levels lower."""
         start = self.start
-        text = read.text.strip() if read.markdown else escaped(read.text.strip())
+        # Pages of what is included are not this document's.
+        text = read.text.replace(PAGE_BREAK, " ").strip()
+        text = text if read.markdown else escaped(text)
         if not text:
             return
-        shift = start - (len(read.text) - len(read.text.lstrip()))
+        shift = start - (len(read.text) - len(read.text.lstrip(f"{PAGE_BREAK} \n")))
         self.add(text)
-        if read.markdown or text == read.text.strip():
+        if read.markdown:
             self._headings += [
                 (min(level + below, 6), title, max(start, at + shift)) for level, title, at in read.headings
             ]
@@ -89,7 +97,6 @@ class MarkdownBuilder:
             markdown=True,
             title=one_line(title),
             headings=sorted(self._headings, key=lambda heading: heading[2]),
-            pages=self._pages,
             metadata={
                 name: one_line(value) if isinstance(value, str) else value
                 for name, value in (metadata or {}).items()

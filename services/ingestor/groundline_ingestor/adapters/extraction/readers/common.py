@@ -44,15 +44,14 @@ class Read:
     """A text, and what it is made of.
 
     `headings`: level, title and start, in code points; of a Markdown text that shows them they may be left
-    out. `pages`: number and start of each page or slide, where it has such. `mime_type`: what it turned out
-    to be, where that is not what it was taken for. `metadata`: what it says of itself.
+    out. `mime_type`: what it turned out to be, where that is not what it was taken for. `metadata`: what it
+    says of itself.
     """
 
     text: str
     markdown: bool = False
     title: str = ""
     headings: Sequence[tuple[int, str, int]] = ()
-    pages: Sequence[tuple[int, int]] = ()
     mime_type: str = ""
     metadata: Mapping[str, str | float] = field(default_factory=dict)
 

@@ -42,7 +42,7 @@ def read(data: bytes, hints: Hints, limits: Limits) -> Read:
         # Each format's decoder fails in its own way on a broken file.
         raise ReadError("CORRUPT_DOCUMENT", f"not a sound image ({type(error).__name__})") from None
     certainty = round(sum(confidences) / max(len(confidences), 1), 2)
-    return Read(clean("\n\n".join(filter(None, texts))), metadata={"ocr_confidence": certainty})
+    return Read(clean("\n\n\f\n\n".join(texts)), metadata={"ocr_confidence": certainty})
 
 
 def recognized(image: Image.Image, limits: Limits) -> tuple[str, float]:
