@@ -213,3 +213,17 @@ def test_chunks_know_the_page_they_begin_on_across_stretches(extractor: Document
 def test_chunks_of_a_text_without_pages_are_on_none(extractor: DocumentExtractor) -> None:
     _, parts = chunks_of(extractor, in_file(PLAIN), collection())
     assert {chunk.page for part in parts for chunk in part} == {0}
+
+
+def test_what_a_table_is_cut_into_repeats_its_head(extractor: DocumentExtractor) -> None:
+    rows = "".join(f"| Valve {number} | {number} mm |\n" for number in range(60))
+    text = f"# Widths\n\nBefore it.\n\n| Name | Width |\n|---|---|\n{rows}\nBehind it."
+    into = collection(chunkSize=300, chunkOverlap=0)
+    _, parts = chunks_of(extractor, in_file(text, uri="a.md"), into)
+    chunks = [chunk for part in parts for chunk in part]
+    [begin] = [chunk for chunk in chunks if "| Name | Width |" in chunk.section.text]
+    within = [chunk for chunk in chunks if chunk.section.text.startswith("| Valve")]
+    assert len(within) > 3
+    assert all(chunk.context.endswith("\n| Name | Width |") for chunk in within)
+    assert all("| Name | Width |" not in chunk.context for chunk in chunks if chunk not in within)
+    assert begin.section.text.startswith("| Name | Width |")

@@ -8,7 +8,7 @@ import pytest
 from groundline.v1 import collection_pb2
 from groundline_ingestor.adapters.extraction.formats import MARKDOWN, PLAIN
 from groundline_ingestor.adapters.extraction.headings import read_headings
-from groundline_ingestor.adapters.splitting import DocumentSplitter
+from groundline_ingestor.adapters.splitting import MAX_CHARACTERS_PER_TOKEN, DocumentSplitter
 from groundline_ingestor.domain.texts import Extraction, Heading, Section
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -206,4 +206,13 @@ def test_long_runs_of_white_space_separate_chunks_and_cost_nothing(mime_type: st
     text = f"One.{gap}Two.{gap}Three."
     sections = split(text, mime_type, overlap=200)
     assert [section.text for section in sections] == ["One.", "Two.", "Three."]
+    assert all(text[section.start : section.end] == section.text for section in sections)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_run_without_spaces_is_bounded_in_characters_whatever_it_is_in_tokens(strategy: Strategy) -> None:
+    text = f"Before. {'x' * 300_000} After."
+    sections = split(text, strategy=strategy, size=100, unit=collection_pb2.CHUNK_SIZE_UNIT_TOKENS)
+    assert max(len(section.text) for section in sections) <= 100 * MAX_CHARACTERS_PER_TOKEN
+    assert "".join(section.text for section in sections).count("x") == 300_000
     assert all(text[section.start : section.end] == section.text for section in sections)

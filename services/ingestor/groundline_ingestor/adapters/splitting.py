@@ -21,7 +21,7 @@ from semantic_text_splitter import CodeSplitter, MarkdownSplitter, TextSplitter
 from groundline_ingestor.adapters.extraction.formats import is_markdown
 from groundline_ingestor.domain.texts import Extraction, Section
 
-__all__ = ["DocumentSplitter"]
+__all__ = ["MAX_CHARACTERS_PER_TOKEN", "DocumentSplitter"]
 
 type TokenCounter = Callable[[Sequence[str]], Sequence[int]]
 type Span = tuple[int, int]
@@ -66,6 +66,10 @@ _GAP: Final = re.compile(r"(?<!\s)\s{500,}")
 _ONLY_HEADING: Final = re.compile(r"[^\r\n]*+(?:\r\n?|\n)?+[=\-]*+\s*+")
 
 
+MAX_CHARACTERS_PER_TOKEN: Final = 10
+"""A long run without a space is one token to some models, however long it is."""
+
+
 class _Splitter(Protocol):
     def chunk_indices(self, text: str) -> Sequence[tuple[int, str]]: ...
 
@@ -83,10 +87,14 @@ class DocumentSplitter:
     def split(self, extraction: Extraction, chunking: ChunkingSettings, language: str) -> Sequence[Section]:
         """Sections of at most `chunk_size` units, in order, without white space around them; none is blank.
 
-        A single word (or with characters of several tokens, a single character) may be longer in tokens.
+        A single word (or with characters of several tokens, a single character) may be longer in tokens. In
+        characters no section is longer than MAX_CHARACTERS_PER_TOKEN for each of its tokens.
         """
         text = extraction.text
-        spans = self._spans(extraction, chunking, language)
+        is_in_tokens = chunking.unit == collection_pb2.CHUNK_SIZE_UNIT_TOKENS
+        most = chunking.chunk_size * (MAX_CHARACTERS_PER_TOKEN if is_in_tokens else 1)
+        whole = self._spans(extraction, chunking, language)
+        spans = (piece for start, end in whole for piece in _pieces(text, start, end, most))
         return [Section(text[start:end], start, end) for start, end in spans if text[start:end].strip()]
 
     def _spans(self, extraction: Extraction, chunking: ChunkingSettings, language: str) -> Iterator[Span]:
@@ -196,6 +204,16 @@ class DocumentSplitter:
 
     def _tokens(self, text: str) -> int:
         return self._count_tokens([text])[0]
+
+
+def _pieces(text: str, start: int, end: int, most: int) -> Iterator[Span]:
+    """A span in pieces of so many characters at most, cut between words where there are any."""
+    while end - start > most:
+        cut = max(text.rfind(gap, start + most // 2, start + most) for gap in " \n")
+        cut = start + most if cut < 0 else cut
+        yield _trimmed(text, start, cut)
+        start, end = _trimmed(text, cut, end)
+    yield start, end
 
 
 def _written(text: str, start: int, end: int) -> Iterator[Span]:

@@ -25,12 +25,17 @@ __all__ = [
     "last_part",
     "pages_at",
     "structural_context",
+    "table_heads_at",
 ]
 
 
 PAGE_BREAK: Final = "\f"
 """Stands between pages of an extracted text, as in plain text files."""
 
+MAX_TABLE_HEAD_CHARACTERS: Final = 1000
+
+# Its first row, the line under it, and the rows.
+_TABLE: Final = re.compile(r"^(\|[^\n]*\n)\|(?:[ :]*-+[ :]*\|)+[ \t]*\n(?:\|[^\n]*(?:\n|\Z))*", re.MULTILINE)
 _PAGED: Final = frozenset(
     {
         "application/pdf",
@@ -140,6 +145,18 @@ def pages_at(text: str, positions: Iterable[int], before: int = 0) -> Iterator[i
         page += text.count(PAGE_BREAK, at, position)
         at = max(at, position)
         yield page
+
+
+def table_heads_at(text: str, positions: Sequence[int]) -> Iterator[str]:
+    """For each position, in order, the first row of the Markdown table that it is within, empty where it is
+    within none or in that row."""
+    tables = _TABLE.finditer(text)
+    table = next(tables, None)
+    for position in positions:
+        while table is not None and table.end() <= position:
+            table = next(tables, None)
+        is_within = table is not None and table.end(1) <= position
+        yield table[1].strip()[:MAX_TABLE_HEAD_CHARACTERS] if table is not None and is_within else ""
 
 
 def last_part(uri: str) -> str:

@@ -27,6 +27,7 @@ from groundline_ingestor.domain.texts import (
     last_part,
     pages_at,
     structural_context,
+    table_heads_at,
 )
 from groundline_ingestor.ports import Extractor, Splitter
 from groundline_ingestor.spooling import open_spool_file
@@ -213,7 +214,11 @@ def _chunks(
     else:
         outside = [replace(heading, start=-1) for heading in above]
         trails = heading_trails((*outside, *extraction.headings), (section.start for section in sections))
-        contexts = (structural_context(version.title, uri, trail) for trail in trails)
+        heads = table_heads_at(extraction.text, [section.start for section in sections])
+        contexts = (
+            "\n".join(filter(None, (structural_context(version.title, uri, trail), head)))
+            for trail, head in zip(trails, heads, strict=True)
+        )
     pages: Iterable[int] = repeat(0, len(sections))
     if pages_before or has_pages(extraction):
         pages = pages_at(extraction.text, (section.start for section in sections), pages_before)
