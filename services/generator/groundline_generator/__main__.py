@@ -11,6 +11,7 @@ from groundline_generator.domain.calls import ModelChoice
 from groundline_generator.domain.prompting import load_templates
 from groundline_generator.ports import ChatModel
 from groundline_generator.service.answering import AnswerService
+from groundline_generator.service.breaker import Breaker
 from groundline_generator.service.contextualizing import Contextualizer
 from groundline_generator.service.guarded_model import GuardedModel
 from groundline_generator.service.judging import ModelJudge, TermJudge
@@ -56,7 +57,13 @@ async def _use_cases(settings: GeneratorSettings) -> AsyncIterator[UseCases]:
             tokens_per_minute=settings.tokens_per_minute,
             max_waiting=settings.max_queued_calls,
         )
-        chat = GuardedModel(provider, limiter, max_attempts=settings.provider_max_attempts)
+        chat = GuardedModel(
+            provider,
+            limiter,
+            Breaker(max_waiting=settings.max_queued_calls),
+            max_attempts=settings.provider_max_attempts,
+            max_wait_seconds=settings.provider_max_wait_seconds,
+        )
         models = ModelChoice(settings.model, settings.further_models)
         answers = PromptedModel(
             chat=chat,

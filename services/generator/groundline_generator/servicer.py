@@ -41,6 +41,7 @@ class GeneratorServicer(GeneratorServiceServicer):
     async def Generate(  # noqa: N802
         self, request: messages.GenerateRequest, context: _Context
     ) -> AsyncIterator[messages.GenerateResponse]:
+        _retries_end_here(context)
         validate(request)
         async with aclosing(self._use_cases.answers.answer(request)) as responses:
             async for response in responses:
@@ -49,26 +50,39 @@ class GeneratorServicer(GeneratorServiceServicer):
     async def RewriteQuery(  # noqa: N802
         self, request: messages.RewriteQueryRequest, context: _Context
     ) -> messages.RewriteQueryResponse:
+        _retries_end_here(context)
         validate(request)
         return await self._use_cases.rewriter.rewrite(request)
 
     async def ContextualizeChunks(  # noqa: N802
         self, request: messages.ContextualizeChunksRequest, context: _Context
     ) -> messages.ContextualizeChunksResponse:
+        _retries_end_here(context)
         validate(request)
         return await _available(self._use_cases.contextualizer).contextualize(request)
 
     async def JudgeRelevance(  # noqa: N802
         self, request: messages.JudgeRelevanceRequest, context: _Context
     ) -> messages.JudgeRelevanceResponse:
+        _retries_end_here(context)
         validate(request)
         return await _available(self._use_cases.relevance).relevances(request)
 
     async def JudgeFaithfulness(  # noqa: N802
         self, request: messages.JudgeFaithfulnessRequest, context: _Context
     ) -> messages.JudgeFaithfulnessResponse:
+        _retries_end_here(context)
         validate(request)
         return await self._use_cases.faithfulness.judge(request)
+
+
+def _retries_end_here(context: _Context) -> None:
+    """Tell the client's channel not to repeat what fails here: what can be repeated has been.
+
+    Only a call that never arrives is tried elsewhere, and a client may act on the RetryInfo. See gRFC A6,
+    "pushback".
+    """
+    context.set_trailing_metadata((("grpc-retry-pushback-ms", "-1"),))
 
 
 def _available[T](use_case: T | None) -> T:

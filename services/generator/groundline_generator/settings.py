@@ -44,6 +44,10 @@ class GeneratorSettings(ServiceSettings):
     provider_max_attempts: Annotated[int, Field(ge=1, le=10)] = 3
     """Attempts at a model call that fails before its first token, within the request's deadline."""
 
+    provider_max_wait_seconds: Annotated[float, Field(ge=0, le=600)] = 10.0
+    """Maximum time that a call waits, in all, between its attempts and for a pause that the provider asked
+    for; where that does not suffice it is refused at once, with the time to wait."""
+
     requests_per_minute: Annotated[int, Field(ge=1)] | None = None
     """Most model calls that this process makes in any minute; unset: no limit."""
 

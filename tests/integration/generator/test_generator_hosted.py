@@ -171,6 +171,30 @@ async def test_the_providers_quota_reaches_the_client_with_the_time_to_wait(gene
 
 
 @hosted
+async def test_what_fails_is_retried_by_one_layer_only(generator: Generator) -> None:
+    """A client's channel repeats what is UNAVAILABLE, but the generator has done so already."""
+    generator.replies(generator.wire.failure(503))
+    with pytest.raises(grpc.aio.AioRpcError) as failure:
+        await (await generator.stub(provider_max_attempts=2)).RewriteQuery(
+            generator_service_pb2.RewriteQueryRequest(query="Why?")
+        )
+    assert failure.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert len(generator.server.requests) == 2
+
+
+@hosted
+async def test_while_the_provider_asks_for_a_pause_it_is_not_called(generator: Generator) -> None:
+    generator.replies(generator.wire.failure(429, {"retry-after": "100"}))
+    stub = await generator.stub()
+    for _ in range(30):
+        with pytest.raises(grpc.aio.AioRpcError) as failure:
+            await generate(stub)
+        assert failure.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert 90 < (from_rpc_error(failure.value).retry_after_seconds or 0) <= 100
+    assert len(generator.server.requests) == 1
+
+
+@hosted
 async def test_our_own_quota_is_shared_by_all_calls(generator: Generator) -> None:
     generator.replies(generator.wire.answer("Paris is the capital of France. [2]"))
     stub = await generator.stub(requests_per_minute=2, max_queued_calls=0)

@@ -14,6 +14,7 @@ from groundline_generator.adapters.gemini import GeminiModel
 from groundline_generator.adapters.openai import OpenAIModel
 from groundline_generator.domain.calls import ModelChoice
 from groundline_generator.service.answering import AnswerService
+from groundline_generator.service.breaker import Breaker
 from groundline_generator.service.contextualizing import Contextualizer
 from groundline_generator.service.guarded_model import GuardedModel
 from groundline_generator.service.judging import TermJudge
@@ -91,7 +92,7 @@ async def generator(server: ProviderServer, wire: Wire) -> AsyncIterator[str]:
         sleep=lambda seconds: asyncio.sleep(seconds / lapse),
     )
     async with aclosing(provider):
-        chat = GuardedModel(provider, limiter, max_attempts=10)
+        chat = GuardedModel(provider, limiter, Breaker(), max_attempts=10, max_wait_seconds=60)
         use_cases = UseCases(
             AnswerService(None),  # type: ignore[arg-type]  # nobody asks for answers
             RuleRewriter(),

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 import pytest
 from groundline.v1 import chat_pb2
 from groundline_generator.domain.calls import ModelCall, ModelFinished
+from groundline_generator.service.breaker import Breaker
 from groundline_generator.service.guarded_model import GuardedModel
 from groundline_generator.service.quota import Limiter
 from groundline_generator.service.structured import structured
@@ -15,6 +16,7 @@ from groundline_runtime.errors import (
     ResourceExhaustedError,
     UnavailableError,
 )
+from groundline_tests.generator.clock import Clock
 from groundline_tests.generator.messages import used, user
 from groundline_tests.generator.models import ScriptedChat
 from pydantic import BaseModel
@@ -29,11 +31,19 @@ class Guarded:
 
     def __init__(self, *scripts: Sequence[str | ModelFinished | Exception]) -> None:
         self.chat = ScriptedChat(*scripts)
-        self.waits: list[float] = []
-        self.model = GuardedModel(self.chat, Limiter(), max_attempts=3, sleep=self._sleep)
+        self.clock = Clock()
+        self.model = GuardedModel(
+            self.chat,
+            Limiter(),
+            Breaker(clock=self.clock),
+            max_attempts=3,
+            max_wait_seconds=10,
+            sleep=self.clock.sleep,
+        )
 
-    async def _sleep(self, seconds: float) -> None:
-        self.waits.append(seconds)
+    @property
+    def waits(self) -> list[float]:
+        return self.clock.waits
 
     async def events(self) -> list[str | ModelFinished]:
         return [event async for event in self.model.stream(CALL)]
@@ -72,6 +82,22 @@ async def test_what_would_come_after_the_deadline_is_not_waited_for() -> None:
         await guarded.events()
     assert failure.value.retry_after_seconds == 7
     assert guarded.waits == []
+
+
+async def test_a_wait_beyond_any_patience_is_told_at_once() -> None:
+    guarded = Guarded([ResourceExhaustedError("Q", "quota", retry_after_seconds=100)], ["never", END])
+    with pytest.raises(ResourceExhaustedError) as failure:
+        await guarded.events()
+    assert failure.value.retry_after_seconds == 100
+    assert guarded.waits == []
+
+
+async def test_all_waits_of_a_call_together_keep_to_the_maximum() -> None:
+    busy = ResourceExhaustedError("Q", "quota", retry_after_seconds=6)
+    guarded = Guarded([busy], [busy], ["never", END])
+    with pytest.raises(ResourceExhaustedError):
+        await guarded.events()
+    assert len(guarded.waits) == 1
 
 
 @pytest.mark.parametrize(
@@ -125,7 +151,7 @@ async def test_an_attempt_that_failed_gives_its_tokens_back() -> None:
 
     limiter = Limiter(tokens_per_minute=600, clock=lambda: 1000.0, sleep=sleep)
     chat = ScriptedChat([InternalError("PROVIDER_REJECTED", "no")], ["Hi", END])
-    model = GuardedModel(chat, limiter, max_attempts=1)
+    model = GuardedModel(chat, limiter, Breaker(), max_attempts=1, max_wait_seconds=10)
     with pytest.raises(InternalError):
         await anext(model.stream(CALL))
     assert await anext(model.stream(CALL)) == "Hi"

@@ -5,21 +5,7 @@ import pytest
 from groundline_generator.service.quota import Limiter
 from groundline_runtime.context import deadline_at
 from groundline_runtime.errors import ResourceExhaustedError
-
-
-class Clock:
-    """Time that passes only where somebody waits for it."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.waits: list[float] = []
-
-    def __call__(self) -> float:
-        return self.now
-
-    async def sleep(self, seconds: float) -> None:
-        self.waits.append(seconds)
-        self.now += seconds
+from groundline_tests.generator.clock import Clock
 
 
 @pytest.fixture

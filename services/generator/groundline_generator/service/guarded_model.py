@@ -1,11 +1,11 @@
-"""Every call of a hosted model passes here: the quota, retries before the first token, telemetry."""
+"""Every call of a hosted model passes here: the quota, pauses of the provider, retries before the
+first token, telemetry."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, aclosing
 
 from groundline.v1.chat_pb2 import Usage
-from groundline_runtime.context import remaining_seconds
 from groundline_runtime.errors import (
     GroundlineError,
     ResourceExhaustedError,
@@ -17,7 +17,8 @@ from tenacity.wait import wait_exponential_jitter
 
 from groundline_generator.domain.calls import ModelCall, ModelFinished
 from groundline_generator.ports import ChatModel
-from groundline_generator.service.quota import Limiter
+from groundline_generator.service.breaker import Breaker, Patience
+from groundline_generator.service.quota import Limiter, QuotaExhaustedError, Reservation
 from groundline_generator.service.telemetry import observed
 
 __all__ = ["GuardedModel"]
@@ -30,19 +31,24 @@ _USUAL_OUTPUT_TOKENS = 500
 
 
 class GuardedModel:
-    """A ChatModel around another."""
+    """A ChatModel around another. `max_wait_seconds` is the maximum that a call waits, in all, for a pause of
+    the provider to end and for its next attempts; the request's deadline may allow less."""
 
     def __init__(
         self,
         model: ChatModel,
         limiter: Limiter,
+        breaker: Breaker,
         *,
         max_attempts: int,
+        max_wait_seconds: float,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._model = model
         self._limiter = limiter
+        self._breaker = breaker
         self._max_attempts = max_attempts
+        self._max_wait_seconds = max_wait_seconds
         self._sleep = sleep
 
     @property
@@ -72,46 +78,47 @@ class GuardedModel:
     async def _begun(
         self, call: ModelCall
     ) -> tuple[str | ModelFinished, AsyncGenerator[str | ModelFinished]]:
+        patience = Patience(self._max_wait_seconds, self._sleep)
+
+        def gives_up(retry_state: RetryCallState) -> bool:
+            """After the last attempt, or where the next would come later than anybody waits for."""
+            late = retry_state.upcoming_sleep >= patience.seconds
+            return late or retry_state.attempt_number >= self._max_attempts
+
         async for attempt in AsyncRetrying(
-            stop=self._gives_up,
+            stop=gives_up,
             wait=_wait,
-            sleep=self._sleep,
+            sleep=patience.wait,
             retry=retry_if_exception(_worth_retrying),
             reraise=True,
         ):
             with attempt:
-                return await self._attempt(call)
+                return await self._attempt(call, patience)
         raise AssertionError("tenacity returns or raises")
 
-    def _gives_up(self, retry_state: RetryCallState) -> bool:
-        """After the last attempt, or where the deadline would pass before the next."""
-        left = remaining_seconds()
-        late = left is not None and retry_state.upcoming_sleep >= left
-        return late or retry_state.attempt_number >= self._max_attempts
-
     async def _attempt(
-        self, call: ModelCall
+        self, call: ModelCall, patience: Patience
     ) -> tuple[str | ModelFinished, AsyncGenerator[str | ModelFinished]]:
-        guess = _guessed_tokens(call)
-        reservation = await self._limiter.reserve(guess)
-        events = self._model.stream(call)
+        async with self._breaker.passage(patience):
+            reservation = await self._limiter.reserve(_guessed_tokens(call))
+            settled = self._settled(call, reservation)
+            try:
+                return await anext(settled), settled
+            except StopAsyncIteration:
+                raise UnavailableError("PROVIDER_STREAM_CUT", "the model answered nothing") from None
+            except GroundlineError:
+                # What failed before its first token is hardly charged for.
+                reservation.settle(0)
+                raise
 
-        async def settling() -> AsyncGenerator[str | ModelFinished]:
-            async with aclosing(events):
-                async for event in events:
-                    if isinstance(event, ModelFinished) and event.usage != Usage():
-                        reservation.settle(event.usage.prompt_tokens + event.usage.output_tokens)
-                    yield event
-
-        settled = settling()
-        try:
-            return await anext(settled), settled
-        except StopAsyncIteration:
-            raise UnavailableError("PROVIDER_STREAM_CUT", "the model answered nothing") from None
-        except GroundlineError:
-            # What failed before its first token is hardly charged for.
-            reservation.settle(0)
-            raise
+    async def _settled(
+        self, call: ModelCall, reservation: Reservation
+    ) -> AsyncGenerator[str | ModelFinished]:
+        async with aclosing(self._model.stream(call)) as events:
+            async for event in events:
+                if isinstance(event, ModelFinished) and event.usage != Usage():
+                    reservation.settle(event.usage.prompt_tokens + event.usage.output_tokens)
+                yield event
 
 
 def _guessed_tokens(call: ModelCall) -> int:
@@ -122,7 +129,7 @@ def _guessed_tokens(call: ModelCall) -> int:
 
 def _worth_retrying(error: BaseException) -> bool:
     """Not where our own limiter gave up: it has queued the call for as long as it may."""
-    return isinstance(error, _RETRYABLE) and error.reason != "GENERATOR_QUOTA_EXHAUSTED"
+    return isinstance(error, _RETRYABLE) and not isinstance(error, QuotaExhaustedError)
 
 
 _backoff = wait_exponential_jitter(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from groundline_runtime.context import remaining_seconds
 from groundline_runtime.errors import ResourceExhaustedError
 
-__all__ = ["Limiter", "Reservation"]
+__all__ = ["Limiter", "QuotaExhaustedError", "Reservation"]
 
 _MINUTE_SECONDS = 60.0
 
@@ -19,6 +19,17 @@ class _Taken:
 
     time: float
     amount: int
+
+
+class QuotaExhaustedError(ResourceExhaustedError):
+    """This process has used up what it may use of the provider."""
+
+    def __init__(self, retry_after_seconds: float) -> None:
+        super().__init__(
+            "GENERATOR_QUOTA_EXHAUSTED",
+            "the limit on calls to the language model is reached",
+            retry_after_seconds=retry_after_seconds,
+        )
 
 
 class _Window:
@@ -95,7 +106,7 @@ class Limiter:
     async def reserve(self, tokens: int) -> Reservation:
         """Wait for the right to one request of about `tokens`.
 
-        Raises ResourceExhaustedError, with the time to wait, where too many wait already or the request's
+        Raises QuotaExhaustedError, with the time to wait, where too many wait already or the request's
         deadline would pass before its turn.
         """
         now = self._clock()
@@ -106,11 +117,7 @@ class Limiter:
         if wait > 0:
             left = remaining_seconds()
             if self._waiting >= self._max_waiting or (left is not None and wait >= left):
-                raise ResourceExhaustedError(
-                    "GENERATOR_QUOTA_EXHAUSTED",
-                    "the limit on calls to the language model is reached",
-                    retry_after_seconds=wait,
-                )
+                raise QuotaExhaustedError(wait)
         request = self._requests.take(1, now + wait) if self._requests else None
         taken = self._tokens.take(tokens, now + wait) if self._tokens else None
         if wait > 0:

@@ -1,0 +1,111 @@
+"""Keeps calls away from a provider that has asked for a pause or fails again and again."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from groundline_runtime.context import remaining_seconds
+from groundline_runtime.errors import GroundlineError, ResourceExhaustedError, UnavailableError
+
+from groundline_generator.service.quota import QuotaExhaustedError
+
+__all__ = ["Breaker", "Patience"]
+
+_FAILURES_IN_A_ROW = 5
+"""From these on the provider is taken to be down; a request for a pause (429) counts at once."""
+
+_FIRST_PAUSE_SECONDS = 1.0
+_MAX_PAUSE_SECONDS = 30.0
+_TRIAL_SECONDS = 1.0
+"""After which others ask again while one call tries whether the provider answers."""
+
+
+class Patience:
+    """How long one call may still wait, in all; never past the request's deadline."""
+
+    def __init__(self, max_seconds: float, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        self._own = max_seconds
+        self._sleep = sleep
+
+    @property
+    def seconds(self) -> float:
+        left = remaining_seconds()
+        return self._own if left is None else min(self._own, left)
+
+    async def wait(self, seconds: float) -> None:
+        self._own -= seconds
+        await self._sleep(seconds)
+
+
+class Breaker:
+    """One for each provider and process.
+
+    During a pause nobody calls. After it one call goes ahead; the others follow once it has succeeded, so
+    that a provider that has just recovered is not met by all that have waited.
+    """
+
+    def __init__(self, *, max_waiting: int = 100, clock: Callable[[], float] | None = None) -> None:
+        self._max_waiting = max_waiting
+        self._clock = clock or (lambda: asyncio.get_running_loop().time())
+        self._failures = 0
+        self._pause_seconds = _FIRST_PAUSE_SECONDS
+        self._paused_until = 0.0
+        self._cause: GroundlineError | None = None
+        self._trying = False
+        self._waiting = 0
+
+    @asynccontextmanager
+    async def passage(self, patience: Patience) -> AsyncIterator[None]:
+        """The right to one call inside the block, whose failure or success is what the provider is judged by.
+
+        Waits for the end of a pause. Raises the provider's last failure, with the time to wait, where that is
+        more than the call's patience or too many wait already.
+        """
+        trial = await self._admitted(patience)
+        try:
+            yield
+        except GroundlineError as error:
+            self._failed(error)
+            raise
+        else:
+            self._failures, self._cause = 0, None
+            self._pause_seconds = _FIRST_PAUSE_SECONDS
+        finally:
+            if trial:
+                self._trying = False
+
+    async def _admitted(self, patience: Patience) -> bool:
+        """Whether the call that may go is the one that tries."""
+        while self._cause is not None:
+            wait = self._paused_until - self._clock()
+            if wait <= 0 and not self._trying:
+                self._trying = True
+                return True
+            wait = max(wait, _TRIAL_SECONDS) if self._trying else wait
+            if wait > patience.seconds or self._waiting >= self._max_waiting:
+                raise type(self._cause)(
+                    self._cause.reason, self._cause.message, retry_after_seconds=wait
+                ) from self._cause
+            self._waiting += 1
+            try:
+                await patience.wait(wait)
+            finally:
+                self._waiting -= 1
+        return False
+
+    def _failed(self, error: GroundlineError) -> None:
+        if isinstance(error, QuotaExhaustedError):
+            return  # our own: the provider was not asked
+        if not isinstance(error, ResourceExhaustedError | UnavailableError):
+            # It answers, if only to refuse this request.
+            self._failures, self._cause = 0, None
+            return
+        self._failures += 1
+        if isinstance(error, UnavailableError) and self._failures < _FAILURES_IN_A_ROW:
+            return
+        pause = error.retry_after_seconds
+        if pause is None:
+            pause = self._pause_seconds
+            self._pause_seconds = min(2 * pause, _MAX_PAUSE_SECONDS)
+        self._cause = error
+        self._paused_until = max(self._paused_until, self._clock() + pause)
