@@ -7,7 +7,6 @@ from groundline_generator.domain.calls import ModelCall, ModelFinished
 from groundline_generator.service.breaker import Breaker
 from groundline_generator.service.guarded_model import GuardedModel
 from groundline_generator.service.quota import Limiter
-from groundline_generator.service.structured import structured
 from groundline_runtime.context import deadline_at
 from groundline_runtime.errors import (
     FailedPreconditionError,
@@ -19,7 +18,6 @@ from groundline_runtime.errors import (
 from groundline_tests.generator.clock import Clock
 from groundline_tests.generator.messages import used, user
 from groundline_tests.generator.models import ScriptedChat
-from pydantic import BaseModel
 
 CALL = ModelCall("m", "", (user("Hi"),))
 END = ModelFinished(chat_pb2.FINISH_REASON_STOP, used(5, 0, 2))
@@ -123,24 +121,6 @@ async def test_leaving_closes_the_providers_stream() -> None:
     assert guarded.chat.open == 1
     await events.aclose()
     assert guarded.chat.open == 0
-
-
-class Answer(BaseModel):
-    a: int
-
-
-@pytest.mark.parametrize("text", ['{"a": 1}', '```json\n{"a": 1}\n```', 'Sure: {"a": 1}.'])
-async def test_structured_output_may_be_wrapped(text: str) -> None:
-    answer, usage = await structured(ScriptedChat([text, END]), CALL, Answer)
-    assert answer == Answer(a=1)
-    assert usage == used(5, 0, 2)
-
-
-@pytest.mark.parametrize("text", ["", "no", '{"a": "x"}', '{"a": 1'])
-async def test_structured_output_of_another_form_is_an_error(text: str) -> None:
-    with pytest.raises(InternalError) as failure:
-        await structured(ScriptedChat([text, END]), CALL, Answer)
-    assert failure.value.reason == "MODEL_OUTPUT_INVALID"
 
 
 async def test_an_attempt_that_failed_gives_its_tokens_back() -> None:

@@ -125,7 +125,8 @@ async def test_relevances_come_in_the_passages_order_from_several_calls() -> Non
     "judgements", [[], [{"passage": 1, "relevance": 11}], [{"passage": 2, "relevance": 5}]]
 )
 async def test_a_judgement_that_is_missing_or_off_the_scale_is_an_error(judgements: list[object]) -> None:
-    judge = ModelJudge(ScriptedChat(says({"judgements": judgements})), MODELS, 1000)
+    script = says({"judgements": judgements})
+    judge = ModelJudge(ScriptedChat(script, script), MODELS, 1000)
     with pytest.raises(InternalError):
         await judge.relevances(JudgeRelevanceRequest(query="q", passages=[numbered(1, "x")]))
 

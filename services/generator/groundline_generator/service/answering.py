@@ -23,6 +23,7 @@ from groundline_generator.domain.citations import CitedAnswer
 from groundline_generator.domain.markers import MarkerFilter
 from groundline_generator.domain.validation import validate
 from groundline_generator.ports import AnswerModel
+from groundline_generator.service.charges import usage_of
 from groundline_generator.service.concurrency import computed
 from groundline_generator.service.judging import FaithfulnessJudge
 
@@ -148,7 +149,7 @@ class AnswerService:
             issues.append(
                 ValidationIssue(reason="JUDGE_UNAVAILABLE", message=f"checked by terms alone: {error.reason}")
             )
-            return None, Usage()
+            return None, usage_of(error)
         return [verdict.supported for verdict in judged.verdicts], judged.usage
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from groundline.v1.chat_pb2 import ChatMessage, Usage
 from groundline.v1.generator_service_pb2 import ContextualizeChunksRequest, ContextualizeChunksResponse
@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from groundline_generator.domain.calls import ModelCall, ModelChoice, total
 from groundline_generator.domain.prompting import as_data, beginning
 from groundline_generator.ports import ChatModel
+from groundline_generator.service.charges import charged
 from groundline_generator.service.concurrency import side_by_side
 from groundline_generator.service.structured import schema_of, structured
 
@@ -75,51 +76,48 @@ class Contextualizer:
         found: dict[int, str] = {}
         paid: list[Usage] = []
         several = len(batches) > 1
-        async with self.chat.cache(name, system, prefix if several else "") as cached:
-            for group in (batches[:1], batches[1:]):
-                slots = asyncio.Semaphore(_CONCURRENT_CALLS)
-                calls = (self._batch(name, system, prefix, cached, batch, slots) for batch in group)
-                for contexts, usage in await side_by_side(calls):
-                    found |= contexts
-                    paid.append(usage)
+        with charged(paid):
+            async with self.chat.cache(name, system, prefix if several else "") as cached:
+                opening = ModelCall(
+                    model=name,
+                    system=system,
+                    messages=(),
+                    prefix=prefix,
+                    cached=cached,
+                    temperature=0.0,
+                    schema=schema_of(_Contexts),
+                )
+                for group in (batches[:1], batches[1:]):
+                    slots = asyncio.Semaphore(_CONCURRENT_CALLS)
+                    calls = (self._batch(opening, batch, slots, paid) for batch in group)
+                    for contexts in await side_by_side(calls):
+                        found |= contexts
         response.contexts.extend(found[number] for number, _ in numbered)
         response.usage.CopyFrom(total(paid))
         return response
 
     async def _batch(
         self,
-        model: str,
-        system: str,
-        prefix: str,
-        cached: str | None,
+        opening: ModelCall,
         batch: Sequence[tuple[int, str]],
         slots: asyncio.Semaphore,
-    ) -> tuple[dict[int, str], Usage]:
+        paid: list[Usage],
+    ) -> dict[int, str]:
         """Asks a second time for the chunks that the model left out."""
         found: dict[int, str] = {}
-        paid: list[Usage] = []
         async with slots:
             for _ in range(2):
                 wanted = [(number, text) for number, text in batch if number not in found]
-                call = ModelCall(
-                    model=model,
-                    system=system,
-                    prefix=prefix,
-                    cached=cached,
-                    messages=(ChatMessage(role="user", content=_listed(wanted)),),
-                    temperature=0.0,
-                    schema=schema_of(_Contexts),
-                )
-                answer, usage = await structured(self.chat, call, _Contexts)
-                paid.append(usage)
                 asked = {number for number, _ in wanted}
+                message = ChatMessage(role="user", content=_listed(wanted))
+                answer = await structured(self.chat, replace(opening, messages=(message,)), _Contexts, paid)
                 found |= {
                     each.chunk: " ".join(each.context.split())
                     for each in answer.contexts
                     if each.chunk in asked and each.context.strip()
                 }
                 if len(found) == len(batch):
-                    return found, total(paid)
+                    return found
         raise InternalError(
             "MODEL_OUTPUT_INVALID", f"the model wrote no context for {len(batch) - len(found)} of the chunks"
         )

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol
 
 from groundline.v1.chat_pb2 import ChatMessage, Usage
@@ -21,6 +22,7 @@ from groundline_generator.domain.calls import ModelCall, ModelChoice, total
 from groundline_generator.domain.citations import CitedAnswer, Claim
 from groundline_generator.domain.prompting import as_data, beginning
 from groundline_generator.ports import ChatModel
+from groundline_generator.service.charges import charged
 from groundline_generator.service.concurrency import side_by_side
 from groundline_generator.service.structured import schema_of, structured
 
@@ -106,12 +108,10 @@ class ModelJudge:
             request.passages[start : start + _PASSAGES_PER_CALL]
             for start in range(0, len(request.passages), _PASSAGES_PER_CALL)
         ]
-        judged = await side_by_side(self._batch(request.query, batch, name) for batch in batches)
-        return JudgeRelevanceResponse(
-            relevances=(relevance for relevances, _ in judged for relevance in relevances),
-            model=name,
-            usage=total(usage for _, usage in judged),
-        )
+        paid: list[Usage] = []
+        with charged(paid):
+            judged = await side_by_side(self._batch(request.query, batch, name, paid) for batch in batches)
+        return JudgeRelevanceResponse(relevances=chain(*judged), model=name, usage=total(paid))
 
     async def judge(self, request: JudgeFaithfulnessRequest) -> JudgeFaithfulnessResponse:
         name = self.models.of(request.model)
@@ -129,28 +129,30 @@ class ModelJudge:
             f"{_listed(request.passages, self.context_tokens)}\n\nQuestion: {as_data(request.query)}\n\n"
             f"Sentences of the answer:\n{as_data(sentences)}"
         )
-        found, usage = await structured(
-            self.chat, _call(name, _FAITHFULNESS, prompt, _SentenceJudgements), _SentenceJudgements
-        )
-        by_number = {each.sentence: each for each in found.sentences}
-        judged = _complete(by_number, range(1, len(claims) + 1))
+        paid: list[Usage] = []
+        with charged(paid):
+            call = _call(name, _FAITHFULNESS, prompt, _SentenceJudgements)
+            found = await structured(self.chat, call, _SentenceJudgements, paid)
+            by_number = {each.sentence: each for each in found.sentences}
+            judged = _complete(by_number, range(1, len(claims) + 1))
         return JudgeFaithfulnessResponse(
             verdicts=(
                 _verdict(claim, each.supported, each.reason)
                 for each, claim in zip(judged, claims, strict=True)
             ),
             model=name,
-            usage=usage,
+            usage=total(paid),
         )
 
     async def _batch(
-        self, query: str, passages: Sequence[NumberedPassage], model: str
-    ) -> tuple[list[float], Usage]:
+        self, query: str, passages: Sequence[NumberedPassage], model: str, paid: list[Usage]
+    ) -> list[float]:
         prompt = f"{_listed(passages, _JUDGED_TOKENS)}\n\nQuestion: {as_data(query)}"
-        found, usage = await structured(self.chat, _call(model, _RELEVANCE, prompt, _Judgements), _Judgements)
+        call = _call(model, _RELEVANCE, prompt, _Judgements)
+        found = await structured(self.chat, call, _Judgements, paid)
         by_number = {each.passage: each for each in found.judgements}
         judged = _complete(by_number, [passage.number for passage in passages])
-        return [each.relevance / _SCALE for each in judged], usage
+        return [each.relevance / _SCALE for each in judged]
 
 
 def _verdict(claim: Claim, supported: bool, why_not: str) -> SentenceVerdict:

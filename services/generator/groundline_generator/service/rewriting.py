@@ -3,14 +3,15 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from groundline.v1.chat_pb2 import ChatMessage
+from groundline.v1.chat_pb2 import ChatMessage, Usage
 from groundline.v1.generator_service_pb2 import RewriteQueryRequest, RewriteQueryResponse
 from pydantic import BaseModel
 
-from groundline_generator.domain.calls import ModelCall, ModelChoice
+from groundline_generator.domain.calls import ModelCall, ModelChoice, total
 from groundline_generator.domain.prompting import as_data
 from groundline_generator.domain.rewriting import decompose, standalone
 from groundline_generator.ports import ChatModel
+from groundline_generator.service.charges import charged
 from groundline_generator.service.structured import schema_of, structured
 
 __all__ = ["ModelRewriter", "Rewriter", "RuleRewriter"]
@@ -75,11 +76,13 @@ class ModelRewriter:
             temperature=0.0,
             schema=schema_of(_Rewritten),
         )
-        found, usage = await structured(self.chat, call, _Rewritten)
+        paid: list[Usage] = []
+        with charged(paid):
+            found = await structured(self.chat, call, _Rewritten, paid)
         parts = list(dict.fromkeys(part.strip() for part in found.sub_queries if part.strip()))[:limit]
         return RewriteQueryResponse(
             standalone_query=found.standalone_query.strip() or query,
             sub_queries=parts if len(parts) > 1 else (),
             model=name,
-            usage=usage,
+            usage=total(paid),
         )

@@ -8,7 +8,7 @@ from groundline.v1.chat_pb2 import FinishReason, Usage
 from groundline_runtime.errors import InternalError
 from pydantic import BaseModel, ValidationError
 
-from groundline_generator.domain.calls import ModelCall
+from groundline_generator.domain.calls import ModelCall, ModelFinished
 from groundline_generator.ports import ChatModel
 
 __all__ = ["schema_of", "structured"]
@@ -19,22 +19,39 @@ _WHY_UNUSABLE: Mapping[FinishReason.ValueType, str] = {
 }
 
 
-async def structured[T: BaseModel](model: ChatModel, call: ModelCall, answer: type[T]) -> tuple[T, Usage]:
-    """Call for one JSON object of the given class. Raises InternalError where what comes is none."""
+async def structured[T: BaseModel](
+    model: ChatModel, call: ModelCall, answer: type[T], paid: list[Usage]
+) -> T:
+    """Call for one JSON object of the given class, and once more where the reply is none.
+
+    What each call used is added to `paid`. Raises InternalError where the second reply is none either, or the
+    provider ended the first before its end.
+    """
+    for is_last in (False, True):
+        text, finished = await _reply(model, call)
+        paid.append(finished.usage)
+        try:
+            return answer.model_validate_json(_json_object(text))
+        except ValidationError:
+            why = _WHY_UNUSABLE.get(finished.finish_reason)
+            if is_last or why is not None:
+                break
+    raise InternalError(
+        "MODEL_OUTPUT_INVALID",
+        f"the model's output cannot be used: {why or 'it is not of the form asked for'}",
+    )
+
+
+async def _reply(model: ChatModel, call: ModelCall) -> tuple[str, ModelFinished]:
     pieces: list[str] = []
-    usage = Usage()
-    finish = chat_pb2.FINISH_REASON_STOP
+    finished = ModelFinished(chat_pb2.FINISH_REASON_STOP)
     async with aclosing(model.stream(call)) as events:
         async for event in events:
             if isinstance(event, str):
                 pieces.append(event)
             else:
-                usage, finish = event.usage, event.finish_reason
-    try:
-        return answer.model_validate_json(_json_object("".join(pieces))), usage
-    except ValidationError:
-        why = _WHY_UNUSABLE.get(finish, "it is not of the form asked for")
-        raise InternalError("MODEL_OUTPUT_INVALID", f"the model's output cannot be used: {why}") from None
+                finished = event
+    return "".join(pieces), finished
 
 
 def schema_of(answer: type[BaseModel]) -> Mapping[str, object]:

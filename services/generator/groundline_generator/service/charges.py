@@ -1,0 +1,28 @@
+"""What failed calls have cost: tokens are paid for whether or not the reply is of use."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from groundline.v1.chat_pb2 import Usage
+from groundline_runtime.errors import GroundlineError
+
+from groundline_generator.domain.calls import total
+
+__all__ = ["charged", "usage_of"]
+
+
+@contextmanager
+def charged(paid: Sequence[Usage]) -> Iterator[None]:
+    """Tell in the metadata of a GroundlineError of the block what had been paid for until then."""
+    try:
+        yield
+    except GroundlineError as error:
+        used = {field.name: str(count) for field, count in total(paid).ListFields()}
+        error.metadata = {**error.metadata, **used}
+        raise
+
+
+def usage_of(error: GroundlineError) -> Usage:
+    """What `charged` has told."""
+    names = Usage.DESCRIPTOR.fields_by_name
+    return Usage(**{name: int(error.metadata[name]) for name in names if name in error.metadata})
