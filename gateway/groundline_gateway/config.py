@@ -15,8 +15,9 @@ from typing import Any
 
 import yaml
 from groundline_runtime.context import Caller, format_principals
+from pydantic import AnyHttpUrl
 
-from groundline_gateway import bodies, lua
+from groundline_gateway import bodies, lua, tokens
 from groundline_gateway.descriptors import descriptor_set, exposed_services
 from groundline_gateway.endpoints import Endpoint, endpoints
 from groundline_gateway.errors import local_replies
@@ -81,6 +82,18 @@ def render(settings: GatewaySettings, holders: Mapping[str, Holder] = MappingPro
     heap = _named(config["overload_manager"]["resource_monitors"])["envoy.resource_monitors.fixed_heap"]
     heap["typed_config"]["max_heap_size_bytes"] = settings.max_heap_bytes
     resources["clusters"] = [_service_cluster(name, settings) for name in _SERVICES]
+    if settings.jwt_issuers:
+        http["http_filters"].insert(
+            _filter_names(http).index("envoy.filters.http.identity"),
+            {
+                "name": "envoy.filters.http.jwt_authn",
+                "typed_config": {
+                    "@type": f"{_EXTENSIONS}.filters.http.jwt_authn.v3.JwtAuthentication",
+                    **tokens.authentication(settings.jwt_issuers),
+                },
+            },
+        )
+        resources["clusters"] += _jwks_clusters(settings)
     if settings.otlp_endpoint is not None:
         resources["clusters"].append(_collector_cluster(settings))
         http["tracing"] = _tracing()
@@ -113,6 +126,10 @@ def _http(config: Node) -> Node:
     listener = _named(config["static_resources"]["listeners"])["public"]
     http: Node = listener["filter_chains"][0]["filters"][0]["typed_config"]
     return http
+
+
+def _filter_names(http: Node) -> list[str]:
+    return [each["name"] for each in http["http_filters"]]
 
 
 def _routes_path(path: Path) -> Path:
@@ -160,6 +177,7 @@ def _fill_filters(filters: dict[str, Node], exposed: Sequence[Endpoint], setting
     filters["identity"]["default_source_code"]["inline_string"] = (
         _resource("sha256.lua")
         + lua.constants(
+            CLAIMS=tokens.claims(settings.jwt_issuers),
             SCOPES={each.name: dict.fromkeys(sorted(REQUIRED[each.name]), True) for each in exposed},
             MAX_UNDER_WAY=settings.max_concurrent_requests,
             WEIGHTS=dict.fromkeys(sorted(_BRINGS_DOCUMENTS), weight),
@@ -243,7 +261,7 @@ def _holders(settings: GatewaySettings, holders: Mapping[str, Holder]) -> Node:
         hashed: {
             "client": holder.client,
             "principals": format_principals(Caller(tuple(holder.principals))),
-            "scopes": ",".join(holder.scopes),
+            "scopes": list(holder.scopes),
             **({"expires": holder.expire_time.timestamp()} if holder.expire_time else {}),
         }
         for hashed, holder in {**holders, **own}.items()
@@ -331,9 +349,23 @@ def _service_cluster(name: str, settings: GatewaySettings) -> Node:
 
 
 def _collector_cluster(settings: GatewaySettings) -> Node:
-    endpoint = settings.otlp_endpoint
-    assert endpoint is not None
-    cluster = _cluster("otel_collector", [f"{endpoint.host}:{endpoint.port}"], settings)
+    assert settings.otlp_endpoint is not None
+    return _url_cluster("otel_collector", settings.otlp_endpoint, settings)
+
+
+def _jwks_clusters(settings: GatewaySettings) -> list[Node]:
+    found = []
+    for index, issuer in enumerate(settings.jwt_issuers):
+        if issuer.jwks_url is not None:
+            cluster = _url_cluster(tokens.cluster_name(index), issuer.jwks_url, settings)
+            # Not every issuer speaks HTTP/2.
+            del cluster["typed_extension_protocol_options"]
+            found.append(cluster)
+    return found
+
+
+def _url_cluster(name: str, endpoint: AnyHttpUrl, settings: GatewaySettings) -> Node:
+    cluster = _cluster(name, [f"{endpoint.host}:{endpoint.port}"], settings)
     if endpoint.scheme == "https":
         cluster["transport_socket"] = {
             "name": "envoy.transport_sockets.tls",

@@ -46,7 +46,14 @@ def local_replies(retry_after_seconds: int) -> list[dict[str, Any]]:
 
     retry_after_seconds is what a client over its rate limit is told to wait.
     """
-    mappers = [_health(200, "SERVING"), _health(503, "NOT_SERVING"), _violations(), _overloaded(), _scope()]
+    mappers = [
+        _health(200, "SERVING"),
+        _health(503, "NOT_SERVING"),
+        _violations(),
+        _overloaded(),
+        _scope(),
+        _token(),
+    ]
     for refusal in _REFUSALS:
         details: list[dict[str, Any]] = [
             {"@type": f"{_TYPE}ErrorInfo", "reason": refusal.reason, "domain": _DOMAIN}
@@ -82,9 +89,21 @@ def _scope() -> dict[str, Any]:
     return {"filter": _told("scopes"), "body_format_override": {"json_format": body}}
 
 
-def _told(name: str) -> dict[str, Any]:
-    """Whether a script has left metadata of this name."""
-    matcher = {"filter": "groundline", "path": [{"key": name}], "value": {"present_match": True}}
+def _token() -> dict[str, Any]:
+    """For a token that Envoy does not take; its text says why."""
+    details = [{"@type": f"{_TYPE}ErrorInfo", "reason": "TOKEN_INVALID", "domain": _DOMAIN}]
+    body = {"code": 16, "message": "the token is not taken: %LOCAL_REPLY_BODY%", "details": details}
+    return {
+        "filter": _told("failed", "envoy.filters.http.jwt_authn"),
+        # Envoy says 403 to a token for somebody else.
+        "status_code": 401,
+        "body_format_override": {"json_format": body},
+    }
+
+
+def _told(name: str, by: str = "groundline") -> dict[str, Any]:
+    """Whether a filter has left metadata of this name."""
+    matcher = {"filter": by, "path": [{"key": name}], "value": {"present_match": True}}
     return {"metadata_filter": {"matcher": matcher, "match_if_key_not_found": {"value": False}}}
 
 

@@ -1,6 +1,7 @@
 -- Who calls, and may they? The filter context holds, for the hash of each key, its client, principals, scopes and
 -- the second at which it expires. A header that comes twice reads as one value with a comma, which no key has.
--- Before this text stand sha256.lua, SCOPES (for each route the scopes of which a caller needs one), MAX_UNDER_WAY
+-- A token instead of a key has been checked by Envoy, which leaves its claims as metadata.
+-- Before this text stand sha256.lua, CLAIMS (for each issuer which claims say what), SCOPES (for each route the scopes of which a caller needs one), MAX_UNDER_WAY
 -- (requests of a client at once), WEIGHTS (how many a request of a route counts as, where it is not one, for the memory
 -- that it may take) and MAX_WRONG_KEYS (of an address in a minute).
 -- Each worker thread has this script, and counts, for itself.
@@ -70,7 +71,7 @@ local function has_scope(holder, route)
   if wanted == nil then
     return true
   end
-  for scope in holder["scopes"]:gmatch("[^,]+") do
+  for _, scope in ipairs(holder["scopes"]) do
     if wanted[scope] then
       return true
     end
@@ -78,20 +79,84 @@ local function has_scope(holder, route)
   return false
 end
 
+-- The strings of a claim: itself, or the elements of a list. A name with dots may be a path.
+local function strings(claims, name)
+  local value = claims[name]
+  if value == nil then
+    value = claims
+    for step in name:gmatch("[^.]+") do
+      value = type(value) == "table" and value[step] or nil
+    end
+  end
+  local found = {}
+  for _, each in ipairs(type(value) == "table" and value or {value}) do
+    if type(each) == "string" and each ~= "" then
+      found[#found + 1] = each
+    end
+  end
+  return found
+end
+
+local function escape(text)
+  return (text:gsub("[^%w:@._+/-]", function(character)
+    return ("%%%02X"):format(character:byte())
+  end))
+end
+
+-- Who a checked token stands for; nil where none has come. What no principal may hold is escaped in it, so that no
+-- value of a claim can read as another, or as several.
+local function token_holder(info)
+  local checked = info:dynamicMetadata():get("envoy.filters.http.jwt_authn")
+  for issuer, take in pairs(CLAIMS) do
+    local claims = checked and checked[issuer]
+    if claims then
+      local principals, scopes = {}, {unpack(take.scopes)}
+      for claim, prefix in pairs(take.principals) do
+        for _, value in ipairs(strings(claims, claim)) do
+          -- Twice: once for what a principal may hold, and once for the header.
+          principals[#principals + 1] = escape(prefix .. escape(value))
+        end
+      end
+      for _, value in ipairs(strings(claims, take.scope)) do
+        for scope in value:gmatch("%S+") do
+          scopes[#scopes + 1] = scope
+        end
+      end
+      table.sort(principals)
+      return {
+        client = escape(strings(claims, take.client)[1] or ""):sub(1, 128),
+        principals = table.concat(principals, ","),
+        scopes = scopes,
+      }
+    end
+  end
+end
+
 function envoy_on_request(request)
   local headers = request:headers()
+  local info = request:streamInfo()
   local key = headers:get("x-api-key")
   if key == nil then
     key = (headers:get("authorization") or ""):match("^[Bb][Ee][Aa][Rr][Ee][Rr] +(%S+)$")
   end
-  local holder = key and request:filterContext():get(sha256(key))
+  local holder = token_holder(info)
+  if holder then
+    -- One says who calls, not two.
+    if headers:get("x-api-key") then
+      return refuse(request, "401")
+    end
+    if holder.client == "" or holder.principals == "" then
+      return refuse(request, "403")
+    end
+  else
+    holder = key and request:filterContext():get(sha256(key))
+  end
   if holder == nil or (holder["expires"] and holder["expires"] <= os.time()) then
     if key and too_many_wrong_keys(request) then
       return refuse(request, "429", "60")
     end
     return refuse(request, "401")
   end
-  local info = request:streamInfo()
   local route = info:routeName()
   info:dynamicMetadata():set("groundline", "client", holder["client"])
   if not has_scope(holder, route) then

@@ -22,6 +22,8 @@ def _literal(value: Any) -> str:
             return (
                 "{" + ", ".join(f"[{_literal(key)}] = {_literal(item)}" for key, item in value.items()) + "}"
             )
+        case list():
+            return "{" + ", ".join(map(_literal, value)) + "}"
         case _:
             # Lua reads JSON's numbers, and strings of printable ASCII.
             return json.dumps(value)

@@ -2,6 +2,7 @@
 
 import re
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Annotated, Self
 
 from groundline_runtime.settings import Settings
@@ -21,7 +22,7 @@ from pydantic_settings import SettingsConfigDict
 
 from groundline_gateway.scopes import Scope
 
-__all__ = ["CLIENT_PATTERN", "PRINCIPAL_PATTERN", "ApiKey", "GatewaySettings"]
+__all__ = ["CLIENT_PATTERN", "PRINCIPAL_PATTERN", "ApiKey", "ClaimPrincipals", "GatewaySettings", "JwtIssuer"]
 
 Seconds = Annotated[float, Field(gt=0, le=86400, allow_inf_nan=False)]
 
@@ -68,6 +69,48 @@ class ApiKey(BaseModel):
         return key
 
 
+class ClaimPrincipals(BaseModel):
+    """Which principals a claim gives."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    claim: Annotated[str, StringConstraints(min_length=1, max_length=256)]
+    """A claim with a string or a list of them; one inside another with dots, as realm_access.roles."""
+    prefix: Annotated[str, StringConstraints(pattern=r"^[!-+\--~]{0,64}$")] = ""
+    """Stands before each value, such as "user:"."""
+
+
+class JwtIssuer(BaseModel):
+    """Who issues tokens that the gateway takes, and what they say."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    issuer: Annotated[str, StringConstraints(min_length=1, max_length=1024)]
+    """The claim iss, exactly."""
+    audiences: Annotated[tuple[str, ...], Field(min_length=1, max_length=16)]
+    """A token is for one of them."""
+    jwks_url: AnyHttpUrl | None = None
+    """Where the issuer publishes its keys."""
+    jwks_file: Path | None = None
+    """Its keys in a file, instead; read at the start alone."""
+    jwks_refresh_seconds: Annotated[float, Field(ge=1, le=86400)] = 300
+    """Time until a key that the issuer has added or withdrawn at jwks_url is known here."""
+    principals: Annotated[tuple[ClaimPrincipals, ...], Field(min_length=1, max_length=16)]
+    """A JSON list of {"claim", "prefix"}. A token that gives no principal is refused."""
+    client_claim: Annotated[str, StringConstraints(min_length=1, max_length=256)] = "sub"
+    """Name in logs, and the unit of limits."""
+    scope_claim: Annotated[str, StringConstraints(min_length=1, max_length=256)] = "scope"
+    """A string of words, or a list; search, chat, ingest and admin in it are taken."""
+    scopes: tuple[Scope, ...] = ()
+    """What every token of this issuer may be used for besides."""
+
+    @model_validator(mode="after")
+    def _keys_have_one_place(self) -> Self:
+        if (self.jwks_url is None) == (self.jwks_file is None):
+            raise ValueError("set jwks_url or jwks_file")
+        return self
+
+
 class GatewaySettings(Settings):
     """Settings of the gateway, from GROUNDLINE_GATEWAY_<NAME> or else GROUNDLINE_<NAME>."""
 
@@ -91,6 +134,8 @@ class GatewaySettings(Settings):
     """A JSON list of {"key", "client", "principals", "scopes"}: keys that change with a restart."""
     database_url: SecretStr | None = None
     """PostgreSQL with the keys that `groundline keys` makes and revokes; reading `api_keys` is enough."""
+    jwt_issuers: Annotated[tuple[JwtIssuer, ...], Field(max_length=16)] = ()
+    """A JSON list of {"issuer", "audiences", "jwks_url", "principals", …}: whose JWTs are taken for a key."""
     key_refresh_seconds: Annotated[float, Field(ge=0.1, le=60)] = 2
     """Time until a key that was made or revoked is one or none here."""
     rate_limit_per_minute: PositiveInt = 600
@@ -131,6 +176,8 @@ class GatewaySettings(Settings):
     def _keys_are_distinct(self) -> Self:
         if len({entry.key.get_secret_value() for entry in self.api_keys}) < len(self.api_keys):
             raise ValueError("api_keys holds the same key twice")
-        if not self.api_keys and self.database_url is None:
-            raise ValueError("nobody could call: set api_keys, database_url or both")
+        if not self.api_keys and not self.jwt_issuers and self.database_url is None:
+            raise ValueError("nobody could call: set api_keys, database_url or jwt_issuers")
+        if len({issuer.issuer for issuer in self.jwt_issuers}) < len(self.jwt_issuers):
+            raise ValueError("jwt_issuers holds the same issuer twice")
         return self

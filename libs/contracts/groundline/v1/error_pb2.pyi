@@ -266,6 +266,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """A model or index that the service needs cannot be used."""
     ADDRESS_UNUSABLE: _ErrorReason.ValueType  # 121
     """The service cannot listen on its address."""
+    SCOPE_MISSING: _ErrorReason.ValueType  # 122
+    """The key or token is not for this; the message names the scope that is."""
+    TOKEN_INVALID: _ErrorReason.ValueType  # 123
+    """The token is not one that the gateway takes."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -519,4 +523,8 @@ NOT_USABLE: ErrorReason.ValueType  # 120
 """A model or index that the service needs cannot be used."""
 ADDRESS_UNUSABLE: ErrorReason.ValueType  # 121
 """The service cannot listen on its address."""
+SCOPE_MISSING: ErrorReason.ValueType  # 122
+"""The key or token is not for this; the message names the scope that is."""
+TOKEN_INVALID: ErrorReason.ValueType  # 123
+"""The token is not one that the gateway takes."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -1,0 +1,71 @@
+"""JWTs of issuers that the settings name: how Envoy checks them, and what identity.lua reads in them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from groundline_gateway.settings import JwtIssuer
+
+__all__ = ["authentication", "claims", "cluster_name"]
+
+_FETCH_TIMEOUT = "5s"
+# A token's three parts. What is sent as Authorization: Bearer and is no such thing is an API key.
+_BEARER_JWT = r"(?i:bearer) +[^.\s]*\.[^.\s]*\.[^.\s]*"
+
+
+def authentication(issuers: Sequence[JwtIssuer]) -> dict[str, Any]:
+    """Envoy's jwt_authn filter: signature, issuer, audience and times of every token, or 401."""
+    names = [_name(index) for index in range(len(issuers))]
+    requirements = [{"provider_name": name} for name in names]
+    requires = requirements[0] if len(requirements) == 1 else {"requires_any": {"requirements": requirements}}
+    bearer = {"name": "authorization", "string_match": {"safe_regex": {"regex": _BEARER_JWT}}}
+    return {
+        "providers": {_name(index): _provider(index, issuer) for index, issuer in enumerate(issuers)},
+        "rules": [{"match": {"prefix": "/", "headers": [bearer]}, "requires": requires}],
+    }
+
+
+def claims(issuers: Sequence[JwtIssuer]) -> dict[str, Any]:
+    """What identity.lua takes out of a checked token of each issuer."""
+    return {
+        _name(index): {
+            "client": issuer.client_claim,
+            "principals": {each.claim: each.prefix for each in issuer.principals},
+            "scope": issuer.scope_claim,
+            "scopes": list(issuer.scopes),
+        }
+        for index, issuer in enumerate(issuers)
+    }
+
+
+def cluster_name(index: int) -> str:
+    """The cluster from which the issuer's keys are fetched."""
+    return f"jwks_{index}"
+
+
+def _name(index: int) -> str:
+    return f"issuer_{index}"
+
+
+def _provider(index: int, issuer: JwtIssuer) -> dict[str, Any]:
+    if issuer.jwks_url is None:
+        keys: dict[str, Any] = {"local_jwks": {"filename": str(issuer.jwks_file)}}
+    else:
+        uri = {"uri": str(issuer.jwks_url), "cluster": cluster_name(index), "timeout": _FETCH_TIMEOUT}
+        refresh = f"{issuer.jwks_refresh_seconds:.3f}s"
+        keys = {
+            "remote_jwks": {
+                "http_uri": uri,
+                "cache_duration": refresh,
+                "async_fetch": {"fast_listener": True},
+            }
+        }
+    # No cache of tokens: a cached one would outlive the key that signed it.
+    return {
+        "issuer": issuer.issuer,
+        "audiences": list(issuer.audiences),
+        "require_expiration": True,
+        "from_headers": [{"name": "authorization", "value_prefix": "Bearer "}],
+        "payload_in_metadata": _name(index),
+        "failed_status_in_metadata": "failed",
+        **keys,
+    }

@@ -1,0 +1,302 @@
+"""JWTs of an issuer: a real token server on loopback, and what is tried with its tokens."""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+AUDIENCE = "groundline"
+
+
+def base64url(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def integer(number: int) -> str:
+    return base64url(number.to_bytes((number.bit_length() + 7) // 8, "big"))
+
+
+class SigningKey:
+    """An RSA key of an issuer."""
+
+    def __init__(self, kid: str) -> None:
+        self.kid = kid
+        self.private = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+
+    @property
+    def jwk(self) -> dict[str, str]:
+        numbers = self.private.public_key().public_numbers()
+        key = {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": self.kid}
+        return key | {"n": integer(numbers.n), "e": integer(numbers.e)}
+
+    def sign(self, data: bytes) -> bytes:
+        return self.private.sign(data, padding.PKCS1v15(), SHA256())
+
+    def sign_with_public_key_as_secret(self, data: bytes) -> bytes:
+        secret = self.private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        return hmac.new(secret, data, hashlib.sha256).digest()
+
+
+class TokenServer:
+    """Publishes its keys, and issues tokens."""
+
+    def __init__(self) -> None:
+        self.signing = SigningKey("first")
+        self.published = [self.signing.jwk]
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = json.dumps({"keys": server.published}).encode()
+                self.send_response(200 if self.path == "/keys" else 404)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
+
+    def token(self, *, header: dict[str, Any] | None = None, sign: Any = None, **claims: Any) -> str:
+        now = int(time.time())
+        payload = {"iss": self.url, "aud": AUDIENCE, "sub": "alice", "exp": now + 600, "iat": now}
+        payload |= {"groups": ["staff"], "scope": "openid chat search"} | claims
+        payload = {name: value for name, value in payload.items() if value is not None}
+        head = {"alg": "RS256", "typ": "JWT", "kid": self.signing.kid} | (header or {})
+        head = {name: value for name, value in head.items() if value is not None}
+        signed = ".".join(base64url(json.dumps(part).encode()) for part in (head, payload))
+        return f"{signed}.{base64url((sign or self.signing.sign)(signed.encode()))}"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[TokenServer]:
+    server = TokenServer()
+    thread = Thread(target=server.http.serve_forever)
+    thread.start()
+    yield server
+    server.http.shutdown()
+    thread.join()
+    server.http.server_close()
+
+
+def issuer(server: TokenServer, **changes: Any) -> dict[str, Any]:
+    return {
+        "issuer": server.url,
+        "audiences": [AUDIENCE],
+        "jwks_url": f"{server.url}/keys",
+        "jwks_refresh_seconds": 1,
+        "principals": [{"claim": "sub", "prefix": "user:"}, {"claim": "groups", "prefix": "group:"}],
+    } | changes
+
+
+@pytest.fixture
+async def client(launch: Any, server: TokenServer) -> AsyncIterator[httpx.AsyncClient]:
+    """Of a gateway that takes the server's tokens, and alice's key."""
+    async with launch(jwt_issuers=[issuer(server)]) as gateway, gateway.client(None) as client:
+        await gateway.becomes(200)
+        await asks(client, server.token(), 200)
+        yield client
+
+
+async def ask(client: httpx.AsyncClient, token: str, path: str = "/api/answer") -> httpx.Response:
+    return await client.post(path, json={}, headers={"authorization": f"Bearer {token}"})
+
+
+async def asks(client: httpx.AsyncClient, token: str, status: int) -> None:
+    """Ask until the status is this one."""
+    async with asyncio.timeout(30):
+        while (await ask(client, token)).status_code != status:
+            pass
+
+
+async def test_a_token_becomes_principals_and_does_not_go_on(
+    upstream: Any, client: httpx.AsyncClient, server: TokenServer
+) -> None:
+    upstream.calls.clear()
+    token = server.token(groups=["staff", "Sales, EMEA", "50%"])
+    assert (await ask(client, token)).status_code == 200
+
+    (call,) = upstream.calls
+    (principals,) = call.values("x-groundline-principals")
+    # Percent signs are what the services decode: they see group:Sales%2C%20EMEA and group:50%25.
+    assert principals.split(",") == [
+        "group:50%2525",
+        "group:Sales%252C%2520EMEA",
+        "group:staff",
+        "user:alice",
+    ]
+    assert token not in str(call.metadata)
+    assert not call.values("authorization")
+
+
+async def test_a_key_is_still_taken(client: httpx.AsyncClient) -> None:
+    alice = "alice-key-0123456789"
+    assert (await ask(client, alice)).status_code == 200
+    assert (await client.get("/api/threads", headers={"x-api-key": alice})).status_code == 200
+
+
+def attacks(server: TokenServer) -> dict[str, str]:
+    now = int(time.time())
+    token = server.token()
+    head, payload, signature = token.split(".")
+    stranger = SigningKey("first")
+    return {
+        "expired": server.token(exp=now - 3600),
+        "not yet valid": server.token(nbf=now + 3600),
+        "for ever": server.token(exp=None),
+        "another audience": server.token(aud="another"),
+        "no audience": server.token(aud=None),
+        "another issuer": server.token(iss="https://issuer.example"),
+        "no issuer": server.token(iss=None),
+        "alg none": server.token(header={"alg": "none"}, sign=lambda _: b""),
+        "alg none, with kid dropped": server.token(header={"alg": "none", "kid": None}, sign=lambda _: b""),
+        "HS256 with the public key": server.token(
+            header={"alg": "HS256"}, sign=server.signing.sign_with_public_key_as_secret
+        ),
+        "unknown kid": server.token(header={"kid": "unknown"}),
+        "a stranger's key": server.token(sign=stranger.sign),
+        "a stranger's key in the header": server.token(header={"jwk": stranger.jwk}, sign=stranger.sign),
+        "no signature": f"{head}.{payload}.",
+        "another payload": f"{head}.{base64url(base64.urlsafe_b64decode(payload + '==') + b' ')}.{signature}",
+        "not a token": "a.b.c",
+        "empty parts": "..",
+    }
+
+
+async def test_no_other_token_is_taken(upstream: Any, client: httpx.AsyncClient, server: TokenServer) -> None:
+    upstream.calls.clear()
+    for name, token in attacks(server).items():
+        response = await ask(client, token)
+        assert response.status_code == 401, name
+        status = response.json()
+        assert (status["code"], status["details"][0]["reason"]) == (16, "TOKEN_INVALID"), name
+        assert token not in response.text
+    assert upstream.calls == []
+
+
+async def test_a_token_and_a_key_together_are_refused(
+    upstream: Any, client: httpx.AsyncClient, server: TokenServer
+) -> None:
+    upstream.calls.clear()
+    headers = {"authorization": f"Bearer {server.token()}", "x-api-key": "alice-key-0123456789"}
+
+    assert (await client.post("/api/answer", json={}, headers=headers)).status_code == 401
+    assert upstream.calls == []
+
+
+@pytest.mark.parametrize(
+    ("claims", "reason"),
+    [
+        ({"scope": None}, "SCOPE_MISSING"),
+        ({"scope": "openid search"}, "SCOPE_MISSING"),
+        ({"scope": ["admin"]}, "SCOPE_MISSING"),
+        ({"scope": "chat,admin"}, "SCOPE_MISSING"),
+        ({"sub": None}, "CALLER_UNKNOWN"),
+        ({"sub": ""}, "CALLER_UNKNOWN"),
+    ],
+)
+async def test_a_token_that_does_not_say_enough_is_refused(
+    upstream: Any, client: httpx.AsyncClient, server: TokenServer, claims: dict[str, Any], reason: str
+) -> None:
+    upstream.calls.clear()
+    response = await ask(client, server.token(**claims))
+
+    assert response.status_code == 403
+    assert response.json()["details"][0]["reason"] == reason
+    assert upstream.calls == []
+
+
+async def test_a_key_that_the_issuer_adds_or_withdraws_is_followed(
+    upstream: Any, launch: Any, server: TokenServer
+) -> None:
+    first = server.signing
+    async with launch(jwt_issuers=[issuer(server)]) as gateway, gateway.client(None) as client:
+        await gateway.becomes(200)
+        old = server.token()
+        await asks(client, old, 200)
+        try:
+            server.signing = SigningKey("second")
+            new = server.token()
+            assert (await ask(client, new)).status_code == 401
+
+            server.published = [first.jwk, server.signing.jwk]
+            await asks(client, new, 200)
+            assert (await ask(client, old)).status_code == 200
+
+            server.published = [server.signing.jwk]
+            await asks(client, server.token(), 200)
+            server.signing, second = first, server.signing
+            await asks(client, server.token(jti="another"), 401)
+            server.signing = second
+        finally:
+            server.signing, server.published = first, [first.jwk]
+
+
+async def test_keys_come_from_a_file_too(
+    upstream: Any, launch: Any, server: TokenServer, tmp_path: Path
+) -> None:
+    file = tmp_path / "keys.json"
+    file.write_text(json.dumps({"keys": server.published}))
+    own = issuer(
+        server,
+        jwks_url=None,
+        jwks_file=str(file),
+        principals=[{"claim": "realm_access.roles", "prefix": "role:"}],
+        scope_claim="https://groundline.example/scopes",
+        scopes=["chat"],
+        client_claim="azp",
+    )
+    async with launch(jwt_issuers=[own]) as gateway, gateway.client(None) as client:
+        await gateway.becomes(200)
+        claims: dict[str, Any] = {
+            "azp": "web",
+            "realm_access": {"roles": ["reader", 5, "writer"]},
+            "https://groundline.example/scopes": ["search"],
+        }
+        responses = [
+            await ask(client, server.token(**claims)),
+            await ask(client, server.token(**claims), "/api/search"),
+            await ask(client, server.token(**claims), "/api/collections"),
+        ]
+
+    assert [response.status_code for response in responses] == [200, 200, 403]
+    assert upstream.calls[0].values("x-groundline-principals") == ["role:reader,role:writer"]
+    assert '"client":"web"' in gateway.log.read_text()
+
+
+async def test_tokens_of_two_issuers_are_told_apart(upstream: Any, launch: Any, server: TokenServer) -> None:
+    other = TokenServer()
+    other_thread = Thread(target=other.http.serve_forever)
+    other_thread.start()
+    second = issuer(other, principals=[{"claim": "sub", "prefix": "partner:"}])
+    try:
+        async with launch(jwt_issuers=[issuer(server), second]) as gateway, gateway.client(None) as client:
+            await gateway.becomes(200)
+            await asks(client, server.token(groups=None), 200)
+            await asks(client, other.token(), 200)
+            mixed = await ask(client, other.token(iss=server.url))
+    finally:
+        other.http.shutdown()
+        other_thread.join()
+        other.http.server_close()
+
+    assert {call.values("x-groundline-principals")[0] for call in upstream.calls} == {
+        "user:alice",
+        "partner:alice",
+    }
+    assert mixed.status_code == 401
