@@ -481,3 +481,66 @@ def test_a_docx_made_by_word_is_told_from_its_content_not_its_name(extract: Any)
     document = docx.Document()
     document.add_paragraph("Opens at 41 degrees.")
     assert extract(saved(document), "notes.xlsx").text == "Opens at 41 degrees."
+
+
+def test_lists_of_a_docx_count_as_word_does(extract: Any) -> None:
+    document = docx.Document()
+    for text, style in [
+        ("one", "List Number"),
+        ("two", "List Number"),
+        ("a point", "List Bullet"),
+        ("three", "List Number"),
+    ]:
+        document.add_paragraph(text, style=style)
+    assert extract(saved(document)).text == "1. one\n2. two\n- a point\n3. three"
+
+
+def test_cells_that_a_docx_merges_say_the_same_in_each_of_their_places(extract: Any) -> None:
+    document = docx.Document()
+    table = document.add_table(3, 3)
+    for row, texts in zip(table.rows, (("Valve", "2026", ""), ("A", "1", "2"), ("", "3", "")), strict=True):
+        for cell, text in zip(row.cells, texts, strict=True):
+            cell.text = text
+    table.cell(0, 1).merge(table.cell(0, 2))
+    table.cell(1, 0).merge(table.cell(2, 0))
+    assert extract(saved(document)).text == (
+        "| Valve | 2026 | 2026 |\n|---|---|---|\n| A | 1 | 2 |\n| A | 3 |  |"
+    )
+
+
+def test_a_docx_is_read_with_its_comments_headers_and_footers(extract: Any) -> None:
+    document = docx.Document()
+    document.sections[0].header.paragraphs[0].text = "Confidential"
+    document.sections[0].footer.paragraphs[0].text = "Page 1 of 2"
+    paragraph = document.add_paragraph("Opens at 41 degrees.")
+    document.add_comment(paragraph.runs, text="Fahrenheit?", author="Ada")
+    assert extract(saved(document)).text == (
+        "Opens at 41 degrees.[1]\n\n[1] Comment by Ada: Fahrenheit?\n\nConfidential"
+    )
+
+
+def test_footnotes_and_deletions_of_a_docx_are_what_they_are(extract: Any) -> None:
+    document = docx.Document()
+    document.add_paragraph("Opens at 41 degrees.")
+    with zipfile.ZipFile(io.BytesIO(saved(document))) as archive:
+        parts: dict[str, Any] = {name: archive.read(name) for name in archive.namelist()}
+    for name in ("word/document.xml", "word/_rels/document.xml.rels", "[Content_Types].xml"):
+        parts[name] = parts[name].decode()
+    namespace = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    kinds = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    parts["word/document.xml"] = parts["word/document.xml"].replace(
+        "</w:r></w:p>",
+        '<w:footnoteReference w:id="2"/></w:r><w:del><w:r><w:delText>gone</w:delText></w:r></w:del></w:p>',
+        1,
+    )
+    parts["word/footnotes.xml"] = (
+        f'<w:footnotes xmlns:w="{namespace}"><w:footnote w:type="separator" w:id="0"/>'
+        '<w:footnote w:id="2"><w:p><w:r><w:t>Celsius.</w:t></w:r></w:p></w:footnote></w:footnotes>'
+    )
+    relation = f'<Relationship Id="n" Type="{kinds}/footnotes" Target="footnotes.xml"/></Relationships>'
+    relations = parts["word/_rels/document.xml.rels"]
+    parts["word/_rels/document.xml.rels"] = relations.replace("</Relationships>", relation)
+    parts["[Content_Types].xml"] = parts["[Content_Types].xml"].replace(
+        "</Types>", '<Override PartName="/word/footnotes.xml" ContentType="application/xml"/></Types>'
+    )
+    assert extract(zip_of(parts)).text == "Opens at 41 degrees.[1]\n\n[1] Celsius."
