@@ -200,6 +200,8 @@ def linked(type_name: str) -> str:
     name = type_name.removeprefix(f".{PACKAGE}.")
     if name.startswith("."):
         return f"`{name[1:]}`"
+    if name == "ErrorReason":
+        return "[ErrorReason](#error-reasons)"
     return f"[{name}](#{name.lower().replace('.', '')})"
 
 

@@ -14,18 +14,18 @@ __all__ = ["OVERHEAD", "Latency", "measure_latency", "work_seconds"]
 
 OVERHEAD = (
     "time to the first delta through the gateway, less the longer of keyword search and embedding + semantic "
-    "search, less fetching, less the model's first token; chat by chat"
+    "search, less the model's first token; chat by chat"
 )
 """What the figure means, for those who read it."""
 
 _PARTS = (
-    "retrieving.embedding",
-    "retrieving.keyword",
-    "retrieving.semantic",
-    "retrieving.neighbours",
-    "retrieving",
-    "reranking",
-    "generating.first_token",
+    "STAGE_EMBEDDING",
+    "STAGE_KEYWORD_SEARCH",
+    "STAGE_SEMANTIC_SEARCH",
+    "STAGE_RETRIEVING",
+    "STAGE_RERANKING",
+    "STAGE_FETCHING",
+    "STAGE_FIRST_TOKEN",
 )
 
 
@@ -68,7 +68,7 @@ async def measure_latency(
             chats.append(chat)
             # With a provider of our own: its own measure; a refusal asks it nothing.
             if provider is None:
-                model.append(chat.timings.get("generating.first_token", 0.0))
+                model.append(chat.timings.get("STAGE_FIRST_TOKEN", 0.0))
             else:
                 model.append(provider.first_token[0] if provider.first_token else 0.0)
     overheads = [
@@ -86,9 +86,8 @@ async def measure_latency(
 
 def work_seconds(timings: Mapping[str, float]) -> float:
     """Embedding and SQL as they follow on each other: the keyword search runs beside both of the others."""
-    embedded = timings.get("retrieving.embedding", 0.0) + timings.get("retrieving.semantic", 0.0)
-    searched = max(timings.get("retrieving.keyword", 0.0), embedded)
-    return searched + timings.get("retrieving.neighbours", 0.0)
+    embedded = timings.get("STAGE_EMBEDDING", 0.0) + timings.get("STAGE_SEMANTIC_SEARCH", 0.0)
+    return max(timings.get("STAGE_KEYWORD_SEARCH", 0.0), embedded)
 
 
 def _milliseconds(seconds: Sequence[float]) -> tuple[float, float]:

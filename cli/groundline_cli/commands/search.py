@@ -55,8 +55,7 @@ _RETRIEVAL = {
     "iterative_scan": "iterativeScan",
     "min_similarity": "minSimilarity",
     "min_bm25": "minBm25",
-    "neighbours": "neighbourChunks",
-    "include_vectors": "includeVectors",
+    "adjacent": "adjacentChunks",
 }
 _RERANK = {
     "top_k": "topK",
@@ -68,7 +67,7 @@ _RERANK = {
     "weights": "weights",
     "type_priorities": "typePriorities",
     "model": "model",
-    "fold_similarity": "foldSimilarity",
+    "deduplication_threshold": "deduplicationThreshold",
     "mmr_lambda": "mmrLambda",
     "min_score": "minScore",
     "explain": "includeCut",
@@ -107,8 +106,7 @@ _ENUMS = {
     type=click.Choice(["off", "strict_order", "relaxed_order"]),
     help="What a filtered vector search does that finds too little.",
 )
-@click.option("--neighbours", type=click.IntRange(0, 10), help="Chunks to add before and after each passage.")
-@click.option("--include-vectors", is_flag=True, default=None, help="Compare passages by their vectors.")
+@click.option("--adjacent", type=click.IntRange(0, 10), help="Chunks to add before and after each passage.")
 @click.option("--fusion", type=click.Choice(["weighted", "rrf"]), help="How both searches become one list.")
 @click.option("--rrf-k", type=_LIMIT, help="Constant of reciprocal rank fusion. Default: 60.")
 @click.option("--keyword-weight", type=_WEIGHT, help="Weight of BM25 in the fusion.")
@@ -129,7 +127,7 @@ _ENUMS = {
     help="Priority of a source type, 0 to 1, for the weighted strategy.",
 )
 @click.option("--model", metavar="NAME", help="Model of the strategy.")
-@click.option("--fold-similarity", type=_SHARE, help="Fold passages as similar as this; 0: none.")
+@click.option("--deduplication-threshold", type=_SHARE, help="Similarity of near-duplicates; 0: keep them.")
 @click.option("--mmr-lambda", type=_SHARE, help="Diversify: 1 is relevance only, 0 diversity only.")
 @click.option("--min-score", type=float, help="Drop passages that score less.")
 @click.option("--explain", is_flag=True, default=None, help="Print why each passage stands where it does.")
@@ -190,22 +188,22 @@ def _print_passage(rank: int, passage: JsonObject) -> None:
     chunk = passage.get("chunk", {})
     title = click.style(summary(chunk.get("title", ""), length=_TITLE_LENGTH), bold=True)
     click.echo(f"{rank:>3}. {passage.get('score', 0):.4f}  {title} — {printable(chunk.get('uri', ''))}")
-    before, after = _neighbours(passage)
+    before, after = _adjacent(passage)
     for text in [*before, chunk.get("text", ""), *after]:
         click.echo(f"     {summary(text, length=_SNIPPET_LENGTH)}")
 
 
-def _neighbours(passage: JsonObject) -> tuple[list[str], list[str]]:
+def _adjacent(passage: JsonObject) -> tuple[list[str], list[str]]:
     """Texts before and after the passage in its document."""
     place = passage.get("chunk", {}).get("chunkIndex", 0)
     texts: tuple[list[str], list[str]] = ([], [])
-    for chunk in passage.get("neighbours", []):
+    for chunk in passage.get("adjacentChunks", []):
         texts[chunk.get("chunkIndex", 0) > place].append(chunk.get("text", ""))
     return texts
 
 
 def _print_explanations(response: JsonObject) -> None:
-    """Passages, what was folded into them, what was cut, and what searches and strategy said of each."""
+    """Passages, their near-duplicates, what was cut, and what searches and strategy said of each."""
     passages: list[JsonObject] = response["passages"]
     names = list(dict.fromkeys(each["name"] for passage in passages for each in _components(passage)))
     weights = {each["name"]: each.get("weight", 0) for passage in passages for each in _components(passage)}
@@ -222,8 +220,8 @@ def _print_explanations(response: JsonObject) -> None:
     ]
     print_columns([*headings, "PASSAGE"], rows)
     _print_table(
-        "folded",
-        ["INTO", "SIMILARITY", "PASSAGE"],
+        "near-duplicates",
+        ["OF", "SIMILARITY", "PASSAGE"],
         [
             [str(rank), f"{each.get('similarity', 0):.3f}", _place(each.get("chunk", {}))]
             for rank, passage in enumerate(passages, start=1)
@@ -245,8 +243,12 @@ def _print_explanations(response: JsonObject) -> None:
     )
     timings = response.get("timings", [])
     if timings:
-        shown = (f"{printable(each.get('stage', ''))} {each.get('durationMs', 0):.1f} ms" for each in timings)
+        shown = (f"{_stage(each)} {each.get('durationMs', 0):.1f} ms" for each in timings)
         click.echo(f"\n{', '.join(shown)}")
+
+
+def _stage(timing: JsonObject) -> str:
+    return printable(str(timing.get("stage", "")).removeprefix("STAGE_").lower().replace("_", " "))
 
 
 def _print_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -47,7 +47,7 @@ def show(connection: Connection, thread: str, as_json: bool) -> None:
         print_json({"messages": found})
         return
     for message in found:
-        asked = message.get("role") == "user"
+        asked = message.get("role") == "USER"
         text = printable(message.get("content", ""))
         click.echo(click.style(f"> {text}", bold=True) if asked else text)
         if message.get("finishReason") == "FINISH_REASON_CANCELLED":

@@ -2,13 +2,17 @@
 started inside a request see it too."""
 
 import asyncio
+import random
+import re
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import quote, unquote
 
+from opentelemetry import context as otel_context
 from opentelemetry import trace
 
 from groundline_runtime.errors import DeadlineExceededError, FieldViolation, InvalidArgumentError
@@ -19,11 +23,13 @@ __all__ = [
     "acting_as",
     "current_caller",
     "current_trace_id",
+    "current_traceparent",
     "deadline_at",
     "deadline_within",
     "format_principals",
     "parse_principals",
     "remaining_seconds",
+    "request_trace",
 ]
 
 PRINCIPALS_KEY = "x-groundline-principals"
@@ -37,6 +43,10 @@ class Caller:
 
     principals: tuple[str, ...] = ()
 
+
+# Of version 00, which later versions begin with; ids of zeros are none.
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(?:-.*)?")
+_random = random.Random()  # noqa: S311 (ids of traces are no secrets)
 
 _NOBODY = Caller()
 _caller: ContextVar[Caller] = ContextVar("groundline_caller", default=_NOBODY)
@@ -59,6 +69,34 @@ def current_trace_id() -> str | None:
     """The W3C trace id of the current request (32 hex digits), or None outside a trace."""
     span = trace.get_current_span().get_span_context()
     return trace.format_trace_id(span.trace_id) if span.is_valid else None
+
+
+@contextmanager
+def request_trace(traceparent: str | None) -> Iterator[None]:
+    """Carry on the trace that a W3C `traceparent` names, or begin one, without making spans.
+
+    For processes that record nothing: ids still tie logs and the services called together.
+    """
+    parent = _TRACEPARENT.fullmatch(traceparent) if traceparent else None
+    span = trace.SpanContext(
+        trace_id=int(parent[1], 16) if parent else _random.getrandbits(128),
+        span_id=_random.getrandbits(64),
+        is_remote=False,
+        trace_flags=trace.TraceFlags(int(parent[2], 16) if parent else 0),
+    )
+    token = otel_context.attach(trace.set_span_in_context(trace.NonRecordingSpan(span)))
+    try:
+        yield
+    finally:
+        otel_context.detach(token)
+
+
+def current_traceparent() -> str | None:
+    """The W3C header for services that are called within the current trace; None outside a trace."""
+    span = trace.get_current_span().get_span_context()
+    if not span.is_valid:
+        return None
+    return f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags:02x}"
 
 
 @contextmanager
@@ -100,11 +138,13 @@ async def deadline_within(seconds: float) -> AsyncIterator[None]:
         raise DeadlineExceededError("DEADLINE_EXCEEDED", f"not finished within {allowed:.3g} s") from error
 
 
+@lru_cache(maxsize=1000)
 def format_principals(caller: Caller) -> str:
     """The metadata value for a caller; percent-encoded, because metadata is ASCII and the comma separates."""
     return ",".join(quote(principal, safe=":@._-+/") for principal in caller.principals)
 
 
+@lru_cache(maxsize=1000)
 def parse_principals(value: str) -> Caller:
     """Read a metadata value such as `user:alice,group:staff`.
 

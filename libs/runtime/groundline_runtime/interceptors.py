@@ -11,7 +11,7 @@ import time
 import uuid
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, nullcontext
 from typing import Any
 
 import grpc
@@ -28,6 +28,7 @@ from groundline_runtime.errors import (
     UnimplementedError,
 )
 from groundline_runtime.status import abort
+from groundline_runtime.telemetry import is_recording
 
 __all__ = ["INTERNAL_MESSAGE", "server_interceptors"]
 
@@ -44,8 +45,12 @@ _log = structlog.get_logger(__name__)
 
 
 def server_interceptors(default_timeout_seconds: float) -> list[grpc.aio.ServerInterceptor]:
-    """The interceptors of every Groundline server; health and reflection calls pass them untouched."""
-    return [_Tracing(), _Context(default_timeout_seconds), _Errors()]
+    """The interceptors of every Groundline server; health and reflection calls pass them untouched.
+
+    Where no span is recorded, none is made: the requests' context carries the ids of the trace on.
+    """
+    tracing = [_Tracing()] if is_recording() else []
+    return [*tracing, _Context(default_timeout_seconds, traced=bool(tracing)), _Errors()]
 
 
 def is_infrastructure(method: str) -> bool:
@@ -71,20 +76,30 @@ class _Tracing(OpenTelemetryAioServerInterceptor):
 
 
 class _Interceptor(grpc.aio.ServerInterceptor):
+    def __init__(self) -> None:
+        self._wrapped: dict[str, tuple[Handler, Handler]] = {}
+        """By method, the handler as it is registered and as it is wrapped: gRPC asks for it at every call."""
+
     async def intercept_service(
         self,
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler | None:
         handler = await continuation(handler_call_details)
-        if handler is None or is_infrastructure(handler_call_details.method):
+        method = handler_call_details.method
+        if handler is None or is_infrastructure(method):
             return handler
-        inner, method = _as_coroutine(handler), handler_call_details.method
+        known = self._wrapped.get(method)
+        if known is not None and known[0] is handler:
+            return known[1]
+        inner = _as_coroutine(handler)
 
         async def behavior(request: Any, context: Context) -> Any:
             return await self.around(method, inner, request, context)
 
-        return _with_behavior(handler, behavior)
+        wrapped = _with_behavior(handler, behavior)
+        self._wrapped[method] = (handler, wrapped)
+        return wrapped
 
     @abstractmethod
     async def around(self, method: str, inner: Behavior, request: Any, context: Context) -> Any: ...
@@ -93,19 +108,31 @@ class _Interceptor(grpc.aio.ServerInterceptor):
 class _Context(_Interceptor):
     """Sets caller and deadline, and gives every RPC one log line and one measurement."""
 
-    def __init__(self, default_timeout_seconds: float) -> None:
+    def __init__(self, default_timeout_seconds: float, *, traced: bool) -> None:
+        super().__init__()
         self._default_timeout_seconds = default_timeout_seconds
+        self._traced = traced
         self._duration = metrics.get_meter("groundline_runtime").create_histogram(
             "rpc.server.duration", unit="ms", description="Duration of inbound RPCs"
         )
 
     async def around(self, method: str, inner: Behavior, request: Any, context: Context) -> Any:
+        with (
+            nullcontext()
+            if self._traced
+            else request_context.request_trace(_metadata(context, "traceparent"))
+        ):
+            return await self._answer(method, inner, request, context)
+
+    async def _answer(self, method: str, inner: Behavior, request: Any, context: Context) -> Any:
         started = time.monotonic()
         remaining = context.time_remaining()
         caller = request_context.Caller()
         outcome: str | None = None
         try:
-            caller = request_context.parse_principals(_principals(context))
+            caller = request_context.parse_principals(
+                _metadata(context, request_context.PRINCIPALS_KEY) or ""
+            )
             with (
                 request_context.acting_as(caller),
                 request_context.deadline_at(
@@ -146,7 +173,9 @@ class _Context(_Interceptor):
                 "rpc.grpc.status_code": grpc.StatusCode[code].value[0],
             },
         )
-        _log.info(
+        # The gateway logs every request; here what went well is of interest to whoever looks for something.
+        log = _log.debug if code == "OK" else _log.info
+        log(
             "rpc_finished",
             method=method,
             code=code,
@@ -184,12 +213,10 @@ async def _abort_quietly(context: Context, error: GroundlineError) -> None:
         return
 
 
-def _principals(context: Context) -> str:
-    return ",".join(
-        str(value)
-        for key, value in context.invocation_metadata() or ()
-        if key == request_context.PRINCIPALS_KEY
-    )
+def _metadata(context: Context, name: str) -> str | None:
+    """The values of a key, joined as HTTP joins them; None where it does not come."""
+    values = [str(value) for key, value in context.invocation_metadata() or () if key == name]
+    return ",".join(values) if values else None
 
 
 def _behavior_of(handler: Handler) -> Callable[..., Any]:

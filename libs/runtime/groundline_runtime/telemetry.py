@@ -1,4 +1,4 @@
-"""Traces and metrics: W3C context always flows; data leaves only when an OTLP endpoint is set."""
+"""Traces and metrics: W3C context always flows; data is recorded only where an OTLP endpoint is set."""
 
 import logging
 import threading
@@ -16,10 +16,9 @@ from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-__all__ = ["telemetry"]
+__all__ = ["is_recording", "telemetry"]
 
 EXPORT_TIMEOUT_SECONDS = 5.0
 FLUSH_SECONDS = 2.0
@@ -34,11 +33,11 @@ def telemetry(service: str, otlp_endpoint: str | None) -> Iterator[None]:
     """Trace and measure for the length of the block, then flush for at most two seconds.
 
     Sets process-wide providers, so once per process. Without an endpoint trace ids still exist, for logs and
-    for the services called, but nothing leaves. A collector that fails or is away costs one warning.
+    for the services called (see context.request_trace), but no span is made. A collector that fails or is
+    away costs one warning.
     """
     propagate.set_global_textmap(TraceContextTextMapPropagator())
     if otlp_endpoint is None:
-        trace.set_tracer_provider(TracerProvider(sampler=ParentBased(ALWAYS_OFF), shutdown_on_exit=False))
         yield
         return
 
@@ -70,6 +69,11 @@ def telemetry(service: str, otlp_endpoint: str | None) -> Iterator[None]:
         yield
     finally:
         _flush(tracers, meters)
+
+
+def is_recording() -> bool:
+    """Whether spans go anywhere in this process; where they do not, none need be made."""
+    return isinstance(trace.get_tracer_provider(), TracerProvider)
 
 
 def _identity(service: str) -> dict[str, str]:

@@ -71,8 +71,9 @@ def _minhashes(words: NDArray[np.uint32]) -> NDArray[np.uint8]:
     shingles *= np.uint32(0x85EBCA6B)
     shingles ^= shingles >> np.uint32(13)
     least = (shingles * _MULTIPLIERS + _OFFSETS).min(axis=1)
-    # The lowest bits of a minimum are as good as random; its highest are nearly always 0.
-    return (least & np.uint32(0xFF)).astype(np.uint8)
+    # A minimum's highest bits are nearly always 0, and its lowest depend on the shingle's lowest alone: the
+    # byte is taken from all of them (Fibonacci hashing).
+    return (least * np.uint32(0x9E3779B1) >> np.uint32(24)).astype(np.uint8)
 
 
 def as_matrix(signatures: Sequence[bytes] | bytes) -> NDArray[np.uint8]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct, Value
 from groundline.v1 import limits_pb2
@@ -85,12 +85,12 @@ def _compiled(descriptor: Descriptor) -> Check:
     rules = rules_of(descriptor.full_name)
 
     def run(message: Any, prefix: str, violations: Violations) -> None:
+        for name, required in always:
+            required(getattr(message, name), prefix + name, violations)
         for field, value in message.ListFields():
             check = checks.get(field.name)
             if check is not None:
                 check(value, prefix + field.name, violations)
-        for name, check in always:
-            check(getattr(message, name), prefix + name, violations)
         for find in rules:
             for name, description in find(message):
                 violations.add((prefix + name).rstrip("."), description)
@@ -106,9 +106,11 @@ def _limits(field: Any) -> limits_pb2.Limits:
 def _is_required(field: FieldDescriptor) -> bool:
     """Whether an empty value, which ListFields leaves out, is wrong."""
     limits = _limits(field)
-    return limits.min_items > 0 or (
-        limits.min_length > 0 and not field.is_repeated and not field.has_presence
-    )
+    if field.is_repeated:
+        return limits.min_items > 0
+    if field.enum_type is not None:
+        return limits.minimum > 0
+    return limits.min_length > 0 and not field.has_presence
 
 
 def _field_check(field: FieldDescriptor) -> Check | None:
@@ -118,17 +120,16 @@ def _field_check(field: FieldDescriptor) -> Check | None:
         assert field.message_type is not None
         return _map_check(_value_check(field.message_type.fields_by_name["value"], limits), limits)
     check = _value_check(field, limits)
-    return _list_check(check, limits) if field.is_repeated else check
+    if not field.is_repeated:
+        return check
+    return _list_check(check, limits, _all_in_range(limits) if field.type in _NUMBERS else None)
 
 
 def _value_check(field: FieldDescriptor, limits: limits_pb2.Limits) -> Check | None:
     if field.message_type is not None:
         return _message_check(field.message_type, limits)
     if field.enum_type is not None:
-        known = frozenset(field.enum_type.values_by_number)
-        return lambda value, path, violations: (
-            None if value in known else violations.add(path, f"{value} is not a known value")
-        )
+        return _enum_check(field.enum_type, limits)
     if field.type == FieldDescriptor.TYPE_STRING:
         return _text_check(limits)
     if field.type == FieldDescriptor.TYPE_BYTES:
@@ -150,7 +151,10 @@ def _message_check(descriptor: Descriptor, limits: limits_pb2.Limits) -> Check |
     return run
 
 
-def _list_check(check: Check | None, limits: limits_pb2.Limits) -> Check | None:
+def _list_check(
+    check: Check | None, limits: limits_pb2.Limits, all_right: Callable[[Any], bool] | None = None
+) -> Check | None:
+    """`all_right` tells of a whole list, quickly, that no entry is wrong."""
     least, most = limits.min_items, limits.max_items if limits.HasField("max_items") else None
     if check is None and not least and most is None:
         return None
@@ -158,7 +162,7 @@ def _list_check(check: Check | None, limits: limits_pb2.Limits) -> Check | None:
     def run(values: Any, path: str, violations: Violations) -> None:
         if len(values) < least or (most is not None and len(values) > most):
             violations.add(path, f"must have {_range(least, most)} entries, has {len(values)}")
-        if check is None:
+        if check is None or (all_right is not None and all_right(values)):
             return
         found = Violations()
         for index, value in enumerate(values if most is None else values[:most]):
@@ -166,6 +170,17 @@ def _list_check(check: Check | None, limits: limits_pb2.Limits) -> Check | None:
             if len(found) >= MAX_NAMED_ENTRIES:
                 break
         violations.extend(found)
+
+    return run
+
+
+def _all_in_range(limits: limits_pb2.Limits) -> Callable[[Any], bool]:
+    low = limits.minimum if limits.HasField("minimum") else -math.inf
+    high = limits.maximum if limits.HasField("maximum") else math.inf
+
+    def run(values: Any) -> bool:
+        # The sum is not finite where an entry is not, and min and max tell nothing of NaN.
+        return not values or (min(values) >= low and max(values) <= high and math.isfinite(sum(values)))
 
     return run
 
@@ -185,6 +200,17 @@ def _map_check(check: Check | None, limits: limits_pb2.Limits) -> Check:
                 violations.add(where, f"must be one of {', '.join(allowed)}")
             elif check is not None:
                 check(values[key], where, violations)
+
+    return run
+
+
+def _enum_check(enum: EnumDescriptor, limits: limits_pb2.Limits) -> Check:
+    known = frozenset(number for number in enum.values_by_number if number >= limits.minimum)
+    names = ", ".join(name for name, value in enum.values_by_name.items() if value.number >= limits.minimum)
+
+    def run(value: int, path: str, violations: Violations) -> None:
+        if value not in known:
+            violations.add(path, f"must be one of {names}")
 
     return run
 

@@ -19,7 +19,8 @@ from groundline_runtime.server import Application
 
 from groundline_coordinator.adapters import generator, reranker, retriever
 from groundline_coordinator.adapters.postgres import PostgresCatalog, PostgresThreads
-from groundline_coordinator.service import ChatService, Limits, ThreadService
+from groundline_coordinator.service.chats import ChatService, Limits
+from groundline_coordinator.service.threads import ThreadService
 from groundline_coordinator.servicer import SERVICE, CoordinatorServicer
 from groundline_coordinator.settings import CoordinatorSettings, MigrationSettings
 
@@ -66,7 +67,7 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
         )
         stack.push_async_callback(chats.settle)
         servicer = CoordinatorServicer(
-            chats, ThreadService(threads), max_pending_characters=settings.max_pending_characters
+            chats, ThreadService(threads), max_waiting_characters=settings.max_waiting_characters
         )
         yield Application(
             services={

@@ -1,25 +1,18 @@
 """What the workflow needs of the outside. Every method raises GroundlineError when it fails."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import AsyncGenerator, Sequence
+from typing import Protocol
 
-from groundline_coordinator.domain import (
-    Answered,
-    CandidateSet,
-    Claim,
-    Collection,
-    Delta,
-    Generated,
-    HistoryMessage,
-    NumberedPassage,
-    Options,
-    Page,
-    Ranking,
-    Retrieval,
-    Rewrite,
-    StoredMessage,
-    Thread,
+from groundline.v1 import (
+    chat_pb2,
+    coordinator_service_pb2,
+    generator_service_pb2,
+    reranker_service_pb2,
+    retriever_service_pb2,
+    thread_pb2,
 )
+
+from groundline_coordinator.domain.turns import Claim, Collection
 
 __all__ = ["REPLAY_SECONDS", "CollectionCatalog", "Generator", "Reranker", "Retriever", "ThreadStore"]
 
@@ -28,45 +21,37 @@ REPLAY_SECONDS = 600
 
 
 class Retriever(Protocol):
-    """Searches collections."""
+    """Searches collections, and reads the chunks that are kept."""
 
     async def retrieve(
-        self, query: str, collection_ids: Sequence[str], options: Options, conditions: Mapping[str, Any]
-    ) -> Retrieval:
-        """What each search arm found; no ids means every collection that the caller may read.
+        self, request: retriever_service_pb2.RetrieveRequest
+    ) -> retriever_service_pb2.RetrieveResponse: ...
 
-        `conditions` is a filter as JSON, empty for none.
-        """
-        ...
+    async def fetch(
+        self, request: retriever_service_pb2.FetchChunksRequest
+    ) -> retriever_service_pb2.FetchChunksResponse: ...
 
 
 class Reranker(Protocol):
     """Fuses and orders candidates."""
 
-    async def rerank(self, query: str, sets: Sequence[CandidateSet], options: Options) -> Ranking:
-        """One order of all sets, for `query`; a chunk may be in several."""
-        ...
+    async def rerank(
+        self, request: reranker_service_pb2.RerankRequest
+    ) -> reranker_service_pb2.RerankResponse: ...
 
 
 class Generator(Protocol):
     """Writes answers."""
 
     def generate(
-        self,
-        query: str,
-        passages: Sequence[NumberedPassage],
-        chat_history: Sequence[HistoryMessage],
-        options: Options,
-        additional_context: str,
-    ) -> AsyncGenerator[Delta | Generated]:
-        """Any number of deltas, then one Generated. Closing it ends the work."""
+        self, request: generator_service_pb2.GenerateRequest
+    ) -> AsyncGenerator[generator_service_pb2.GenerateResponse]:
+        """Any number of deltas, then one completed. Closing it ends the work."""
         ...
 
     async def rewrite(
-        self, query: str, chat_history: Sequence[HistoryMessage], max_sub_queries: int
-    ) -> Rewrite:
-        """The question so that it stands alone, and the parts of a complex one."""
-        ...
+        self, request: generator_service_pb2.RewriteQueryRequest
+    ) -> generator_service_pb2.RewriteQueryResponse: ...
 
 
 class CollectionCatalog(Protocol):
@@ -89,7 +74,9 @@ class ThreadStore(Protocol):
     A thread of another owner does not exist: NotFoundError (THREAD_NOT_FOUND).
     """
 
-    async def claim(self, claim: Claim, lease_seconds: float) -> Answered | None:
+    async def claim(
+        self, claim: Claim, lease_seconds: float
+    ) -> coordinator_service_pb2.AnswerResponse | None:
         """Take a request_id for this request, or return the answer that a request with it has got already.
 
         A claim ends with `append`, with `release`, or after `lease_seconds`. Raises AbortedError
@@ -102,7 +89,7 @@ class ThreadStore(Protocol):
         """Give a claim back that this request still holds: the next with its request_id is done anew."""
         ...
 
-    async def history(self, owner: str, thread_id: str, limit: int) -> Sequence[HistoryMessage]:
+    async def history(self, owner: str, thread_id: str, limit: int) -> Sequence[chat_pb2.ChatMessage]:
         """The last `limit` messages, oldest first. Raises NotFoundError."""
         ...
 
@@ -111,10 +98,10 @@ class ThreadStore(Protocol):
         owner: str,
         thread_id: str,
         title: str,
-        messages: Sequence[StoredMessage],
+        messages: Sequence[thread_pb2.Message],
         *,
         create: bool,
-        answered: tuple[Claim, Answered] | None = None,
+        answered: tuple[Claim, coordinator_service_pb2.AnswerResponse] | None = None,
     ) -> None:
         """Store messages one after the other, all or none; `create` begins the thread with them.
 
@@ -124,18 +111,26 @@ class ThreadStore(Protocol):
         """
         ...
 
-    async def get(self, owner: str, thread_id: str) -> Thread:
+    async def get(self, owner: str, thread_id: str) -> thread_pb2.Thread:
         """Raises NotFoundError."""
         ...
 
     async def messages(
         self, owner: str, thread_id: str, page_size: int, page_token: str
-    ) -> Page[StoredMessage]:
-        """Oldest first. Raises NotFoundError, and InvalidArgumentError for a token that is not one."""
+    ) -> tuple[Sequence[thread_pb2.Message], str]:
+        """A page, oldest first, and the token of the next one, empty on the last.
+
+        Raises NotFoundError, and InvalidArgumentError for a token that is not one.
+        """
         ...
 
-    async def threads(self, owner: str, page_size: int, page_token: str) -> Page[Thread]:
-        """The last used first. Raises InvalidArgumentError for a token that is not one."""
+    async def threads(
+        self, owner: str, page_size: int, page_token: str
+    ) -> tuple[Sequence[thread_pb2.Thread], str]:
+        """A page, the last used first, and the token of the next one, empty on the last.
+
+        Raises InvalidArgumentError for a token that is not one.
+        """
         ...
 
     async def delete(self, owner: str, thread_id: str) -> None:

@@ -1,5 +1,7 @@
 """CoordinatorService over gRPC."""
 
+# ruff: noqa: N802 - the contract names the methods
+
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -8,91 +10,118 @@ from typing import Any
 
 import grpc
 import structlog
-from groundline.v1 import coordinator_service_pb2, coordinator_service_pb2_grpc
-from groundline_runtime.errors import GroundlineError, InternalError
+from groundline.v1 import chat_pb2, coordinator_service_pb2, coordinator_service_pb2_grpc
+from groundline_runtime.coalescing import coalesced
+from groundline_runtime.context import current_caller
+from groundline_runtime.errors import Code, GroundlineError, InternalError
 from groundline_runtime.interceptors import INTERNAL_MESSAGE
+from groundline_runtime.reasons import reason_value
+from groundline_validation import validate
 from opentelemetry import trace
 
-from groundline_coordinator.converters import (
-    answer_response,
-    chat_response,
-    error_response,
-    page_from_request,
-    question_from_request,
-    search_from_request,
-    search_response,
-    thread_id_from_request,
-    thread_response,
-    threads_response,
-)
-from groundline_coordinator.service import ChatService, ThreadService
-from groundline_coordinator.streaming import stream
+from groundline_coordinator.service.chats import ChatService
+from groundline_coordinator.service.searching import Event
+from groundline_coordinator.service.threads import ThreadService
 
 __all__ = ["SERVICE", "CoordinatorServicer"]
 
 SERVICE = "groundline.v1.CoordinatorService"
 
-DEFAULT_MESSAGES = 100
-DEFAULT_THREADS = 50
-
 type Context = "grpc.aio.ServicerContext[Any, Any]"
+
+# Failures that the same request may survive later.
+_RETRYABLE = frozenset({Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.RESOURCE_EXHAUSTED, Code.ABORTED})
 
 _log = structlog.get_logger(__name__)
 
 
 class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceServicer):
-    def __init__(self, chats: ChatService, threads: ThreadService, *, max_pending_characters: int) -> None:
+    def __init__(self, chats: ChatService, threads: ThreadService, *, max_waiting_characters: int) -> None:
         self._chats = chats
         self._threads = threads
-        self._max_pending_characters = max_pending_characters
+        self._max_waiting_characters = max_waiting_characters
 
-    async def Chat(  # noqa: N802
+    async def Chat(
         self, request: coordinator_service_pb2.ChatRequest, context: Context
     ) -> AsyncIterator[coordinator_service_pb2.ChatResponse]:
-        turn = await self._chats.begin(question_from_request(request))
+        validate(request)
+        turn = await self._chats.begin(current_caller(), request)
         sequence = 0
         work = partial(self._chats.chat, turn)
         try:
-            async with aclosing(stream(work, max_pending_characters=self._max_pending_characters)) as events:
+            stream = coalesced(work, max_waiting_characters=self._max_waiting_characters)
+            async with aclosing(stream) as events:
                 async for event in events:
                     sequence += 1
-                    yield chat_response(sequence, event)
+                    yield _response(sequence, event)
         except GroundlineError as error:
-            yield error_response(sequence + 1, error)
+            yield _error(sequence + 1, error)
             raise
         except Exception as cause:
             # The interceptor would do this too, but its error_id would come too late for the event.
             failure = _unexpected(cause)
-            yield error_response(sequence + 1, failure)
+            yield _error(sequence + 1, failure)
             raise failure from cause
 
-    async def Answer(  # noqa: N802
+    async def Answer(
         self, request: coordinator_service_pb2.AnswerRequest, context: Context
     ) -> coordinator_service_pb2.AnswerResponse:
-        return answer_response(await self._chats.answer(question_from_request(request)))
+        validate(request)
+        return await self._chats.answer(current_caller(), request)
 
-    async def Search(  # noqa: N802
+    async def Search(
         self, request: coordinator_service_pb2.SearchRequest, context: Context
     ) -> coordinator_service_pb2.SearchResponse:
-        return search_response(await self._chats.search(search_from_request(request)))
+        validate(request)
+        return await self._chats.search(current_caller(), request)
 
-    async def GetThread(  # noqa: N802
+    async def GetThread(
         self, request: coordinator_service_pb2.GetThreadRequest, context: Context
     ) -> coordinator_service_pb2.GetThreadResponse:
-        thread_id, page_size = page_from_request(request, DEFAULT_MESSAGES)
-        return thread_response(*await self._threads.get(thread_id, page_size, request.page_token))
+        validate(request)
+        return await self._threads.get(current_caller(), request)
 
-    async def ListThreads(  # noqa: N802
+    async def ListThreads(
         self, request: coordinator_service_pb2.ListThreadsRequest, context: Context
     ) -> coordinator_service_pb2.ListThreadsResponse:
-        _, page_size = page_from_request(request, DEFAULT_THREADS)
-        return threads_response(await self._threads.list(page_size, request.page_token))
+        validate(request)
+        return await self._threads.list(current_caller(), request)
 
-    async def DeleteThread(  # noqa: N802
+    async def DeleteThread(
         self, request: coordinator_service_pb2.DeleteThreadRequest, context: Context
     ) -> coordinator_service_pb2.DeleteThreadResponse:
-        await self._threads.delete(thread_id_from_request(request))
-        return coordinator_service_pb2.DeleteThreadResponse()
+        validate(request)
+        return await self._threads.delete(current_caller(), request)
+
+
+def _response(sequence: int, event: Event | str) -> coordinator_service_pb2.ChatResponse:
+    match event:
+        case str():
+            delta = chat_pb2.ChatDelta(text=event)
+            return coordinator_service_pb2.ChatResponse(sequence=sequence, delta=delta)
+        case chat_pb2.ChatStarted():
+            return coordinator_service_pb2.ChatResponse(sequence=sequence, started=event)
+        case chat_pb2.ChatStatus():
+            return coordinator_service_pb2.ChatResponse(sequence=sequence, status=event)
+        case chat_pb2.ChatSources():
+            return coordinator_service_pb2.ChatResponse(sequence=sequence, sources=event)
+        case chat_pb2.ChatCompleted():
+            return coordinator_service_pb2.ChatResponse(sequence=sequence, completed=event)
+
+
+def _error(sequence: int, error: GroundlineError) -> coordinator_service_pb2.ChatResponse:
+    failure = chat_pb2.ChatError(
+        code=error.code.value,
+        reason=reason_value(error.reason),
+        message=error.message,
+        error_id=error.error_id or "",
+        retryable=error.code in _RETRYABLE,
+        violations=[
+            chat_pb2.FieldError(field=violation.field, description=violation.description)
+            for violation in error.violations
+        ],
+    )
+    return coordinator_service_pb2.ChatResponse(sequence=sequence, error=failure)
 
 
 def _unexpected(cause: Exception) -> InternalError:

@@ -31,25 +31,25 @@ class CoordinatorSettings(MigrationSettings):
     """Address of the generator."""
 
     rewrite_timeout_seconds: Seconds = 5.0
-    """Most time for rewriting the question; never more than 20 % of what the request has left."""
+    """Maximum time for rewriting the question; never more than 20 % of what the request has left."""
 
     retrieve_timeout_seconds: Seconds = 10.0
-    """Most time for retrieval; never more than 40 % of what the request has left."""
+    """Maximum time for retrieval; never more than 40 % of what the request has left."""
 
     rerank_timeout_seconds: Seconds = 5.0
-    """Most time for reranking; never more than 30 % of what the request has left."""
+    """Maximum time for reranking; never more than 30 % of what the request has left."""
 
     store_timeout_seconds: Seconds = 5.0
-    """Most time for storing a finished answer."""
+    """Maximum time for storing a finished answer."""
 
     history_messages: Annotated[int, Field(ge=1, le=100)] = 20
-    """Most stored messages of a thread that go to the model."""
+    """Maximum number of stored messages of a thread that go to the model."""
 
     history_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = 4_000
-    """Most tokens of the conversation, estimated, that go to the model."""
+    """Maximum number of tokens of the conversation, estimated, that go to the model."""
 
     weak_similarity: Annotated[float, Field(ge=-1, le=1)] = 0.3
     """A search that finds nothing this similar (cosine) is repeated once, with the question rewritten."""
 
-    max_pending_characters: Annotated[int, Field(ge=1, le=10_000_000)] = 64_000
+    max_waiting_characters: Annotated[int, Field(ge=1, le=10_000_000)] = 64_000
     """Text that may wait for a slow client before the generator has to wait too."""

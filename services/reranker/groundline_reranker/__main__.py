@@ -3,14 +3,13 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from groundline.v1 import reranker_service_pb2_grpc
+from groundline.v1 import options_pb2, reranker_service_pb2_grpc
 from groundline_runtime.channels import open_channel
 from groundline_runtime.server import Application, run
 
 from groundline_reranker.adapters.cross_encoder import CrossEncoderScorer
 from groundline_reranker.adapters.generator import SERVICE as GENERATOR
 from groundline_reranker.adapters.generator import JudgeScorer
-from groundline_reranker.domain import Strategy
 from groundline_reranker.ports import Scorer
 from groundline_reranker.service import RankingService
 from groundline_reranker.servicer import SERVICE, RerankerServicer
@@ -39,7 +38,9 @@ async def wire(settings: RerankerSettings) -> AsyncIterator[Application]:
         )
 
 
-async def _scorers(settings: RerankerSettings, stack: AsyncExitStack) -> dict[Strategy, Scorer]:
+async def _scorers(
+    settings: RerankerSettings, stack: AsyncExitStack
+) -> dict[options_pb2.RerankStrategy.ValueType, Scorer]:
     encoder = CrossEncoderScorer(
         settings.cross_encoder_model,
         settings.cross_encoder_dir,
@@ -48,7 +49,9 @@ async def _scorers(settings: RerankerSettings, stack: AsyncExitStack) -> dict[St
         batch_size=settings.cross_encoder_batch_size,
     )
     stack.push_async_callback(encoder.close)
-    scorers: dict[Strategy, Scorer] = {Strategy.CROSS_ENCODER: encoder}
+    scorers: dict[options_pb2.RerankStrategy.ValueType, Scorer] = {
+        options_pb2.RERANK_STRATEGY_CROSS_ENCODER: encoder
+    }
     if settings.api_format is not None:
         # Loaded where it is used only: an HTTP client takes some 15 MiB.
         from groundline_reranker.adapters.api import FORMATS, ApiScorer
@@ -61,7 +64,7 @@ async def _scorers(settings: RerankerSettings, stack: AsyncExitStack) -> dict[St
             batch_size=settings.api_batch_size,
         )
         stack.push_async_callback(api.close)
-        scorers[Strategy.API] = api
+        scorers[options_pb2.RERANK_STRATEGY_API] = api
     if settings.generator_target is not None:
         channel = await stack.enter_async_context(
             open_channel(
@@ -71,7 +74,7 @@ async def _scorers(settings: RerankerSettings, stack: AsyncExitStack) -> dict[St
                 max_message_bytes=settings.max_message_bytes,
             )
         )
-        scorers[Strategy.LLM] = JudgeScorer(channel, batch_size=settings.llm_batch_size)
+        scorers[options_pb2.RERANK_STRATEGY_LLM] = JudgeScorer(channel, batch_size=settings.llm_batch_size)
     return scorers
 
 

@@ -1,11 +1,12 @@
 """What retrieval asks of the outside."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
+from groundline.v1 import candidate_pb2, options_pb2
 from groundline_embedding.ports import Vectors
 
-from groundline_retriever.domain import Chunk, Collection, Hit, IterativeScan, Selection
+from groundline_retriever.domain import Collection, Hit, Selection
 
 __all__ = ["ChunkStore", "EncodedVector", "QueryEmbedder"]
 
@@ -26,7 +27,8 @@ class QueryEmbedder(Protocol):
 
 
 class ChunkStore(Protocol):
-    """Where chunks are searched. `principals` are the caller's; every method sees only what they may read.
+    """Where chunks are searched and read. `principals` are the caller's; every method sees only what they may
+    read.
 
     Raises UnavailableError where the database is out of reach.
     """
@@ -37,38 +39,33 @@ class ChunkStore(Protocol):
         """Those of the collections named that exist and may be read, or all such where none is named."""
 
     async def keyword(
-        self,
-        collection: Collection,
-        query: str,
-        *,
-        limit: int,
-        selection: Selection,
-        include_vectors: bool,
-    ) -> Sequence[Hit]:
-        """The best by BM25, at most `limit`; a query without a known word finds nothing.
+        self, collections: Sequence[Collection], query: str, *, limit: int, selection: Selection
+    ) -> Sequence[Sequence[Hit]]:
+        """The best by BM25, at most `limit`, of each index; a query without a known word finds nothing.
 
-        Raises FailedPreconditionError where the collection was indexed by another lexical backend.
+        Raises FailedPreconditionError where a collection was indexed by another lexical backend.
         """
 
     def encode(self, vector: Vectors) -> EncodedVector: ...
 
     async def semantic(
         self,
-        collection: Collection,
+        collections: Sequence[Collection],
         vector: EncodedVector,
         *,
         limit: int,
         ef_search: int,
-        iterative_scan: IterativeScan,
+        iterative_scan: options_pb2.IterativeScan.ValueType,
         selection: Selection,
-        include_vectors: bool,
-    ) -> Sequence[Hit]:
-        """The nearest by cosine similarity: `limit` of them if the selection has as many.
+    ) -> Sequence[Sequence[Hit]]:
+        """The nearest by cosine similarity of each index: `limit` of them if the selection has as many.
 
-        With IterativeScan.OFF it may be fewer.
+        With ITERATIVE_SCAN_OFF it may be fewer.
         """
 
-    async def neighbours(
-        self, collection: Collection, hits: Sequence[Chunk], *, distance: int, principals: Sequence[str]
-    ) -> Mapping[int, Sequence[Chunk]]:
-        """By chunk id of the hit: the chunks of its document at most `distance` before or after it."""
+    async def fetch(
+        self, selections: Sequence[candidate_pb2.CollectionChunks], principals: Sequence[str]
+    ) -> Sequence[candidate_pb2.FetchedChunk]:
+        """The chunks that exist in collections that the principals may read, in any order, each with the
+        adjacent chunks that its selection asks for.
+        """

@@ -1,66 +1,93 @@
-"""Searches collections with both arms at once."""
+"""Searches collections with both arms at once, and reads the chunks that are kept."""
 
 import asyncio
 import time
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from groundline_runtime.context import current_caller, remaining_seconds
+from groundline.v1 import candidate_pb2, passage_pb2, retriever_service_pb2
+from groundline_filters import Filter, parse, plain
+from groundline_runtime.context import Caller, remaining_seconds
 from groundline_runtime.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
     GroundlineError,
     NotFoundError,
 )
+from groundline_runtime.reasons import reason_value
 
-from groundline_retriever.domain import (
-    Arm,
-    Candidate,
-    Collection,
-    Degradation,
-    Parameters,
-    Query,
-    Ranked,
-    Retrieval,
-    Selection,
-    around,
-    ranked,
-    union,
-)
+from groundline_retriever.domain import Collection, Hit, Parameters, Selection, features_of, ranked_list
 from groundline_retriever.ports import ChunkStore, EncodedVector, QueryEmbedder
 
 __all__ = ["RetrievalService"]
 
-type Found = Sequence[Ranked]
+REMEMBERED_COLLECTIONS = 10_000
+
+_KEYWORD, _SEMANTIC = candidate_pb2.SEARCH_ARM_KEYWORD, candidate_pb2.SEARCH_ARM_SEMANTIC
+_ARM_NAMES: Mapping[int, str] = {_KEYWORD: "keyword search", _SEMANTIC: "semantic search"}
+_COMPONENTS: Mapping[int, passage_pb2.Component.ValueType] = {
+    _KEYWORD: passage_pb2.COMPONENT_KEYWORD_ARM,
+    _SEMANTIC: passage_pb2.COMPONENT_SEMANTIC_ARM,
+}
+_PARTS: Mapping[int, passage_pb2.Stage.ValueType] = {
+    _KEYWORD: passage_pb2.STAGE_KEYWORD_SEARCH,
+    _SEMANTIC: passage_pb2.STAGE_SEMANTIC_SEARCH,
+}
+
+type Lists = list[tuple[candidate_pb2.RankedList, Sequence[Hit]]]
+type Task = tuple[candidate_pb2.SearchArm.ValueType, int]
+"""An arm, and the position of the group of collections that it searches."""
 
 _log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True)
-class _Search:
-    """One collection and how it is searched."""
-
-    collection: Collection
-    parameters: Parameters
-
-
 class _Stopwatch:
-    """Milliseconds that stages took; of a stage that ran several times at once, the longest."""
+    """Milliseconds that parts took; of a part that ran several times at once, the longest."""
 
     def __init__(self) -> None:
-        self.milliseconds: dict[str, float] = {}
+        self.milliseconds: dict[passage_pb2.Stage.ValueType, float] = {}
 
     @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
+    def part(self, stage: passage_pb2.Stage.ValueType) -> Iterator[None]:
         started = time.perf_counter()
         try:
             yield
         finally:
             elapsed = (time.perf_counter() - started) * 1000
-            self.milliseconds[name] = max(elapsed, self.milliseconds.get(name, 0.0))
+            self.milliseconds[stage] = max(elapsed, self.milliseconds.get(stage, 0.0))
+
+
+class _KnownCollections:
+    """What was read of collections, for callers that have just read their versions.
+
+    Which version it is, and that these principals may read it, was established by the database: a collection
+    that changes, its readers included, gets another version.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, int, tuple[str, ...]], Collection] = OrderedDict()
+
+    def of(
+        self, collection_ids: Sequence[str], versions: Sequence[int], principals: tuple[str, ...]
+    ) -> list[Collection] | None:
+        """The collections in these versions; None unless all are known."""
+        if not versions or len(versions) != len(collection_ids):
+            return None
+        found = [
+            self._known.get((collection_id, version, principals))
+            for collection_id, version in zip(collection_ids, versions, strict=True)
+        ]
+        known = [collection for collection in found if collection is not None]
+        return known if len(known) == len(found) else None
+
+    def remember(self, collections: Sequence[Collection], principals: tuple[str, ...]) -> None:
+        for collection in collections:
+            self._known[collection.collection_id, collection.version, principals] = collection
+        while len(self._known) > REMEMBERED_COLLECTIONS:
+            self._known.popitem(last=False)
 
 
 class RetrievalService:
@@ -70,156 +97,150 @@ class RetrievalService:
         self._store = store
         self._embedder = embedder
         self._arm_timeout_share = arm_timeout_share
+        self._known = _KnownCollections()
         self._late: set[asyncio.Task[Any]] = set()
 
-    async def retrieve(self, query: Query) -> Retrieval:
+    async def retrieve(
+        self, caller: Caller, request: retriever_service_pb2.RetrieveRequest
+    ) -> retriever_service_pb2.RetrieveResponse:
         """What the arms find in each collection.
 
         Raises NotFoundError, FailedPreconditionError (EMBEDDING_MODEL_MISMATCH), and where every arm failed,
         the error of one of them.
         """
-        principals = current_caller().principals
         watch = _Stopwatch()
-        searches = [
-            _Search(collection, Parameters.of(query.options.over(collection.defaults)))
-            for collection in await self._readable(query.collection_ids, principals)
-        ]
-        for search in searches:
-            self._require_model(search)
-        found, degraded = await self._search(query.text, searches, Selection(principals, query.filter), watch)
-        candidates = await asyncio.gather(
-            *(
-                self._with_neighbours(
-                    search,
-                    union(found.get((Arm.KEYWORD, search), ()), found.get((Arm.SEMANTIC, search), ())),
-                    principals,
-                    watch,
-                )
-                for search in searches
-            )
-        )
-        return Retrieval(
-            candidates=[candidate for of_one in candidates for candidate in of_one],
+        groups: dict[Parameters, list[Collection]] = defaultdict(list)
+        adjacent_chunks: dict[str, int] = {}
+        for collection in await self._collections(request, caller.principals):
+            options = collection.options(request.options)
+            groups[Parameters.of(options)].append(collection)
+            if options.adjacent_chunks:
+                adjacent_chunks[collection.collection_id] = options.adjacent_chunks
+        for parameters, collections in groups.items():
+            self._require_model(parameters, collections)
+        selection = Selection(caller.principals, _condition(request))
+        lists, degraded = await self._search(request.query.strip(), list(groups.items()), selection, watch)
+        return retriever_service_pb2.RetrieveResponse(
+            lists=[ranked for ranked, _ in lists],
+            features=features_of(hit for _, hits in lists for hit in hits),
             degraded=degraded,
-            timings_ms=watch.milliseconds,
+            timings=[
+                passage_pb2.StageTiming(stage=stage, duration_ms=milliseconds)
+                for stage, milliseconds in watch.milliseconds.items()
+            ],
+            adjacent_chunks=adjacent_chunks,
         )
 
-    async def _readable(
-        self, collection_ids: Sequence[str], principals: Sequence[str]
+    async def fetch(
+        self, caller: Caller, request: retriever_service_pb2.FetchChunksRequest
+    ) -> retriever_service_pb2.FetchChunksResponse:
+        """The chunks as they are now, those that exist and may be read."""
+        chunks = await self._store.fetch(request.selections, caller.principals)
+        return retriever_service_pb2.FetchChunksResponse(chunks=chunks)
+
+    async def _collections(
+        self, request: retriever_service_pb2.RetrieveRequest, principals: tuple[str, ...]
     ) -> Sequence[Collection]:
-        collections = await self._store.collections(collection_ids, principals)
-        missing = sorted(set(collection_ids) - {collection.collection_id for collection in collections})
-        if missing:
-            names = ", ".join(missing)
+        known = self._known.of(request.collection_ids, request.collection_versions, principals)
+        if known is not None:
+            return known
+        wanted = list(dict.fromkeys(request.collection_ids))
+        collections = await self._store.collections(wanted, principals)
+        if missing := sorted(set(wanted) - {collection.collection_id for collection in collections}):
             # The same for one that is not there and one that may not be read.
             raise NotFoundError(
                 "COLLECTION_NOT_FOUND",
-                f"no such collection: {names}",
+                f"no such collection: {', '.join(missing)}",
                 metadata={"collection_ids": ",".join(missing)},
             )
+        if wanted:
+            self._known.remember(collections, principals)
         return collections
 
-    def _require_model(self, search: _Search) -> None:
-        collection, embedder = search.collection, self._embedder
-        if Arm.SEMANTIC not in search.parameters.arms:
+    def _require_model(self, parameters: Parameters, collections: Sequence[Collection]) -> None:
+        if _SEMANTIC not in parameters.arms:
             return
-        if (collection.embedding_model, collection.dimensions) != (embedder.model, embedder.dimensions):
-            raise FailedPreconditionError(
-                "EMBEDDING_MODEL_MISMATCH",
-                f"collection {collection.collection_id} was embedded with {collection.embedding_model} "
-                f"({collection.dimensions} dimensions), but {embedder.model} "
-                f"({embedder.dimensions} dimensions) is running; reindex the collection or search "
-                "it by keyword",
-                metadata={
-                    "collection_id": collection.collection_id,
-                    "collection_model": collection.embedding_model,
-                    "running_model": embedder.model,
-                },
-            )
+        running = (self._embedder.model, self._embedder.dimensions)
+        for collection in collections:
+            if (collection.embedding_model, collection.dimensions) != running:
+                raise FailedPreconditionError(
+                    "EMBEDDING_MODEL_MISMATCH",
+                    f"collection {collection.collection_id} was embedded with {collection.embedding_model} "
+                    f"({collection.dimensions} dimensions), but {running[0]} ({running[1]} dimensions) is "
+                    "running; reindex the collection or search it by keyword",
+                    metadata={
+                        "collection_id": collection.collection_id,
+                        "collection_model": collection.embedding_model,
+                        "running_model": running[0],
+                    },
+                )
 
     async def _search(
-        self, text: str, searches: Sequence[_Search], selection: Selection, watch: _Stopwatch
-    ) -> tuple[Mapping[tuple[Arm, _Search], Found], Sequence[Degradation]]:
-        """What each arm finds in each collection, as far as it succeeds in time."""
+        self,
+        text: str,
+        groups: Sequence[tuple[Parameters, Sequence[Collection]]],
+        selection: Selection,
+        watch: _Stopwatch,
+    ) -> tuple[Lists, Sequence[passage_pb2.Degradation]]:
+        """What each arm finds in each index, as far as it succeeds in time."""
         # Keyword searches come first, so that they are under way before the query is embedded.
         embedding: asyncio.Task[EncodedVector] | None = None
-        tasks: dict[tuple[Arm, _Search], asyncio.Task[Found]] = {}
-        for search in searches:
-            if Arm.KEYWORD in search.parameters.arms:
-                work = self._keyword(text, search, selection, watch)
-                tasks[Arm.KEYWORD, search] = asyncio.create_task(work)
-        for search in searches:
-            if Arm.SEMANTIC in search.parameters.arms:
+        tasks: dict[Task, asyncio.Task[Lists]] = {}
+        for position, (parameters, collections) in enumerate(groups):
+            if _KEYWORD in parameters.arms:
+                work = self._keyword(text, parameters, collections, selection, watch)
+                tasks[_KEYWORD, position] = asyncio.create_task(work)
+        for position, (parameters, collections) in enumerate(groups):
+            if _SEMANTIC in parameters.arms:
                 embedding = embedding or asyncio.create_task(self._embed(text, watch))
-                work = self._semantic(embedding, search, selection, watch)
-                tasks[Arm.SEMANTIC, search] = asyncio.create_task(work)
+                work = self._semantic(embedding, parameters, collections, selection, watch)
+                tasks[_SEMANTIC, position] = asyncio.create_task(work)
         if not tasks:
-            return {}, ()
+            return [], ()
         try:
             await asyncio.wait(tasks.values(), timeout=self._arm_seconds())
             return _outcomes(tasks)
         finally:
             self._abandon(task for task in (*tasks.values(), embedding) if task and not task.done())
 
-    async def _keyword(self, text: str, search: _Search, selection: Selection, watch: _Stopwatch) -> Found:
-        parameters = search.parameters
-        with watch.stage("keyword"):
-            hits = await self._store.keyword(
-                search.collection,
-                text,
-                limit=parameters.keyword_limit,
-                selection=selection,
-                include_vectors=parameters.include_vectors,
+    async def _keyword(
+        self,
+        text: str,
+        parameters: Parameters,
+        collections: Sequence[Collection],
+        selection: Selection,
+        watch: _Stopwatch,
+    ) -> Lists:
+        with watch.part(_PARTS[_KEYWORD]):
+            found = await self._store.keyword(
+                collections, text, limit=parameters.keyword_limit, selection=selection
             )
-        return ranked(hits, parameters.min_bm25)
+        return [ranked_list(_KEYWORD, hits, parameters.min_bm25) for hits in found]
 
     async def _embed(self, text: str, watch: _Stopwatch) -> EncodedVector:
-        with watch.stage("embedding"):
+        with watch.part(passage_pb2.STAGE_EMBEDDING):
             return self._store.encode(await self._embedder.embed_query(text))
 
     async def _semantic(
         self,
         embedding: asyncio.Task[EncodedVector],
-        search: _Search,
+        parameters: Parameters,
+        collections: Sequence[Collection],
         selection: Selection,
         watch: _Stopwatch,
-    ) -> Found:
+    ) -> Lists:
         # Shielded: the other collections need the vector too.
         vector = await asyncio.shield(embedding)
-        parameters = search.parameters
-        with watch.stage("semantic"):
-            hits = await self._store.semantic(
-                search.collection,
+        with watch.part(_PARTS[_SEMANTIC]):
+            found = await self._store.semantic(
+                collections,
                 vector,
                 limit=parameters.semantic_limit,
                 ef_search=parameters.ef_search,
                 iterative_scan=parameters.iterative_scan,
                 selection=selection,
-                include_vectors=parameters.include_vectors,
             )
-        return ranked(hits, parameters.min_similarity)
-
-    async def _with_neighbours(
-        self,
-        search: _Search,
-        candidates: Sequence[Candidate],
-        principals: Sequence[str],
-        watch: _Stopwatch,
-    ) -> Sequence[Candidate]:
-        distance = search.parameters.neighbour_chunks
-        if not distance or not candidates:
-            return candidates
-        with watch.stage("neighbours"):
-            nearby = await self._store.neighbours(
-                search.collection,
-                [candidate.chunk for candidate in candidates],
-                distance=distance,
-                principals=principals,
-            )
-        return [
-            each._replace(neighbours=around(each.chunk, nearby.get(each.chunk.chunk_id, ())))
-            for each in candidates
-        ]
+        return [ranked_list(_SEMANTIC, hits, parameters.min_similarity) for hits in found]
 
     def _arm_seconds(self) -> float | None:
         left = remaining_seconds()
@@ -238,48 +259,52 @@ class RetrievalService:
             task.exception()  # retrieved, or asyncio would report it as lost
 
 
+def _condition(request: retriever_service_pb2.RetrieveRequest) -> Filter | None:
+    """An empty filter is none."""
+    return parse(plain(request.filter)) if request.filter.fields else None
+
+
 def _outcomes(
-    tasks: Mapping[tuple[Arm, _Search], asyncio.Task[Found]],
-) -> tuple[Mapping[tuple[Arm, _Search], Found], Sequence[Degradation]]:
-    found: dict[tuple[Arm, _Search], Found] = {}
-    failures: dict[tuple[Arm, _Search], Exception] = {}
-    for (arm, search), task in tasks.items():
+    tasks: Mapping[Task, asyncio.Task[Lists]],
+) -> tuple[Lists, Sequence[passage_pb2.Degradation]]:
+    found: Lists = []
+    failures: list[tuple[candidate_pb2.SearchArm.ValueType, Exception]] = []
+    for (arm, _), task in tasks.items():
         error = _failure(arm, task)
         if error is None:
-            found[arm, search] = task.result()
+            found.extend(task.result())
         else:
-            failures[arm, search] = error
-    if not found:
+            failures.append((arm, error))
+    if len(failures) == len(tasks):
         # An arm that says what is wrong tells more than one that was merely late.
-        raise min(failures.values(), key=lambda error: isinstance(error, DeadlineExceededError))
+        raise min(
+            (error for _, error in failures), key=lambda error: isinstance(error, DeadlineExceededError)
+        )
     return found, _degradations(failures)
 
 
-def _failure(arm: Arm, task: asyncio.Task[Found]) -> Exception | None:
+def _failure(arm: candidate_pb2.SearchArm.ValueType, task: asyncio.Task[Lists]) -> Exception | None:
     if not task.done():
-        return DeadlineExceededError("DEADLINE_EXCEEDED", f"{arm.value} search did not answer in time")
+        return DeadlineExceededError("DEADLINE_EXCEEDED", f"{_ARM_NAMES[arm]} did not answer in time")
     error = task.exception()
     assert error is None or isinstance(error, Exception)
     return error
 
 
-def _degradations(failures: Mapping[tuple[Arm, _Search], Exception]) -> Sequence[Degradation]:
+def _degradations(
+    failures: Iterable[tuple[candidate_pb2.SearchArm.ValueType, Exception]],
+) -> Sequence[passage_pb2.Degradation]:
     """One for each arm and reason; what was not expected is logged and shows nothing of itself."""
-    found: dict[tuple[Arm, str], Degradation] = {}
-    for (arm, search), error in failures.items():
+    found: dict[tuple[int, str], passage_pb2.Degradation] = {}
+    for arm, error in failures:
         if isinstance(error, GroundlineError):
             reason, message = error.reason, error.message
-            _log.warning(
-                "arm_failed", arm=arm.value, collection=search.collection.collection_id, reason=reason
-            )
+            _log.warning("arm_failed", arm=_ARM_NAMES[arm], reason=reason)
         else:
-            reason, message = "INTERNAL", f"{arm.value} search failed"
-            _log.error(
-                "arm_failed",
-                arm=arm.value,
-                collection=search.collection.collection_id,
-                reason=reason,
-                exc_info=error,
-            )
-        found.setdefault((arm, reason), Degradation(f"{arm.value}_arm", reason, message))
+            reason, message = "INTERNAL", f"{_ARM_NAMES[arm]} failed"
+            _log.error("arm_failed", arm=_ARM_NAMES[arm], reason=reason, exc_info=error)
+        found.setdefault(
+            (arm, reason),
+            passage_pb2.Degradation(component=_COMPONENTS[arm], reason=reason_value(reason), message=message),
+        )
     return list(found.values())

@@ -5,9 +5,10 @@ from typing import Any
 import grpc
 import pytest
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
-from groundline.v1 import options_pb2, passage_pb2, reranker_service_pb2, reranker_service_pb2_grpc
+from groundline.v1 import options_pb2, reranker_service_pb2, reranker_service_pb2_grpc
 from groundline_reranker.service import RankingService
 from groundline_reranker.servicer import RerankerServicer
+from groundline_tests.candidates import Found, candidate_set
 
 Request = reranker_service_pb2.RerankRequest
 
@@ -27,23 +28,16 @@ def grpc_stub_cls() -> type[reranker_service_pb2_grpc.RerankerServiceStub]:
     return reranker_service_pb2_grpc.RerankerServiceStub
 
 
-def candidate(chunk_id: str, rank: int) -> passage_pb2.Candidate:
-    chunk = passage_pb2.Chunk(chunk_id=chunk_id, collection_id="guides", text=f"text of {chunk_id}")
-    return passage_pb2.Candidate(chunk=chunk, keyword=passage_pb2.ArmScore(rank=rank, score=1 / rank))
-
-
 def details(error: grpc.RpcError) -> status_pb2.Status:
     [encoded] = [entry.value for entry in error.trailing_metadata() if entry.key == "grpc-status-details-bin"]
     return status_pb2.Status.FromString(encoded)
 
 
 def test_a_call_returns_its_response(grpc_stub: Any) -> None:
-    found = reranker_service_pb2.CandidateSet(
-        query="lease", candidates=[candidate("2", 2), candidate("1", 1)]
-    )
+    found = candidate_set([Found(2, keyword=1.0), Found(1, keyword=2.0)])
     response = grpc_stub.Rerank(Request(query="lease", candidate_sets=[found]), timeout=20)
 
-    assert [passage.chunk.chunk_id for passage in response.passages] == ["1", "2"]
+    assert [ranked.chunk_id for ranked in response.ranked] == [1, 2]
 
 
 def test_an_error_carries_one_error_info_and_every_violation(grpc_stub: Any) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import grpc
 import pytest
 from groundline.v1 import (
+    candidate_pb2,
     chat_pb2,
     coordinator_service_pb2_grpc,
     generator_service_pb2,
@@ -24,6 +25,7 @@ from groundline_coordinator.settings import CoordinatorSettings
 from groundline_database import DatabaseSettings, Pool, open_pool
 from groundline_runtime.channels import open_channel
 from groundline_runtime.server import Application
+from groundline_tests.coordinator import retrieved
 from groundline_tests.runtime import serve
 from pydantic import SecretStr
 
@@ -48,7 +50,7 @@ class Backends:
     queries: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for service in ("retriever", "reranker", "generator", "rewriting"):
+        for service in ("retriever", "fetching", "reranker", "generator", "rewriting"):
             self.entered[service] = asyncio.Event()
             self.left[service] = asyncio.Event()
 
@@ -79,12 +81,19 @@ class ScriptedRetriever(retriever_service_pb2_grpc.RetrieverServiceServicer):
         self._backends.remember("retriever", request, context)
         self._backends.queries.append(request.query)
         await self._backends.behave("retriever")
-        response = retriever_service_pb2.RetrieveResponse(
-            timings=[passage_pb2.StageTiming(stage="keyword", duration_ms=1.5)]
+        return retrieved(
+            semantic=[(number, 1 / number) for number in range(1, len(TEXTS) + 1)],
+            timings=[passage_pb2.StageTiming(stage=passage_pb2.STAGE_KEYWORD_SEARCH, duration_ms=1.5)],
         )
+
+    async def FetchChunks(  # noqa: N802
+        self, request: Any, context: Any
+    ) -> retriever_service_pb2.FetchChunksResponse:
+        self._backends.remember("fetching", request, context)
+        await self._backends.behave("fetching")
+        response = retriever_service_pb2.FetchChunksResponse()
         for number, text in enumerate(TEXTS, start=1):
-            candidate = response.candidates.add(
-                semantic=passage_pb2.ArmScore(rank=number, score=1 / number),
+            fetched = response.chunks.add(
                 chunk=passage_pb2.Chunk(
                     chunk_id=str(number),
                     document_id="5f0c1d6e-0000-4000-8000-000000000001",
@@ -95,7 +104,7 @@ class ScriptedRetriever(retriever_service_pb2_grpc.RetrieverServiceServicer):
                     end_offset=len(text),
                 ),
             )
-            candidate.chunk.metadata.update({"team": "ops", "year": 2026})
+            fetched.chunk.metadata.update({"team": "ops", "year": 2026})
         return response
 
 
@@ -107,13 +116,16 @@ class ScriptedReranker(reranker_service_pb2_grpc.RerankerServiceServicer):
         self._backends.remember("reranker", request, context)
         await self._backends.behave("reranker")
         return reranker_service_pb2.RerankResponse(
-            passages=[
-                passage_pb2.Passage(
-                    chunk=candidate.chunk,
+            ranked=[
+                candidate_pb2.RankedChunk(
+                    chunk_id=chunk_id,
+                    collection_id="docs",
                     score=0.5,
-                    explanation=passage_pb2.ScoreExplanation(semantic=candidate.semantic, final_score=0.5),
+                    explanation=passage_pb2.ScoreExplanation(
+                        semantic=passage_pb2.ArmScore(rank=rank), final_score=0.5
+                    ),
                 )
-                for candidate in request.candidate_sets[0].candidates
+                for rank, chunk_id in enumerate(request.candidate_sets[0].lists[1].chunk_ids, start=1)
             ],
             cut=[passage_pb2.CutPassage(chunk_id="9", rule=passage_pb2.CUT_RULE_TOP_K)],
         )

@@ -7,41 +7,39 @@ from typing import Any
 
 import asyncpg
 import pytest
-from groundline_coordinator.adapters.postgres import PostgresCatalog, PostgresThreads
-from groundline_coordinator.domain import (
-    Answered,
-    Citation,
-    Claim,
-    Collection,
-    Completed,
-    Degradation,
-    Explanation,
-    FinishReason,
-    Generated,
-    GenerationLimits,
-    Source,
-    Started,
-    StoredMessage,
-    Timing,
-    Usage,
-    Validation,
+from google.protobuf.struct_pb2 import Struct
+from groundline.v1 import (
+    chat_pb2,
+    collection_pb2,
+    coordinator_service_pb2,
+    error_pb2,
+    passage_pb2,
+    thread_pb2,
 )
+from groundline_coordinator.adapters.postgres import PostgresCatalog, PostgresThreads
+from groundline_coordinator.domain.turns import Claim
 from groundline_coordinator.ports import CollectionCatalog, ThreadStore
 from groundline_database import DatabaseSettings, Pool, open_pool
 from groundline_runtime.errors import AbortedError, InvalidArgumentError, NotFoundError, UnavailableError
-from groundline_tests.coordinator import FakeCatalog, FakeThreads
+from groundline_tests.coordinator import FakeCatalog, FakeThreads, collection
 from pydantic import SecretStr
 
-LIMITS = GenerationLimits(models=("m",), max_temperature=0.5, max_top_k=3)
+USER, ASSISTANT = chat_pb2.ChatMessage.USER, chat_pb2.ChatMessage.ASSISTANT
+STOP = chat_pb2.FINISH_REASON_STOP
+LIMITS = collection_pb2.GenerationLimits(models=["m"], max_temperature=0.5, max_top_k=3)
 
 
 def new_id() -> str:
     return str(uuid.uuid4())
 
 
-def exchange(question: str, answer: str = "Yes.") -> tuple[StoredMessage, StoredMessage]:
-    return StoredMessage(new_id(), "user", question), StoredMessage(
-        new_id(), "assistant", answer, finish_reason=FinishReason.STOP
+def asked(content: str) -> thread_pb2.Message:
+    return thread_pb2.Message(message_id=new_id(), role=USER, content=content)
+
+
+def exchange(question: str, answer: str = "Yes.") -> tuple[thread_pb2.Message, thread_pb2.Message]:
+    return asked(question), thread_pb2.Message(
+        message_id=new_id(), role=ASSISTANT, content=answer, finish_reason=STOP
     )
 
 
@@ -70,10 +68,10 @@ async def catalog(
         yield PostgresCatalog(database)
         return
     fake = FakeCatalog()
-    fake.add(Collection("open", {"topK": 3}, {"temperature": 0.5}))
-    fake.add(Collection("staff"), readers=("group:staff",), writers=("user:editor",))
-    fake.add(Collection("notes"), writers=("user:editor",))
-    fake.add(Collection("strict", limits=LIMITS), readers=("user:limited",))
+    fake.add(collection("open", rerank={"top_k": 3}, generation={"temperature": 0.5}))
+    fake.add(collection("staff"), readers=("group:staff",), writers=("user:editor",))
+    fake.add(collection("notes"), writers=("user:editor",))
+    fake.add(collection("strict", generation_limits=LIMITS), readers=("user:limited",))
     yield fake
 
 
@@ -95,12 +93,14 @@ async def test_without_names_two_tell_several(catalog: CollectionCatalog) -> Non
 
 async def test_without_names_every_limit_is_seen(catalog: CollectionCatalog) -> None:
     found = await catalog.readable(("user:limited",), ())
-    assert {each.collection_id: each.limits for each in found}["strict"] == LIMITS
+    limits = {each.collection_id: each.settings.generation_limits for each in found}
+    assert limits["strict"] == LIMITS
     assert 2 <= len(found) <= 3
 
 
 async def test_a_collection_brings_its_defaults(catalog: CollectionCatalog) -> None:
-    assert await catalog.readable((), ("open",)) == [Collection("open", {"topK": 3}, {"temperature": 0.5})]
+    (found,) = await catalog.readable((), ("open",))
+    assert found.settings == collection("open", rerank={"top_k": 3}, generation={"temperature": 0.5}).settings
 
 
 async def test_what_is_not_there_is_not_found(threads: ThreadStore) -> None:
@@ -143,22 +143,39 @@ def claim_of(owner: str = "", fingerprint: bytes = b"1", request_id: str = "r") 
     return Claim(owner, request_id, fingerprint, new_id())
 
 
-def answer_to(claim: Claim, thread_id: str) -> Answered:
-    generated = Generated(
-        FinishReason.STOP, Usage(1, 2, 3), [], Validation(grounded=True, confidence=0.5, issues=[]), "m", "v1"
+def answer_to(claim: Claim, thread_id: str) -> coordinator_service_pb2.AnswerResponse:
+    return coordinator_service_pb2.AnswerResponse(
+        thread_id=thread_id,
+        message_id=claim.message_id,
+        answer="Yes.",
+        completed=chat_pb2.ChatCompleted(
+            finish_reason=STOP,
+            usage=chat_pb2.Usage(prompt_tokens=1, cached_tokens=2, output_tokens=3),
+            validation=chat_pb2.Validation(grounded=True, confidence=0.5),
+            degraded=[
+                passage_pb2.Degradation(
+                    component=passage_pb2.COMPONENT_RERANKER,
+                    reason=error_pb2.RERANKER_UNAVAILABLE,
+                    message="down",
+                )
+            ],
+            timings=[passage_pb2.StageTiming(stage=passage_pb2.STAGE_RETRIEVING, duration_ms=1.5)],
+            model="m",
+            prompt_version="v1",
+        ),
+        rewritten_query="standalone",
+        sub_queries=["a", "b"],
     )
-    completed = Completed(generated, [Degradation("reranker", "DOWN", "down")], [Timing("retrieving", 1.5)])
-    started = Started(thread_id, claim.message_id, "")
-    return Answered(started, "Yes.", [], completed, "standalone", ("a", "b"))
 
 
-async def keep(threads: ThreadStore, claim: Claim, thread_id: str) -> Answered:
+async def keep(threads: ThreadStore, claim: Claim, thread_id: str) -> coordinator_service_pb2.AnswerResponse:
     answered = answer_to(claim, thread_id)
-    messages = (
-        StoredMessage(new_id(), "user", "q"),
-        StoredMessage(claim.message_id, "assistant", answered.answer, finish_reason=FinishReason.STOP),
+    answer = thread_pb2.Message(
+        message_id=claim.message_id, role=ASSISTANT, content=answered.answer, finish_reason=STOP
     )
-    await threads.append(claim.owner, thread_id, "t", messages, create=True, answered=(claim, answered))
+    await threads.append(
+        claim.owner, thread_id, "t", (asked("q"), answer), create=True, answered=(claim, answered)
+    )
     return answered
 
 
@@ -229,47 +246,43 @@ async def test_expired_claims_are_cleared_away(database: Pool) -> None:
 
 async def test_messages_come_back_whole_and_in_pages(threads: ThreadStore) -> None:
     key = new_id()
-    source = Source(
-        1,
-        "T",
-        "u",
-        "web",
-        "snip",
-        "4",
-        new_id(),
-        "docs",
-        0.5,
-        Explanation(final_score=0.5),
-        {"a": [1.0]},
-        2,
-        9,
+    metadata = Struct()
+    metadata.update({"a": [1.0]})
+    source = chat_pb2.Source(
+        number=1,
+        title="T",
+        uri="u",
+        type=passage_pb2.SOURCE_TYPE_WEB,
+        snippet="snip",
+        chunk_id="4",
+        document_id=new_id(),
+        collection_id="docs",
+        score=0.5,
+        explanation=passage_pb2.ScoreExplanation(final_score=0.5),
+        metadata=metadata,
+        start_offset=2,
+        end_offset=9,
     )
-    answer = StoredMessage(
-        new_id(),
-        "assistant",
-        "Yes 🎉 [1]",
-        (source,),
-        (Citation(1, 0, 5, "s", "4"),),
-        Usage(7, 1, 3),
-        FinishReason.MAX_TOKENS,
-        "m",
+    answer = thread_pb2.Message(
+        message_id=new_id(),
+        role=ASSISTANT,
+        content="Yes 🎉 [1]",
+        sources=[source],
+        citations=[chat_pb2.Citation(source_number=1, end_offset=5, supporting_text="s", chunk_id="4")],
+        usage=chat_pb2.Usage(prompt_tokens=7, cached_tokens=1, output_tokens=3),
+        finish_reason=chat_pb2.FINISH_REASON_MAX_TOKENS,
+        model="m",
     )
-    await threads.append("", key, "t", (StoredMessage(new_id(), "user", "q"), answer), create=True)
+    await threads.append("", key, "t", (asked("q"), answer), create=True)
     await threads.append("", key, "ignored", exchange("r"), create=False)
-    first = await threads.messages("", key, 3, "")
-    assert [message.content for message in first.items] == ["q", "Yes 🎉 [1]", "r"]
-    stored = first.items[1]
-    assert (stored.message_id, stored.citations, stored.usage) == (
-        answer.message_id,
-        [*answer.citations] if isinstance(stored.citations, list) else answer.citations,
-        answer.usage,
-    )
-    assert (stored.finish_reason, stored.model) == (FinishReason.MAX_TOKENS, "m")
-    assert (stored.sources[0].uri, stored.sources[0].source_type) == ("u", "web")
-    assert list(stored.sources[0].metadata["a"]) == [1.0]
-    last = await threads.messages("", key, 3, first.next_page_token)
-    assert [message.content for message in last.items] == ["Yes."]
-    assert last.next_page_token == ""
+    first, token = await threads.messages("", key, 3, "")
+    assert [message.content for message in first] == ["q", "Yes 🎉 [1]", "r"]
+    assert first[1].HasField("create_time")
+    first[1].ClearField("create_time")
+    assert first[1] == answer
+    last, token = await threads.messages("", key, 3, token)
+    assert [message.content for message in last] == ["Yes."]
+    assert token == ""
 
 
 async def test_history_is_the_end_of_the_thread(threads: ThreadStore) -> None:
@@ -284,13 +297,14 @@ async def test_threads_are_listed_last_used_first_in_pages(threads: ThreadStore)
     for key in keys:
         await threads.append(owner, key, f"title {key}", exchange("q"), create=True)
     await threads.append(owner, keys[0], "t", exchange("r"), create=False)
-    first = await threads.threads(owner, 2, "")
-    last = await threads.threads(owner, 2, first.next_page_token)
-    assert [thread.thread_id for thread in (*first.items, *last.items)] == [keys[0], keys[2], keys[1]]
-    assert last.next_page_token == ""
-    assert [thread.message_count for thread in first.items] == [4, 2]
+    first, token = await threads.threads(owner, 2, "")
+    last, token = await threads.threads(owner, 2, token)
+    assert [thread.thread_id for thread in (*first, *last)] == [keys[0], keys[2], keys[1]]
+    assert token == ""
+    assert [thread.message_count for thread in first] == [4, 2]
     await threads.delete(owner, keys[2])
-    assert len((await threads.threads(owner, 10, "")).items) == 2
+    remaining, _ = await threads.threads(owner, 10, "")
+    assert len(remaining) == 2
 
 
 async def test_concurrent_writers_of_a_thread_lose_nothing(threads: ThreadStore) -> None:
@@ -299,7 +313,8 @@ async def test_concurrent_writers_of_a_thread_lose_nothing(threads: ThreadStore)
     await asyncio.gather(
         *(threads.append("", key, "t", exchange(str(n), str(n)), create=False) for n in range(1, 8))
     )
-    contents = [message.content for message in (await threads.messages("", key, 100, "")).items]
+    messages, _ = await threads.messages("", key, 100, "")
+    contents = [message.content for message in messages]
     assert contents[::2] == contents[1::2]
     assert sorted(contents[::2]) == [str(n) for n in range(8)]
 

@@ -7,10 +7,17 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.json_format import MessageToDict, ParseDict
-from groundline.v1 import chat_pb2, coordinator_service_pb2, coordinator_service_pb2_grpc, thread_pb2
+from groundline.v1 import (
+    chat_pb2,
+    coordinator_service_pb2,
+    coordinator_service_pb2_grpc,
+    error_pb2,
+    passage_pb2,
+    thread_pb2,
+)
 from groundline_coordinator.__main__ import wire
-from groundline_coordinator.domain import Collection
-from groundline_coordinator.service import ChatService, Limits, ThreadService
+from groundline_coordinator.service.chats import ChatService, Limits
+from groundline_coordinator.service.threads import ThreadService
 from groundline_coordinator.servicer import SERVICE, CoordinatorServicer
 from groundline_coordinator.settings import CoordinatorSettings
 from groundline_runtime.channels import open_channel
@@ -24,6 +31,7 @@ from groundline_tests.coordinator import (
     FakeReranker,
     FakeRetriever,
     FakeThreads,
+    collection,
 )
 from groundline_tests.runtime import serve
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -56,7 +64,7 @@ def kinds(events: Sequence[Response]) -> list[str | None]:
 
 
 async def test_a_wrong_request_is_a_status_naming_every_field(coordinator: Stub, backends: Any) -> None:
-    events, error = await chat(coordinator, query=" ", chatHistory=[{"role": "robot", "content": "x"}])
+    events, error = await chat(coordinator, query=" ", chatHistory=[{"content": "x"}])
     assert events == []
     assert error is not None
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
@@ -80,11 +88,11 @@ async def test_what_is_not_there_is_a_status_before_the_stream(
     assert (error.code(), from_rpc_error(error).reason) == (grpc.StatusCode.NOT_FOUND, reason)
 
 
-@pytest.mark.parametrize("service", ["retriever", "generator"])
+@pytest.mark.parametrize("service", ["retriever", "fetching", "generator"])
 async def test_a_failure_after_the_start_is_an_event_and_the_same_status(
     coordinator: Stub, backends: Any, service: str
 ) -> None:
-    backends.error[service] = UnavailableError("SOMETHING_DOWN", "down for now")
+    backends.error[service] = UnavailableError("PROVIDER_UNAVAILABLE", "down for now")
     events, error = await chat(coordinator)
     assert kinds(events)[0] == "started"
     assert kinds(events)[-1] == "error"
@@ -92,12 +100,15 @@ async def test_a_failure_after_the_start_is_an_event_and_the_same_status(
     last = events[-1].error
     assert (last.code, last.reason, last.message, last.retryable) == (
         14,
-        "SOMETHING_DOWN",
+        error_pb2.PROVIDER_UNAVAILABLE,
         "down for now",
         True,
     )
     assert error is not None
-    assert (error.code(), from_rpc_error(error).reason) == (grpc.StatusCode.UNAVAILABLE, "SOMETHING_DOWN")
+    assert (error.code(), from_rpc_error(error).reason) == (
+        grpc.StatusCode.UNAVAILABLE,
+        "PROVIDER_UNAVAILABLE",
+    )
 
 
 async def test_an_option_that_a_service_lacks_is_told(coordinator: Stub, backends: Any) -> None:
@@ -110,7 +121,7 @@ async def test_an_option_that_a_service_lacks_is_told(coordinator: Stub, backend
 
 async def test_an_unexpected_failure_shows_its_id_only(backends: Any) -> None:
     catalog, retriever, threads = FakeCatalog(), FakeRetriever(), FakeThreads()
-    catalog.add(Collection("docs"))
+    catalog.add(collection("docs"))
     retriever.error = RuntimeError("secret dsn")
     chats = ChatService(
         retriever=retriever,
@@ -129,7 +140,7 @@ async def test_an_unexpected_failure_shows_its_id_only(backends: Any) -> None:
             default_timeout_seconds=60,
         ),
     )
-    servicer = CoordinatorServicer(chats, ThreadService(threads), max_pending_characters=1000)
+    servicer = CoordinatorServicer(chats, ThreadService(threads), max_waiting_characters=1000)
     application = Application(
         {
             SERVICE: lambda server: coordinator_service_pb2_grpc.add_CoordinatorServiceServicer_to_server(
@@ -139,7 +150,7 @@ async def test_an_unexpected_failure_shows_its_id_only(backends: Any) -> None:
     )
     async with serve(application) as target, open_channel(target, service=SERVICE) as channel:
         events, error = await chat(coordinator_service_pb2_grpc.CoordinatorServiceStub(channel))
-    assert (events[-1].error.code, events[-1].error.reason) == (13, "INTERNAL")
+    assert (events[-1].error.code, events[-1].error.reason) == (13, error_pb2.INTERNAL)
     assert events[-1].error.error_id
     assert "secret" not in str(events[-1])
     assert error is not None
@@ -181,10 +192,10 @@ async def test_without_the_reranker_the_answer_is_degraded(coordinator: Stub, ba
     backends.error["reranker"] = UnavailableError("DOWN", "down")
     events, error = await chat(coordinator)
     assert error is None
-    assert [d.reason for d in events[-1].completed.degraded] == ["RERANKER_UNAVAILABLE"]
+    assert [d.reason for d in events[-1].completed.degraded] == [error_pb2.RERANKER_UNAVAILABLE]
 
 
-@pytest.mark.parametrize("service", ["rewriting", "retriever", "reranker", "generator"])
+@pytest.mark.parametrize("service", ["rewriting", "retriever", "reranker", "fetching", "generator"])
 async def test_cancelling_the_call_cancels_the_service_at_work(
     coordinator: Stub, backends: Any, service: str
 ) -> None:
@@ -213,8 +224,8 @@ async def test_a_cancelled_answer_is_stored_as_far_as_it_came(coordinator: Stub,
                 break
         messages = await stored(coordinator, thread_id)
     assert [(m.role, m.finish_reason) for m in messages] == [
-        ("user", chat_pb2.FINISH_REASON_UNSPECIFIED),
-        ("assistant", chat_pb2.FINISH_REASON_CANCELLED),
+        (chat_pb2.ChatMessage.USER, chat_pb2.FINISH_REASON_UNSPECIFIED),
+        (chat_pb2.ChatMessage.ASSISTANT, chat_pb2.FINISH_REASON_CANCELLED),
     ]
     assert messages[1].content
     assert "It is 8080. [1]".startswith(messages[1].content)
@@ -235,7 +246,10 @@ async def test_a_rewritten_question_is_shown_and_searched(coordinator: Stub, bac
     events, error = await chat(coordinator, query="Compare a and b.")
     assert error is None
     shown = [event.status for event in events if event.HasField("status")]
-    assert [status.stage for status in shown[:2]] == [chat_pb2.STAGE_REWRITING, chat_pb2.STAGE_RETRIEVING]
+    assert [status.stage for status in shown[:2]] == [
+        passage_pb2.STAGE_REWRITING,
+        passage_pb2.STAGE_RETRIEVING,
+    ]
     assert (shown[1].rewritten_query, list(shown[1].sub_queries)) == (
         "Compare ports.",
         ["Port of a?", "Port of b?"],
@@ -263,7 +277,7 @@ async def test_a_generator_that_cannot_rewrite_degrades(coordinator: Stub, backe
     backends.error["rewriting"] = UnimplementedError("NOT_AVAILABLE", "later")
     events, error = await chat(coordinator, query="Compare a and b.")
     assert error is None
-    assert [d.component for d in events[-1].completed.degraded] == ["rewriting"]
+    assert [d.component for d in events[-1].completed.degraded] == [passage_pb2.COMPONENT_REWRITING]
 
 
 async def test_a_retry_replays_the_same_answer(coordinator: Stub, backends: Any) -> None:
@@ -341,8 +355,9 @@ async def test_a_reader_that_stops_holds_the_generator_back_and_loses_nothing(
         for _ in range(2000):
             await asyncio.sleep(0)
     assert backends.sent < len(backends.pieces)
-    events = [event async for event in call]
-    deltas = [event.delta.text for event in events if event.WhichOneof("event") == "delta"]
+    deltas = []
+    while isinstance(event := await call.read(), coordinator_service_pb2.ChatResponse):
+        deltas.append(event.delta.text)
     assert "".join(deltas) == "".join(backends.pieces)
 
 
@@ -360,9 +375,9 @@ async def test_the_stream_tells_what_happens(coordinator: Stub, backends: Any) -
     ]
     assert [event.sequence for event in events] == list(range(1, len(events) + 1))
     assert [event.status.stage for event in events if event.HasField("status")] == [
-        chat_pb2.STAGE_RETRIEVING,
-        chat_pb2.STAGE_RERANKING,
-        chat_pb2.STAGE_GENERATING,
+        passage_pb2.STAGE_RETRIEVING,
+        passage_pb2.STAGE_RERANKING,
+        passage_pb2.STAGE_GENERATING,
     ]
     uuid.UUID(events[0].started.thread_id)
     uuid.UUID(events[0].started.message_id)
@@ -380,11 +395,12 @@ async def test_the_stream_tells_what_happens(coordinator: Stub, backends: Any) -
     assert completed.model == "scripted"
     assert not completed.degraded
     assert [timing.stage for timing in completed.timings] == [
-        "retrieving",
-        "retrieving.keyword",
-        "reranking",
-        "generating",
-        "generating.first_token",
+        passage_pb2.STAGE_RETRIEVING,
+        passage_pb2.STAGE_KEYWORD_SEARCH,
+        passage_pb2.STAGE_RERANKING,
+        passage_pb2.STAGE_FETCHING,
+        passage_pb2.STAGE_GENERATING,
+        passage_pb2.STAGE_FIRST_TOKEN,
     ]
 
 
@@ -439,20 +455,24 @@ async def test_a_thread_goes_on_and_is_kept(coordinator: Stub, backends: Any) ->
         assert again[0].started.thread_id == thread_id
         history = backends.requests["generator"].chat_history
         assert [(m.role, m.content) for m in history] == [
-            ("user", "Which port?"),
-            ("assistant", "It is 8080. [1]"),
+            (chat_pb2.ChatMessage.USER, "Which port?"),
+            (chat_pb2.ChatMessage.ASSISTANT, "It is 8080. [1]"),
         ]
         thread = await coordinator.GetThread(
             coordinator_service_pb2.GetThreadRequest(thread_id=thread_id, page_size=3)
         )
-        assert [m.role for m in thread.messages] == ["user", "assistant", "user"]
+        assert [m.role for m in thread.messages] == [
+            chat_pb2.ChatMessage.USER,
+            chat_pb2.ChatMessage.ASSISTANT,
+            chat_pb2.ChatMessage.USER,
+        ]
         assert thread.messages[1].message_id == events[0].started.message_id
         assert thread.messages[1].sources[0].metadata["year"] == 2026
         assert thread.thread.title == "Which port?"
         rest = await coordinator.GetThread(
             coordinator_service_pb2.GetThreadRequest(thread_id=thread_id, page_token=thread.next_page_token)
         )
-        assert [m.role for m in rest.messages] == ["assistant"]
+        assert [m.role for m in rest.messages] == [chat_pb2.ChatMessage.ASSISTANT]
         listed = await coordinator.ListThreads(coordinator_service_pb2.ListThreadsRequest())
         assert [t.thread_id for t in listed.threads] == [thread_id]
         await coordinator.DeleteThread(coordinator_service_pb2.DeleteThreadRequest(thread_id=thread_id))
@@ -477,7 +497,7 @@ async def test_search_returns_passages_and_what_was_cut(coordinator: Stub, backe
     assert [passage.chunk.chunk_id for passage in found.passages] == ["1", "2"]
     assert found.passages[0].explanation.semantic.rank == 1
     assert [cut.chunk_id for cut in found.cut] == ["9"]
-    assert found.timings[0].stage == "retrieving"
+    assert found.timings[0].stage == passage_pb2.STAGE_RETRIEVING
 
 
 async def test_search_of_a_service_that_is_down_is_a_status(coordinator: Stub, backends: Any) -> None:

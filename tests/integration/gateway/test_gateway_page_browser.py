@@ -14,7 +14,7 @@ import grpc
 import pytest
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
-from groundline.v1 import chat_pb2, coordinator_service_pb2, passage_pb2, thread_pb2
+from groundline.v1 import chat_pb2, coordinator_service_pb2, error_pb2, passage_pb2, thread_pb2
 from groundline_tests.programs import needs_program
 from grpc_status import rpc_status
 
@@ -162,7 +162,7 @@ def response(**event: Any) -> coordinator_service_pb2.ChatResponse:
 async def full_answer(_request: Any, _context: Any) -> AsyncIterator[Any]:
     yield response(started=chat_pb2.ChatStarted(thread_id="thread-1", message_id="m"))
     yield response(
-        status=chat_pb2.ChatStatus(stage=chat_pb2.STAGE_RETRIEVING, rewritten_query="gateway keys")
+        status=chat_pb2.ChatStatus(stage=passage_pb2.STAGE_RETRIEVING, rewritten_query="gateway keys")
     )
     sources = [
         chat_pb2.Source(
@@ -184,7 +184,11 @@ async def full_answer(_request: Any, _context: Any) -> AsyncIterator[Any]:
         finish_reason=chat_pb2.FINISH_REASON_STOP,
         validation=chat_pb2.Validation(grounded=False, confidence=0.4),
         degraded=[
-            passage_pb2.Degradation(component="keyword_arm", reason="DEADLINE", message="it came too late")
+            passage_pb2.Degradation(
+                component=passage_pb2.COMPONENT_KEYWORD_ARM,
+                reason=error_pb2.DEADLINE_EXCEEDED,
+                message="it came too late",
+            )
         ],
         model="extractive",
     )
@@ -255,7 +259,9 @@ async def test_stop_cancels_the_services_work_and_keeps_what_came(upstream: Any,
 async def test_a_failure_can_be_tried_again(upstream: Any, tab: Tab) -> None:
     async def down(_request: Any, context: Any) -> AsyncIterator[Any]:
         yield response(started=chat_pb2.ChatStarted(thread_id="t"))
-        error = chat_pb2.ChatError(code=14, reason="DOWN", message="the retriever is down", retryable=True)
+        error = chat_pb2.ChatError(
+            code=14, reason=error_pb2.UNAVAILABLE, message="the retriever is down", retryable=True
+        )
         yield response(error=error)
         await context.abort(grpc.StatusCode.UNAVAILABLE, "down")
 
@@ -312,9 +318,9 @@ async def test_conversations_are_listed_reopened_and_deleted(upstream: Any, tab:
     async def kept(request: Any, _context: Any) -> Any:
         source = chat_pb2.Source(number=1, title="Keys", snippet="Keys are secret.")
         messages = [
-            thread_pb2.Message(role="user", content="How do keys work?"),
+            thread_pb2.Message(role=chat_pb2.ChatMessage.USER, content="How do keys work?"),
             thread_pb2.Message(
-                role="assistant",
+                role=chat_pb2.ChatMessage.ASSISTANT,
                 content="Secretly [1]",
                 sources=[source],
                 citations=[chat_pb2.Citation(source_number=1, supporting_text="Keys are secret.")],

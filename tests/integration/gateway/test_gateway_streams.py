@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import httpx
 import pytest
-from groundline.v1 import chat_pb2, coordinator_service_pb2, ingestor_service_pb2
+from groundline.v1 import chat_pb2, coordinator_service_pb2, error_pb2, ingestor_service_pb2
 
 
 def delta(sequence: int, text: str) -> coordinator_service_pb2.ChatResponse:
@@ -75,7 +75,7 @@ async def test_a_client_that_leaves_a_silent_request_ends_it_too(
 
 async def test_what_was_sent_before_a_failure_still_arrives(upstream: Any, alice: httpx.AsyncClient) -> None:
     async def failing(_request: Any, context: Any) -> AsyncIterator[Any]:
-        error = chat_pb2.ChatError(code=14, reason="RETRIEVER_DOWN", retryable=True)
+        error = chat_pb2.ChatError(code=14, reason=error_pb2.UNAVAILABLE, retryable=True)
         yield coordinator_service_pb2.ChatResponse(sequence=1, error=error)
         await context.abort(grpc.StatusCode.UNAVAILABLE, "down")
 
@@ -84,7 +84,7 @@ async def test_what_was_sent_before_a_failure_still_arrives(upstream: Any, alice
 
     assert response.status_code == 200
     (event,) = response.text.split("\n\n")[:-1]
-    assert json.loads(event.removeprefix("data: "))["error"]["reason"] == "RETRIEVER_DOWN"
+    assert json.loads(event.removeprefix("data: "))["error"]["reason"] == "UNAVAILABLE"
 
 
 async def test_a_job_is_watched_as_events_for_as_long_as_set(upstream: Any, alice: httpx.AsyncClient) -> None:

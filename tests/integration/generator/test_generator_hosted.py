@@ -119,7 +119,8 @@ async def test_every_provider_rewrites(generator: Generator) -> None:
     generator.replies(generator.wire.answer(json.dumps(rewritten)))
     response = await (await generator.stub()).RewriteQuery(
         generator_service_pb2.RewriteQueryRequest(
-            query="And it?", chat_history=[chat_pb2.ChatMessage(role="user", content="Where is France?")]
+            query="And it?",
+            chat_history=[chat_pb2.ChatMessage(role=chat_pb2.ChatMessage.USER, content="Where is France?")],
         )
     )
     assert "France" in response.standalone_query

@@ -53,7 +53,7 @@ async def generate(
 async def test_a_wrong_request_names_every_field(stub: Stub) -> None:
     request = generator_service_pb2.GenerateRequest(
         passages=[generator_service_pb2.NumberedPassage()],
-        chat_history=[chat_pb2.ChatMessage(role="robot", content="x")],
+        chat_history=[chat_pb2.ChatMessage(content="x")],
     )
     with pytest.raises(grpc.aio.AioRpcError) as failure:
         await generate(stub, request)
@@ -132,7 +132,11 @@ async def test_without_a_model_rules_rewrite_and_say_so(stub: Stub) -> None:
     rewritten = await stub.RewriteQuery(
         generator_service_pb2.RewriteQueryRequest(
             query="And to Austria?",
-            chat_history=[chat_pb2.ChatMessage(role="user", content="What does shipping to Germany cost?")],
+            chat_history=[
+                chat_pb2.ChatMessage(
+                    role=chat_pb2.ChatMessage.USER, content="What does shipping to Germany cost?"
+                )
+            ],
         )
     )
     assert rewritten.standalone_query == "to Austria (shipping cost)?"

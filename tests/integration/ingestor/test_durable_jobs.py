@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from groundline.v1 import collection_pb2, document_pb2, job_pb2
+from groundline.v1 import collection_pb2, document_pb2, error_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
 from groundline_embedding.ports import Vectors
@@ -336,7 +336,10 @@ async def test_what_may_pass_is_tried_again_and_what_may_not_fails(
     job = await busy.hand_in(collection.collection_id, DocumentInput("new text", uri="a"))
     job, [item] = await busy.ended(job)
     assert (job.state, item.state) == (job_pb2.JOB_STATE_FAILED, document_pb2.INGESTION_STATE_FAILED)
-    assert (item.failure.stage, item.failure.reason) == (document_pb2.INGESTION_STATE_EMBEDDING, "INTERNAL")
+    assert (item.failure.stage, item.failure.reason) == (
+        document_pb2.INGESTION_STATE_EMBEDDING,
+        error_pb2.INTERNAL,
+    )
     document = await busy.stores.documents.find(collection.collection_id, item.document_id or "")
     assert document
     assert (document.state, document.chunk_count) == (document_pb2.INGESTION_STATE_FAILED, 1)

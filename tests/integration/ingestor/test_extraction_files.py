@@ -20,6 +20,7 @@ import psutil
 import pypdf
 import pytest
 import structlog
+from groundline.v1 import error_pb2
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
 from groundline_ingestor.adapters.extraction.ocr import find_ocr_data
 from groundline_ingestor.adapters.extraction.readers.common import Limits, ReadError
@@ -55,7 +56,7 @@ def extract(sandbox: Sandbox, content: bytes, uri: str = "") -> Extraction:
 def reason_of(sandbox: Sandbox, content: bytes) -> str:
     with pytest.raises(IngestionError) as raised:
         extract(sandbox, content)
-    return raised.value.failure.reason
+    return error_pb2.ErrorReason.Name(raised.value.failure.reason)
 
 
 # --- making files ---

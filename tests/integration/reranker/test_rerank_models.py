@@ -13,6 +13,7 @@ import grpc
 import onnx
 import pytest
 from groundline.v1 import (
+    error_pb2,
     generator_service_pb2,
     generator_service_pb2_grpc,
     options_pb2,
@@ -23,6 +24,7 @@ from groundline.v1 import (
 from groundline_reranker.__main__ import wire
 from groundline_reranker.settings import RerankerSettings
 from groundline_runtime.server import Application
+from groundline_tests.candidates import Found, candidate_set, chunk_of
 from groundline_tests.runtime import serve
 from onnx import TensorProto, helper
 from pydantic import SecretStr, ValidationError
@@ -51,27 +53,29 @@ async def rerank(
     model: str | None = None,
     seconds: float = 20,
 ) -> reranker_service_pb2.RerankResponse:
-    candidates = [
-        passage_pb2.Candidate(
-            chunk=passage_pb2.Chunk(chunk_id=str(n), collection_id="guides", text=text),
-            keyword=passage_pb2.ArmScore(rank=n, score=10 / n),
-        )
-        for n, text in enumerate(TEXTS, 1)
-    ]
+    found = [Found(n, keyword=10 / n, text=text) for n, text in enumerate(TEXTS, 1)]
     request = reranker_service_pb2.RerankRequest(
         query="lease",
-        candidate_sets=[reranker_service_pb2.CandidateSet(query="lease", candidates=candidates)],
+        candidate_sets=[candidate_set(found)],
         options=options_pb2.RerankOptions(strategy=strategy, model=model),
+        chunks=[chunk_of(each) for each in found],
+        has_chunks=True,
     )
     return cast("reranker_service_pb2.RerankResponse", await stub.Rerank(request, timeout=seconds))
 
 
 def order(response: reranker_service_pb2.RerankResponse) -> list[str]:
-    return [passage.chunk.chunk_id for passage in response.passages]
+    return [str(ranked.chunk_id) for ranked in response.ranked]
 
 
 def reasons(response: reranker_service_pb2.RerankResponse) -> list[tuple[str, str]]:
-    return [(each.component, each.reason) for each in response.degraded]
+    return [
+        (
+            passage_pb2.Component.Name(each.component).removeprefix("COMPONENT_").lower(),
+            error_pb2.ErrorReason.Name(each.reason),
+        )
+        for each in response.degraded
+    ]
 
 
 FUSED = ["1", "2", "3", "4"]
@@ -131,8 +135,8 @@ async def test_a_cross_encoder_from_a_directory_scores_query_and_passage_togethe
         for _ in range(2):
             response = await rerank(stub, options_pb2.RERANK_STRATEGY_CROSS_ENCODER)
             assert order(response) == BY_LEASE
-            assert [passage.score for passage in response.passages] == [2, 1, 1, 0]
-            [component] = response.passages[0].explanation.components
+            assert [ranked.score for ranked in response.ranked] == [2, 1, 1, 0]
+            [component] = response.ranked[0].explanation.components
             assert (component.name, component.value, component.weight) == ("cross_encoder", 2, 1)
             assert not response.degraded
 
@@ -397,5 +401,6 @@ async def test_a_judge_that_fails_leaves_the_fused_order(
     async with judged_by(judge_by(lambda _request: answer)) as stub:
         response = await rerank(stub, options_pb2.RERANK_STRATEGY_LLM)
     assert order(response) == FUSED
-    assert [each.component for each in response.degraded] == ["reranker"]
-    assert reason in response.degraded[0].reason
+    [(component, found)] = reasons(response)
+    assert component == "reranker"
+    assert reason in found

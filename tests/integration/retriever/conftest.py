@@ -22,6 +22,7 @@ from groundline_retriever.service import RetrievalService
 from groundline_retriever.servicer import SERVICE, RetrieverServicer
 from groundline_runtime.server import Application
 from groundline_runtime.settings import ServiceSettings
+from groundline_signatures import signature
 from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.runtime import serve
 from pydantic import SecretStr
@@ -29,7 +30,7 @@ from pydantic import SecretStr
 _COLUMNS = (
     "partition_id", "document_id", "chunk_index", "original_text", "context_annotation", "lexical_text",
     "embedding", "start_offset", "end_offset", "content_hash", "source_type", "metadata",
-    "allowed_principals", "update_time",
+    "allowed_principals", "update_time", "signature",
 )  # fmt: skip
 
 
@@ -117,7 +118,7 @@ class Corpus:
             )  # fmt: skip
             chunks.append(
                 (partition_id, document_id, 0, text, "", lexical_text(text, context="", title=title, uri=uri),
-                 vector, 0, len(text), digest, "file", described, principals, now)
+                 vector, 0, len(text), digest, "file", described, principals, now, signature(text))
             )  # fmt: skip
         async with self.connection.transaction():
             await self.connection.copy_records_to_table(

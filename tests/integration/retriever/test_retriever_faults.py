@@ -10,7 +10,13 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 import grpc
 import pytest
-from groundline.v1 import options_pb2, retriever_service_pb2, retriever_service_pb2_grpc
+from groundline.v1 import (
+    error_pb2,
+    options_pb2,
+    passage_pb2,
+    retriever_service_pb2,
+    retriever_service_pb2_grpc,
+)
 from groundline_embedding.ports import Vectors
 from groundline_runtime.errors import DeadlineExceededError, GroundlineError, UnavailableError
 from groundline_runtime.status import from_rpc_error
@@ -112,9 +118,9 @@ async def test_a_model_that_hangs_leaves_the_keyword_results_in_time(
         calling(target) as retrieve,
     ):
         found = await retrieve(seconds=20)
-        assert [candidate.chunk.text for candidate in found.candidates] == [LEASES]
+        assert len(found.features.chunk_ids) == 1
         assert [(each.component, each.reason) for each in found.degraded] == [
-            ("semantic_arm", "DEADLINE_EXCEEDED")
+            (passage_pb2.COMPONENT_SEMANTIC_ARM, error_pb2.DEADLINE_EXCEEDED)
         ]
         with pytest.raises(DeadlineExceededError):
             await retrieve("SEMANTIC", seconds=3)
@@ -125,9 +131,9 @@ async def test_a_model_that_fails_leaves_the_keyword_results_and_shows_nothing_o
 ) -> None:
     async with serve_retriever(database_url, BrokenEmbedder()) as target, calling(target) as retrieve:
         found = await retrieve()
-        assert len(found.candidates) == 1
+        assert len(found.features.chunk_ids) == 1
         assert [(each.component, each.message) for each in found.degraded] == [
-            ("semantic_arm", "semantic search failed")
+            (passage_pb2.COMPONENT_SEMANTIC_ARM, "semantic search failed")
         ]
         with pytest.raises(GroundlineError) as caught:
             await retrieve("SEMANTIC")
@@ -151,7 +157,7 @@ async def test_a_locked_table_ends_at_the_deadline_and_frees_the_connections(
                 await retrieve(seconds=0.6)
         await transaction.rollback()
         await locker.close()
-        assert len((await retrieve()).candidates) == 1
+        assert len((await retrieve()).features.chunk_ids) == 1
 
 
 async def test_a_database_that_goes_away_is_unavailable_and_found_again(
@@ -160,7 +166,7 @@ async def test_a_database_that_goes_away_is_unavailable_and_found_again(
     relay = Relay(database_url, tmp_path_factory.mktemp("relay"))
     await relay.open()
     async with serve_retriever(relay.dsn, FakeEmbedder()) as target, calling(target) as retrieve:
-        assert len((await retrieve()).candidates) == 1
+        assert len((await retrieve()).features.chunk_ids) == 1
         await health_becomes(target, health_pb2.HealthCheckResponse.SERVING)
         await relay.cut()
         for mode in ("HYBRID", "KEYWORD", "SEMANTIC"):
@@ -172,7 +178,7 @@ async def test_a_database_that_goes_away_is_unavailable_and_found_again(
                 assert secret not in caught.value.message
         await health_becomes(target, health_pb2.HealthCheckResponse.NOT_SERVING)
         await relay.open()
-        assert len((await retrieve()).candidates) == 1
+        assert len((await retrieve()).features.chunk_ids) == 1
         await health_becomes(target, health_pb2.HealthCheckResponse.SERVING)
     await relay.cut()
 

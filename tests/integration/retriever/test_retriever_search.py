@@ -1,18 +1,23 @@
 """The retriever over gRPC, on real PostgreSQL."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import asyncpg
 import grpc
-import numpy as np
 import pytest
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
-from groundline.v1 import options_pb2, retriever_service_pb2
+from groundline.v1 import (
+    candidate_pb2,
+    error_pb2,
+    options_pb2,
+    passage_pb2,
+    retriever_service_pb2,
+)
 from groundline_database import is_readable_document
 from groundline_retriever.adapters import postgres
-from groundline_retriever.domain import Collection
 from groundline_runtime.context import PRINCIPALS_KEY
 from groundline_runtime.errors import (
     FailedPreconditionError,
@@ -22,6 +27,7 @@ from groundline_runtime.errors import (
     UnavailableError,
 )
 from groundline_runtime.status import from_rpc_error
+from groundline_signatures import SIGNATURE_BYTES, signature
 
 LEASES = "A replica that lost its lease stops serving reads."
 LEADER = "The leader renews the lease of every replica."
@@ -30,10 +36,23 @@ SECRET = "The merger lease closes on Friday, says the board."
 
 Options = options_pb2.RetrievalOptions
 Response = retriever_service_pb2.RetrieveResponse
+KEYWORD, SEMANTIC = candidate_pb2.SEARCH_ARM_KEYWORD, candidate_pb2.SEARCH_ARM_SEMANTIC
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found, with the chunks as they were read afterwards; each with what the arms said of it."""
+
+    response: Response
+    candidates: Sequence[passage_pb2.Passage]
+
+    @property
+    def degraded(self) -> Sequence[passage_pb2.Degradation]:
+        return self.response.degraded
 
 
 class Client:
-    """Calls Retrieve as a caller with given principals; errors arrive as the suite's own."""
+    """Calls Retrieve and FetchChunks as a caller with given principals; errors arrive as the suite's own."""
 
     def __init__(self, stub: Any) -> None:
         self._stub = stub
@@ -47,19 +66,53 @@ class Client:
         principals: str = "",
         seconds: float = 20,
         **fields: Any,
-    ) -> Response:
+    ) -> Found:
         request = retriever_service_pb2.RetrieveRequest(
             query=query, collection_ids=collections, options=options, **fields
         )
         metadata = ((PRINCIPALS_KEY, principals),) if principals else ()
         try:
             response: Response = await self._stub.Retrieve(request, timeout=seconds, metadata=metadata)
+            selections = retriever_service_pb2.FetchChunksRequest(selections=selections_of(response))
+            fetched = await self._stub.FetchChunks(selections, timeout=seconds, metadata=metadata)
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error) from None
-        return response
+        passages = [
+            passage_pb2.Passage(
+                chunk=each.chunk,
+                adjacent_chunks=each.adjacent_chunks,
+                explanation=passage_pb2.ScoreExplanation(
+                    keyword=arm_score(response, KEYWORD, int(each.chunk.chunk_id)),
+                    semantic=arm_score(response, SEMANTIC, int(each.chunk.chunk_id)),
+                ),
+            )
+            for each in fetched.chunks
+        ]
+        return Found(response, passages)
 
 
-def texts(response: Response) -> set[str]:
+def selections_of(response: Response) -> list[candidate_pb2.CollectionChunks]:
+    features = response.features
+    chunks: dict[str, list[int]] = {}
+    for chunk_id, position in zip(features.chunk_ids, features.collections, strict=True):
+        chunks.setdefault(features.collection_ids[position], []).append(chunk_id)
+    return [
+        candidate_pb2.CollectionChunks(
+            collection_id=name, chunk_ids=ids, adjacent_chunks=response.adjacent_chunks.get(name, 0)
+        )
+        for name, ids in chunks.items()
+    ]
+
+
+def arm_score(response: Response, arm: int, chunk_id: int) -> passage_pb2.ArmScore | None:
+    for ranked in response.lists:
+        if ranked.arm == arm and chunk_id in ranked.chunk_ids:
+            place = list(ranked.chunk_ids).index(chunk_id)
+            return passage_pb2.ArmScore(rank=place + 1, score=ranked.scores[place])
+    return None
+
+
+def texts(response: Found) -> set[str]:
     return {candidate.chunk.text for candidate in response.candidates}
 
 
@@ -69,17 +122,17 @@ def struct(filter: dict[str, Any]) -> Struct:  # noqa: A002
     return message
 
 
-def scores(response: Response, arm: str) -> dict[str, float]:
+def scores(response: Found, arm: str) -> dict[str, float]:
     """The arm's scores by chunk id."""
     return {
-        candidate.chunk.chunk_id: getattr(candidate, arm).score
+        candidate.chunk.chunk_id: getattr(candidate.explanation, arm).score
         for candidate in response.candidates
-        if candidate.HasField(cast("Any", arm))
+        if candidate.explanation.HasField(cast("Any", arm))
     }
 
 
-def stages(response: Response) -> set[str]:
-    return {timing.stage for timing in response.timings}
+def stages(found: Found) -> set[int]:
+    return {timing.stage for timing in found.response.timings}
 
 
 @pytest.fixture(scope="module")
@@ -108,21 +161,21 @@ async def test_every_wrong_field_is_named(retrieve: Client) -> None:
             Options(
                 mode=cast("Any", 77), keyword_limit=0, semantic_limit=1001, ef_search=-1,
                 iterative_scan=cast("Any", 9),
-                min_similarity=1.5, min_bm25=float("nan"), neighbour_chunks=11,
+                min_similarity=1.5, min_bm25=float("nan"), adjacent_chunks=11,
             ),
         )  # fmt: skip
     assert {violation.field for violation in caught.value.violations} == {
         "query", "collection_ids[1]", "options.mode", "options.keyword_limit", "options.semantic_limit",
         "options.ef_search", "options.iterative_scan", "options.min_similarity", "options.min_bm25",
-        "options.neighbour_chunks",
+        "options.adjacent_chunks",
     }  # fmt: skip
 
 
-async def test_a_query_has_8000_characters_and_a_request_20_collections_at_most(retrieve: Client) -> None:
+async def test_a_query_has_8000_characters_and_a_request_100_collections_at_most(retrieve: Client) -> None:
     with pytest.raises(InvalidArgumentError) as caught:
-        await retrieve("x" * 8001, ["guides"] * 21)
+        await retrieve("x" * 8001, ["guides"] * 101)
     assert [violation.field for violation in caught.value.violations] == ["query", "collection_ids"]
-    await retrieve("x" * 8000, ["guides"] * 20)
+    await retrieve("x" * 8000, ["guides"] * 100)
 
 
 async def test_a_wrong_filter_is_refused_with_the_paths_of_its_mistakes(retrieve: Client) -> None:
@@ -133,7 +186,7 @@ async def test_a_wrong_filter_is_refused_with_the_paths_of_its_mistakes(retrieve
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("query", ["'", "lease AND (", "\0 lease", "🙂", "%s $1", "the of"])
+@pytest.mark.parametrize("query", ["'", "lease AND (", "🙂", "%s $1", "the of"])
 async def test_any_text_is_a_query(retrieve: Client, query: str) -> None:
     assert not (await retrieve(query, ["guides"])).degraded
 
@@ -170,7 +223,10 @@ async def test_a_collection_of_another_lexical_backend_is_searched_by_vector_onl
     found = await retrieve(collections=["foreign"], principals="user:archivist")
     assert texts(found) == {LEASES}
     [degradation] = found.degraded
-    assert (degradation.component, degradation.reason) == ("keyword_arm", "LEXICAL_BACKEND_MISMATCH")
+    assert (degradation.component, degradation.reason) == (
+        passage_pb2.COMPONENT_KEYWORD_ARM,
+        error_pb2.LEXICAL_BACKEND_MISMATCH,
+    )
     with pytest.raises(FailedPreconditionError, match="indexed with elsewhere"):
         await retrieve(
             collections=["foreign"],
@@ -186,7 +242,10 @@ async def test_a_lost_bm25_index_degrades_and_is_not_shown(corpus: Any, retrieve
     found = await retrieve(collections=["torn"], principals="user:archivist")
     assert texts(found) == {LEASES}
     [degradation] = found.degraded
-    assert (degradation.component, degradation.reason) == ("keyword_arm", "INTERNAL")
+    assert (degradation.component, degradation.reason) == (
+        passage_pb2.COMPONENT_KEYWORD_ARM,
+        error_pb2.INTERNAL,
+    )
     assert degradation.message == "keyword search failed"
     with pytest.raises(GroundlineError) as caught:
         await retrieve(
@@ -240,7 +299,9 @@ async def test_a_hidden_document_takes_no_place_and_leaves_no_gap(retrieve: Clie
     hidden = await retrieve(query, ["drafts"], options)
     assert texts(hidden) == {LEASES}
     for candidate in hidden.candidates:
-        assert {arm.rank for arm in (candidate.keyword, candidate.semantic) if arm.rank} == {1}
+        assert {
+            arm.rank for arm in (candidate.explanation.keyword, candidate.explanation.semantic) if arm.rank
+        } == {1}
     shown = await retrieve(query, ["drafts"], options, principals="group:board")
     assert texts(shown) == {SECRET}
 
@@ -250,7 +311,7 @@ async def test_scores_do_not_tell_of_access(retrieve: Client) -> None:
     for principals in ("", "group:board"):
         found = await retrieve(collections=["drafts"], principals=principals)
         [candidate] = [each for each in found.candidates if each.chunk.text == LEASES]
-        scores.append((candidate.keyword.score, candidate.semantic.score))
+        scores.append((candidate.explanation.keyword.score, candidate.explanation.semantic.score))
     assert scores[0] == pytest.approx(scores[1])
 
 
@@ -261,12 +322,15 @@ async def test_hybrid_is_the_union_with_each_arms_rank_and_score(retrieve: Clien
     found = await retrieve(collections=["guides"])
     by_text = {candidate.chunk.text: candidate for candidate in found.candidates}
     assert set(by_text) == {LEASES, LEADER, BREAD}
-    assert {by_text[LEASES].keyword.rank, by_text[LEADER].keyword.rank} == {1, 2}
-    assert by_text[LEASES].keyword.score > 0
-    assert not by_text[BREAD].HasField("keyword")
-    assert by_text[BREAD].semantic.rank == 3
-    assert not by_text[LEASES].embedding
-    assert stages(found) == {"embedding", "keyword", "semantic"}
+    assert {by_text[LEASES].explanation.keyword.rank, by_text[LEADER].explanation.keyword.rank} == {1, 2}
+    assert by_text[LEASES].explanation.keyword.score > 0
+    assert not by_text[BREAD].explanation.HasField("keyword")
+    assert by_text[BREAD].explanation.semantic.rank == 3
+    assert stages(found) == {
+        passage_pb2.STAGE_EMBEDDING,
+        passage_pb2.STAGE_KEYWORD_SEARCH,
+        passage_pb2.STAGE_SEMANTIC_SEARCH,
+    }
     assert not found.degraded
 
 
@@ -276,31 +340,24 @@ async def test_the_semantic_score_is_the_cosine_similarity(corpus: Any, retrieve
     vector = await corpus.embedder.embed_query(query)
     for candidate in found.candidates:
         [document] = await corpus.embedder.embed_documents([candidate.chunk.text])
-        assert candidate.semantic.score == pytest.approx(float(vector @ document), abs=2e-3)
-        assert not candidate.HasField("keyword")
+        assert candidate.explanation.semantic.score == pytest.approx(float(vector @ document), abs=2e-3)
+        assert not candidate.explanation.HasField("keyword")
 
 
 async def test_keyword_mode_does_not_embed(retrieve: Client) -> None:
     found = await retrieve(collections=["guides"], options=Options(mode=options_pb2.RETRIEVAL_MODE_KEYWORD))
     assert texts(found) == {LEASES, LEADER}
-    assert stages(found) == {"keyword"}
+    assert stages(found) == {passage_pb2.STAGE_KEYWORD_SEARCH}
 
 
 async def test_limits_and_thresholds_hold_per_arm(retrieve: Client) -> None:
     limited = await retrieve(collections=["guides"], options=Options(keyword_limit=1, semantic_limit=2))
-    assert sum(candidate.HasField("keyword") for candidate in limited.candidates) == 1
-    assert sum(candidate.HasField("semantic") for candidate in limited.candidates) == 2
+    assert sum(candidate.explanation.HasField("keyword") for candidate in limited.candidates) == 1
+    assert sum(candidate.explanation.HasField("semantic") for candidate in limited.candidates) == 2
     strict = await retrieve(collections=["guides"], options=Options(min_similarity=0.99, min_bm25=1000))
     assert not strict.candidates
     loose = await retrieve(collections=["guides"], options=Options(min_similarity=-1, min_bm25=0))
     assert texts(loose) == {LEASES, LEADER, BREAD}
-
-
-async def test_vectors_come_where_they_are_asked_for(corpus: Any, retrieve: Client) -> None:
-    found = await retrieve(collections=["guides"], options=Options(include_vectors=True))
-    for candidate in found.candidates:
-        [expected] = await corpus.embedder.embed_documents([candidate.chunk.text])
-        assert np.allclose(candidate.embedding, expected, atol=1e-3)
 
 
 async def test_search_list_and_scan_can_be_set_for_one_request(retrieve: Client) -> None:
@@ -324,7 +381,7 @@ async def test_a_collections_defaults_hold_where_the_request_sets_nothing(
     )
     found = await retrieve(collections=["tuned"], principals="user:archivist")
     assert len(found.candidates) == 1
-    assert not found.candidates[0].HasField("semantic")
+    assert not found.candidates[0].explanation.HasField("semantic")
     found = await retrieve(
         collections=["tuned"],
         options=Options(mode=options_pb2.RETRIEVAL_MODE_HYBRID, keyword_limit=2),
@@ -335,7 +392,11 @@ async def test_a_collections_defaults_hold_where_the_request_sets_nothing(
 
 async def test_several_collections_are_searched_and_each_has_its_own_ranks(retrieve: Client) -> None:
     found = await retrieve(collections=["guides", "drafts", "empty", "guides"])
-    firsts = {candidate.chunk.collection_id for candidate in found.candidates if candidate.keyword.rank == 1}
+    firsts = {
+        candidate.chunk.collection_id
+        for candidate in found.candidates
+        if candidate.explanation.keyword.rank == 1
+    }
     assert firsts == {"guides", "drafts"}
     assert len({candidate.chunk.chunk_id for candidate in found.candidates}) == len(found.candidates)
 
@@ -404,7 +465,7 @@ async def test_few_of_many_are_found_by_a_search_of_the_vectors_that_ends_early(
 
 
 async def test_a_filter_changes_no_score(retrieve: Client, shelf: list[int]) -> None:
-    options = Options(keyword_limit=1000, semantic_limit=1000, ef_search=1000)
+    options = Options(keyword_limit=500, semantic_limit=500, ef_search=1000)
     everything = await retrieve("loaf number 42", ["shelf"], options, principals="user:baker")
     conditions: list[dict[str, Any]] = [
         {"rare": True},
@@ -435,22 +496,22 @@ async def test_filters_reach_documents_by_id_and_see_no_more_than_the_caller(
         assert texts(hidden) == {candidate.chunk.text} - {SECRET}
 
 
-async def test_neighbours_stand_in_document_order_without_repeating_text(
+async def test_adjacent_chunks_stand_in_document_order_without_repeating_text(
     corpus: Any, retrieve: Client
 ) -> None:
     text = "One is the first. Two is the second. Leases come third. Four is the fourth. Five ends it."
     spans = [(0, 20), (17, 40), (36, 58), (55, 78), (75, len(text))]
     await corpus.collection("novel", readers=["user:reader"])
     await corpus.document("novel", [(text[start:end], start) for start, end in spans])
-    options = Options(mode=options_pb2.RETRIEVAL_MODE_KEYWORD, neighbour_chunks=1)
+    options = Options(mode=options_pb2.RETRIEVAL_MODE_KEYWORD, adjacent_chunks=1)
     [hit] = (await retrieve("leases", ["novel"], options, principals="user:reader")).candidates
-    assert [chunk.chunk_index for chunk in hit.neighbours] == [1, 3]
-    before, after = hit.neighbours
+    assert [chunk.chunk_index for chunk in hit.adjacent_chunks] == [1, 3]
+    before, after = hit.adjacent_chunks
     assert before.text + hit.chunk.text + after.text == text[17:78]
     assert (before.start_offset, after.end_offset) == (17, 78)
-    options.neighbour_chunks = 10
+    options.adjacent_chunks = 10
     [hit] = (await retrieve("leases", ["novel"], options, principals="user:reader")).candidates
-    whole = sorted([hit.chunk, *hit.neighbours], key=lambda chunk: chunk.chunk_index)
+    whole = sorted([hit.chunk, *hit.adjacent_chunks], key=lambda chunk: chunk.chunk_index)
     assert "".join(chunk.text for chunk in whole) == text
 
 
@@ -476,13 +537,100 @@ async def _plans(connection: Any, corpus: Any, table: str) -> dict[str, str]:
     visible = is_readable_document("$2")
     distance = f"(embedding::halfvec({dimensions})) <=> $1::halfvec({dimensions})"
     semantic = postgres._SEMANTIC.format(
-        table=table, distance=distance, selected=visible, order=distance, limit=50
+        partition_id=0,
+        table=table,
+        distance=distance,
+        selected=visible,
+        limit=50,
+        features=postgres._FEATURE_NAMES,
+        features_sql=postgres._FEATURES,
     )
     keyword = corpus.lexical.search_sql(table, "english", limit=50, columns=f"{visible} AS selected")
-    collection = Collection("many", await corpus.partition("many"), "", dimensions, "", "")
     found = {}
     for name, hits, argument in (("semantic", semantic, literal), ("keyword", keyword, "loaf 42")):
-        statement = postgres._with_chunks(hits, collection, include_vectors=False)
-        rows = await connection.fetch(f"EXPLAIN (ANALYZE, COSTS OFF) {statement}", argument, ["user:eve"])
+        rows = await connection.fetch(f"EXPLAIN (ANALYZE, COSTS OFF) {hits}", argument, ["user:eve"])
         found[name] = "\n".join(row[0] for row in rows)
     return found
+
+
+async def test_what_changed_or_was_hidden_since_the_search_is_not_read(corpus: Any, stub: Any) -> None:
+    """The index proposes, PostgreSQL decides."""
+    await corpus.collection("minutes", [LEASES, LEADER, BREAD], readers=["user:clerk", "user:eve"])
+    metadata = ((PRINCIPALS_KEY, "user:eve"),)
+
+    async def read() -> set[str]:
+        request = retriever_service_pb2.FetchChunksRequest(selections=selections_of(found))
+        fetched = await stub.FetchChunks(request, timeout=20, metadata=metadata)
+        return {each.chunk.text for each in fetched.chunks}
+
+    request = retriever_service_pb2.RetrieveRequest(query="lease of a replica", collection_ids=["minutes"])
+    found = await stub.Retrieve(request, timeout=20, metadata=metadata)
+    assert await read() == {LEASES, LEADER, BREAD}
+    table = f"chunks_p{await corpus.partition('minutes')}"
+    await corpus.connection.execute(f"DELETE FROM {table} WHERE original_text = $1", BREAD)
+    await corpus.connection.execute(
+        f"UPDATE {table} SET allowed_principals = '{{user:clerk}}' WHERE original_text = $1", LEADER
+    )
+    assert await read() == {LEASES}
+    await corpus.connection.execute(
+        "UPDATE collections SET readers = '{user:clerk}' WHERE collection_id = 'minutes'"
+    )
+    assert await read() == set()
+
+
+async def test_chunks_of_a_partition_that_was_replaced_are_looked_for_in_the_new_one(
+    corpus: Any, stub: Any
+) -> None:
+    [chunk_id] = await corpus.collection("rebuilt", [LEASES])
+    selection = candidate_pb2.CollectionChunks(collection_id="rebuilt", chunk_ids=[chunk_id])
+    request = retriever_service_pb2.FetchChunksRequest(selections=[selection])
+    assert len((await stub.FetchChunks(request, timeout=20)).chunks) == 1
+    await corpus.collection("spare")
+    old, new = await corpus.partition("rebuilt"), await corpus.partition("spare")
+    await corpus.connection.execute(
+        "UPDATE collections SET partition_id = $1 WHERE collection_id = 'rebuilt'", new
+    )
+    assert not (await stub.FetchChunks(request, timeout=20)).chunks
+    await corpus.connection.execute(f"UPDATE chunks SET partition_id = {new} WHERE partition_id = {old}")
+    assert len((await stub.FetchChunks(request, timeout=20)).chunks) == 1
+
+
+async def test_a_collection_in_a_version_that_is_known_is_not_read_again(corpus: Any, stub: Any) -> None:
+    await corpus.collection("known", [LEASES], readers=["user:clerk"])
+
+    async def lists(version: int, principal: str = "user:clerk") -> int:
+        request = retriever_service_pb2.RetrieveRequest(
+            query="lease", collection_ids=["known"], collection_versions=[version]
+        )
+        metadata = ((PRINCIPALS_KEY, principal),)
+        return len((await stub.Retrieve(request, timeout=20, metadata=metadata)).lists)
+
+    async def version() -> int:
+        found: int = await corpus.connection.fetchval(
+            "SELECT xmin FROM collections WHERE collection_id = 'known'"
+        )
+        return found
+
+    first = await version()
+    assert await lists(first) == 2
+    await corpus.connection.execute(
+        """UPDATE collections SET settings = '{"retrieval": {"mode": "RETRIEVAL_MODE_KEYWORD"}}'
+        WHERE collection_id = 'known'"""
+    )
+    assert await lists(first) == 2, "the version that the caller has read"
+    assert await lists(await version()) == 1
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await lists(first, "user:eve")
+    assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+async def test_every_hit_has_what_ranking_needs(corpus: Any, stub: Any) -> None:
+    chunk_ids = await corpus.collection("ranked", [LEASES, LEADER])
+    request = retriever_service_pb2.RetrieveRequest(query="lease", collection_ids=["ranked"])
+    features = (await stub.Retrieve(request, timeout=20)).features
+    assert sorted(features.chunk_ids) == chunk_ids
+    assert [features.collection_ids[position] for position in features.collections] == ["ranked"] * 2
+    assert set(features.source_types) == {passage_pb2.SOURCE_TYPE_FILE}
+    assert all(seconds > 1_700_000_000 for seconds in features.update_seconds)
+    signatures = {signature(LEASES), signature(LEADER)}
+    assert {features.signatures[:SIGNATURE_BYTES], features.signatures[SIGNATURE_BYTES:]} == signatures

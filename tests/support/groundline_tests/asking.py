@@ -2,6 +2,7 @@
 
 import grpc
 from groundline.v1 import (
+    candidate_pb2,
     coordinator_service_pb2,
     coordinator_service_pb2_grpc,
     document_pb2,
@@ -21,12 +22,20 @@ TEXT = "The relief valve of the boiler opens at 41 degrees."
 
 
 async def ask_reranker(channel: grpc.aio.Channel) -> None:
-    chunk = passage_pb2.Chunk(chunk_id="1", collection_id="manuals", text=TEXT, title="Boiler")
-    candidate = passage_pb2.Candidate(chunk=chunk, keyword=passage_pb2.ArmScore(rank=1, score=3))
-    found = reranker_service_pb2.CandidateSet(query="valve", candidates=[candidate])
-    request = reranker_service_pb2.RerankRequest(query="valve", candidate_sets=[found])
+    features = candidate_pb2.CandidateFeatures(
+        chunk_ids=[1],
+        collection_ids=["manuals"],
+        collections=[0],
+        chunk_indexes=[0],
+        update_seconds=[0],
+        source_types=[passage_pb2.SOURCE_TYPE_FILE],
+        signatures=bytes(136),
+    )
+    found = candidate_pb2.RankedList(arm=candidate_pb2.SEARCH_ARM_KEYWORD, chunk_ids=[1], scores=[3])
+    candidates = candidate_pb2.CandidateSet(query="valve", lists=[found], features=features)
+    request = reranker_service_pb2.RerankRequest(query="valve", candidate_sets=[candidates])
     response = await reranker_service_pb2_grpc.RerankerServiceStub(channel).Rerank(request, timeout=30)
-    assert [passage.chunk.chunk_id for passage in response.passages] == ["1"]
+    assert [ranked.chunk_id for ranked in response.ranked] == [1]
 
 
 async def ask_generator(channel: grpc.aio.Channel) -> None:
@@ -53,7 +62,11 @@ async def ask_retriever(channel: grpc.aio.Channel) -> None:
     stub = retriever_service_pb2_grpc.RetrieverServiceStub(channel)
     request = retriever_service_pb2.RetrieveRequest(query="relief valve", collection_ids=["manuals"])
     response = await stub.Retrieve(request, timeout=30)
-    assert [candidate.chunk.text for candidate in response.candidates] == [TEXT]
+    wanted = candidate_pb2.CollectionChunks(collection_id="manuals", chunk_ids=response.features.chunk_ids)
+    fetched = await stub.FetchChunks(
+        retriever_service_pb2.FetchChunksRequest(selections=[wanted]), timeout=30
+    )
+    assert [each.chunk.text for each in fetched.chunks] == [TEXT]
 
 
 ASK = {

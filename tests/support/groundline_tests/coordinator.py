@@ -1,38 +1,26 @@
-"""Fakes of the ports, for tests: they keep to the ports' contracts and hold everything in memory."""
+"""Fakes of the coordinator's ports: they keep to the ports' contracts and hold everything in memory."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from groundline_coordinator.domain import (
-    Answered,
-    ArmScore,
-    CandidateSet,
-    Chunk,
-    Claim,
-    Collection,
-    Delta,
-    Explanation,
-    FinishReason,
-    Generated,
-    GenerationLimits,
-    HistoryMessage,
-    NumberedPassage,
-    Options,
-    Page,
-    Passage,
-    Ranking,
-    Retrieval,
-    Rewrite,
-    StoredMessage,
-    Thread,
-    Usage,
-    Validation,
+from groundline.v1 import (
+    candidate_pb2,
+    chat_pb2,
+    collection_pb2,
+    coordinator_service_pb2,
+    generator_service_pb2,
+    passage_pb2,
+    reranker_service_pb2,
+    retriever_service_pb2,
+    thread_pb2,
 )
+from groundline_coordinator.domain.turns import Claim, Collection
 from groundline_coordinator.ports import REPLAY_SECONDS
 from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
+from groundline_signatures import SIGNATURE_BYTES
 
 __all__ = [
     "FakeCatalog",
@@ -40,40 +28,71 @@ __all__ = [
     "FakeReranker",
     "FakeRetriever",
     "FakeThreads",
-    "FoundCandidate",
+    "collection",
     "make_chunk",
+    "retrieved",
+    "rewrite",
 ]
 
+type Scores = Sequence[tuple[int, float]]
+"""Chunk ids and scores, best first."""
 
-def make_chunk(chunk_id: str, text: str = "Some text.", **fields: object) -> Chunk:
+
+def make_chunk(chunk_id: int, text: str = "Some text.", **fields: Any) -> passage_pb2.Chunk:
     """A chunk with plausible values in the fields that are not given."""
-    chunk = Chunk(
-        chunk_id=chunk_id,
-        document_id="5f0c1d6e-0000-4000-8000-000000000001",
-        collection_id="docs",
-        chunk_index=0,
-        text=text,
-        context="",
-        title="Title",
-        uri="docs/title.md",
-        source_type="file",
-        mime_type="text/markdown",
-        start_offset=0,
-        end_offset=len(text),
-        metadata={},
-        update_time=None,
+    given = {
+        "document_id": "5f0c1d6e-0000-4000-8000-000000000001",
+        "collection_id": "docs",
+        "text": text,
+        "title": "Title",
+        "uri": "docs/title.md",
+        "source_type": passage_pb2.SOURCE_TYPE_FILE,
+        "mime_type": "text/markdown",
+        "end_offset": len(text),
+        **fields,
+    }
+    return passage_pb2.Chunk(chunk_id=str(chunk_id), **given)
+
+
+def retrieved(
+    *, keyword: Scores = (), semantic: Scores = (), **fields: Any
+) -> retriever_service_pb2.RetrieveResponse:
+    """What the arms found in the collection "docs"."""
+    ids = list(dict.fromkeys(chunk_id for chunk_id, _ in (*keyword, *semantic)))
+    arms = {candidate_pb2.SEARCH_ARM_KEYWORD: keyword, candidate_pb2.SEARCH_ARM_SEMANTIC: semantic}
+    return retriever_service_pb2.RetrieveResponse(
+        lists=[
+            candidate_pb2.RankedList(
+                arm=arm,
+                chunk_ids=[chunk_id for chunk_id, _ in scores],
+                scores=[score for _, score in scores],
+            )
+            for arm, scores in arms.items()
+        ],
+        features=candidate_pb2.CandidateFeatures(
+            chunk_ids=ids,
+            collection_ids=["docs"],
+            collections=[0] * len(ids),
+            chunk_indexes=[0] * len(ids),
+            update_seconds=[0] * len(ids),
+            source_types=[passage_pb2.SOURCE_TYPE_FILE] * len(ids),
+            signatures=bytes(SIGNATURE_BYTES * len(ids)),
+        ),
+        **fields,
     )
-    return replace(chunk, **fields)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, slots=True)
-class FoundCandidate:
-    """A Candidate."""
+def rewrite(
+    standalone_query: str, *sub_queries: str, **fields: Any
+) -> generator_service_pb2.RewriteQueryResponse:
+    return generator_service_pb2.RewriteQueryResponse(
+        standalone_query=standalone_query, sub_queries=sub_queries, **fields
+    )
 
-    chunk: Chunk
-    keyword: ArmScore | None = None
-    semantic: ArmScore | None = None
-    neighbours: Sequence[Chunk] = ()
+
+def collection(collection_id: str, **settings: Any) -> Collection:
+    """A collection with these settings."""
+    return Collection(collection_id, 1, collection_pb2.CollectionSettings(**settings))
 
 
 class _Step:
@@ -98,64 +117,104 @@ class _Step:
 
 
 class FakeRetriever(_Step):
-    """A Retriever that finds what it was given: for a query by name, else always the same."""
+    """A Retriever that finds what it was given: for a query by name, else always the same.
 
-    def __init__(self, retrieval: Retrieval | None = None) -> None:
+    It has the chunks in `chunks`, and for any other id one that make_chunk makes.
+    """
+
+    def __init__(self, response: retriever_service_pb2.RetrieveResponse | None = None) -> None:
         super().__init__()
-        self.retrieval = retrieval or Retrieval()
-        self.by_query: dict[str, Retrieval | Exception] = {}
-        self.calls: list[tuple[str, Sequence[str], Options]] = []
-        self.conditions: list[Mapping[str, Any]] = []
+        self.response = response or retrieved()
+        self.by_query: dict[str, retriever_service_pb2.RetrieveResponse | Exception] = {}
+        self.calls: list[retriever_service_pb2.RetrieveRequest] = []
+        self.fetches: list[retriever_service_pb2.FetchChunksRequest] = []
+        self.chunks: dict[int, passage_pb2.Chunk] = {}
+        self.adjacent: dict[int, list[passage_pb2.Chunk]] = {}
+        self.gone: set[int] = set()
+        self.fetch_error: Exception | None = None
 
     @property
     def queries(self) -> list[str]:
         """What it was asked for so far."""
-        return [query for query, _, _ in self.calls]
+        return [call.query for call in self.calls]
 
     async def retrieve(
-        self, query: str, collection_ids: Sequence[str], options: Options, conditions: Mapping[str, Any]
-    ) -> Retrieval:
-        self.calls.append((query, collection_ids, options))
-        self.conditions.append(conditions)
+        self, request: retriever_service_pb2.RetrieveRequest
+    ) -> retriever_service_pb2.RetrieveResponse:
+        self.calls.append(request)
         await self._pass()
-        found = self.by_query.get(query, self.retrieval)
+        found = self.by_query.get(request.query, self.response)
         if isinstance(found, Exception):
             raise found
         return found
 
-
-class FakeReranker(_Step):
-    """A Reranker that keeps the candidates' order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[tuple[str, Sequence[CandidateSet], Options]] = []
-
-    async def rerank(self, query: str, sets: Sequence[CandidateSet], options: Options) -> Ranking:
-        self.calls.append((query, sets, options))
-        await self._pass()
-        candidates = {each.chunk.chunk_id: each for found in sets for each in found.candidates}
-        return Ranking(
-            [
-                Passage(
-                    candidate.chunk,
-                    1 / rank,
-                    Explanation(candidate.keyword, candidate.semantic, final_score=1 / rank),
+    async def fetch(
+        self, request: retriever_service_pb2.FetchChunksRequest
+    ) -> retriever_service_pb2.FetchChunksResponse:
+        self.fetches.append(request)
+        if self.fetch_error is not None:
+            raise self.fetch_error
+        return retriever_service_pb2.FetchChunksResponse(
+            chunks=[
+                candidate_pb2.FetchedChunk(
+                    chunk=self.chunks.get(chunk_id) or make_chunk(chunk_id),
+                    adjacent_chunks=self.adjacent.get(chunk_id, ()) if selection.adjacent_chunks else (),
                 )
-                for rank, candidate in enumerate([*candidates.values()][: options.get("topK", 8)], start=1)
+                for selection in request.selections
+                for chunk_id in selection.chunk_ids
+                if chunk_id not in self.gone
             ]
         )
 
 
-@dataclass(frozen=True)
-class GenerateCall:
-    """What a FakeGenerator was asked."""
+class FakeReranker(_Step):
+    """A Reranker that keeps the candidates' order, and may want texts first."""
 
-    query: str
-    passages: Sequence[NumberedPassage]
-    chat_history: Sequence[HistoryMessage]
-    options: Options
-    additional_context: str
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[reranker_service_pb2.RerankRequest] = []
+        self.wants_texts = False
+        self.duplicates: dict[int, list[int]] = {}
+
+    async def rerank(
+        self, request: reranker_service_pb2.RerankRequest
+    ) -> reranker_service_pb2.RerankResponse:
+        kept = reranker_service_pb2.RerankRequest()
+        kept.CopyFrom(request)
+        self.calls.append(kept)
+        await self._pass()
+        ids = list(dict.fromkeys(i for each in request.candidate_sets for i in each.features.chunk_ids))
+        if self.wants_texts and not request.has_chunks:
+            wanted = candidate_pb2.CollectionChunks(collection_id="docs", chunk_ids=ids)
+            return reranker_service_pb2.RerankResponse(wanted=[wanted])
+        return reranker_service_pb2.RerankResponse(
+            ranked=[
+                candidate_pb2.RankedChunk(
+                    chunk_id=chunk_id,
+                    collection_id="docs",
+                    score=1 / rank,
+                    explanation=_explanation(request, chunk_id, 1 / rank),
+                    duplicates=[
+                        candidate_pb2.DuplicateChunk(chunk_id=each, collection_id="docs", similarity=0.95)
+                        for each in self.duplicates.get(chunk_id, ())
+                    ],
+                )
+                for rank, chunk_id in enumerate(ids[: request.options.top_k or 8], start=1)
+            ]
+        )
+
+
+def _explanation(
+    request: reranker_service_pb2.RerankRequest, chunk_id: int, score: float
+) -> passage_pb2.ScoreExplanation:
+    explanation = passage_pb2.ScoreExplanation(final_score=score)
+    for ranked in (ranked for each in request.candidate_sets for ranked in each.lists):
+        if chunk_id in ranked.chunk_ids:
+            is_keyword = ranked.arm == candidate_pb2.SEARCH_ARM_KEYWORD
+            place = list(ranked.chunk_ids).index(chunk_id)
+            arm = explanation.keyword if is_keyword else explanation.semantic
+            arm.rank, arm.score = place + 1, ranked.scores[place]
+    return explanation
 
 
 class FakeGenerator(_Step):
@@ -167,40 +226,40 @@ class FakeGenerator(_Step):
     def __init__(self, *pieces: str) -> None:
         super().__init__()
         self.pieces = pieces
-        self.calls: list[GenerateCall] = []
+        self.calls: list[generator_service_pb2.GenerateRequest] = []
         self.said = 0
-        self.rewrites: dict[str, Rewrite | Exception] = {}
-        self.rewrite_calls: list[tuple[str, Sequence[HistoryMessage], int]] = []
+        self.rewrites: dict[str, generator_service_pb2.RewriteQueryResponse | Exception] = {}
+        self.rewrite_calls: list[generator_service_pb2.RewriteQueryRequest] = []
 
     async def generate(
-        self,
-        query: str,
-        passages: Sequence[NumberedPassage],
-        chat_history: Sequence[HistoryMessage],
-        options: Options,
-        additional_context: str,
-    ) -> AsyncGenerator[Delta | Generated]:
-        self.calls.append(GenerateCall(query, passages, chat_history, options, additional_context))
-        for piece in self.pieces if passages else ("I cannot answer.",):
-            yield Delta(piece)
+        self, request: generator_service_pb2.GenerateRequest
+    ) -> AsyncGenerator[generator_service_pb2.GenerateResponse]:
+        self.calls.append(request)
+        for piece in self.pieces if request.passages else ("I cannot answer.",):
+            delta = generator_service_pb2.GenerateDelta(text=piece)
+            yield generator_service_pb2.GenerateResponse(delta=delta)
             self.said += 1
         await self._pass()
-        yield Generated(
-            finish_reason=FinishReason.STOP if passages else FinishReason.NO_ANSWER,
-            usage=Usage(10, 0, 5),
-            citations=(),
-            validation=Validation(grounded=bool(passages)),
-            model="fake",
+        has_passages = bool(request.passages)
+        yield generator_service_pb2.GenerateResponse(
+            completed=generator_service_pb2.GenerateCompleted(
+                finish_reason=chat_pb2.FINISH_REASON_STOP
+                if has_passages
+                else chat_pb2.FINISH_REASON_NO_ANSWER,
+                usage=chat_pb2.Usage(prompt_tokens=10, output_tokens=5),
+                validation=chat_pb2.Validation(grounded=has_passages),
+                model="fake",
+            )
         )
 
     async def rewrite(
-        self, query: str, chat_history: Sequence[HistoryMessage], max_sub_queries: int
-    ) -> Rewrite:
-        self.rewrite_calls.append((query, chat_history, max_sub_queries))
-        rewrite = self.rewrites.get(query, Rewrite(query))
-        if isinstance(rewrite, Exception):
-            raise rewrite
-        return rewrite
+        self, request: generator_service_pb2.RewriteQueryRequest
+    ) -> generator_service_pb2.RewriteQueryResponse:
+        self.rewrite_calls.append(request)
+        found = self.rewrites.get(request.query, rewrite(request.query))
+        if isinstance(found, Exception):
+            raise found
+        return found
 
 
 @dataclass(frozen=True)
@@ -232,7 +291,8 @@ class FakeCatalog:
         ]
         if collection_ids:
             return found
-        return [*found[:2], *(each for each in found[2:] if each.limits != GenerationLimits())]
+        limited = (each for each in found[2:] if each.settings.HasField("generation_limits"))
+        return [*found[:2], *limited]
 
 
 @dataclass
@@ -241,17 +301,17 @@ class _Conversation:
     title: str
     create_time: datetime
     update_time: datetime
-    messages: list[StoredMessage] = field(default_factory=list)
+    messages: list[thread_pb2.Message] = field(default_factory=list)
 
 
 @dataclass
 class _Claimed:
     claim: Claim
     expire_time: datetime
-    answered: Answered | None = None
+    answered: coordinator_service_pb2.AnswerResponse | None = None
 
     def is_gone(self, threads: Mapping[str, _Conversation]) -> bool:
-        return self.answered is not None and self.answered.started.thread_id not in threads
+        return self.answered is not None and self.answered.thread_id not in threads
 
 
 class FakeThreads:
@@ -268,7 +328,9 @@ class FakeThreads:
         self.blocked: asyncio.Event | None = None
         self.reached = asyncio.Event()
 
-    async def claim(self, claim: Claim, lease_seconds: float) -> Answered | None:
+    async def claim(
+        self, claim: Claim, lease_seconds: float
+    ) -> coordinator_service_pb2.AnswerResponse | None:
         key = (claim.owner, claim.request_id)
         known = self._claims.get(key)
         if known is None or known.expire_time <= self._now or known.is_gone(self._threads):
@@ -287,19 +349,19 @@ class FakeThreads:
         if known is not None and known.claim == claim and known.answered is None:
             del self._claims[claim.owner, claim.request_id]
 
-    async def history(self, owner: str, thread_id: str, limit: int) -> Sequence[HistoryMessage]:
+    async def history(self, owner: str, thread_id: str, limit: int) -> Sequence[chat_pb2.ChatMessage]:
         messages = self._find(owner, thread_id).messages[-limit:]
-        return [HistoryMessage(message.role, message.content) for message in messages]
+        return [chat_pb2.ChatMessage(role=message.role, content=message.content) for message in messages]
 
     async def append(
         self,
         owner: str,
         thread_id: str,
         title: str,
-        messages: Sequence[StoredMessage],
+        messages: Sequence[thread_pb2.Message],
         *,
         create: bool,
-        answered: tuple[Claim, Answered] | None = None,
+        answered: tuple[Claim, coordinator_service_pb2.AnswerResponse] | None = None,
     ) -> None:
         self.reached.set()
         if self.blocked is not None:
@@ -311,7 +373,11 @@ class FakeThreads:
             self._threads[thread_id] = _Conversation(owner, title, self._now, self._now)
         thread = self._find(owner, thread_id)
         thread.update_time = self._now
-        thread.messages.extend(replace(message, create_time=self._now) for message in messages)
+        for message in messages:
+            stored = thread_pb2.Message()
+            stored.create_time.FromDatetime(self._now)
+            stored.MergeFrom(message)
+            thread.messages.append(stored)
         if answered is not None:
             claim, answer = answered
             known = self._claims.get((claim.owner, claim.request_id))
@@ -319,21 +385,23 @@ class FakeThreads:
                 known.answered = answer
                 known.expire_time = self._now + timedelta(seconds=REPLAY_SECONDS)
 
-    async def get(self, owner: str, thread_id: str) -> Thread:
+    async def get(self, owner: str, thread_id: str) -> thread_pb2.Thread:
         return self._thread(thread_id, self._find(owner, thread_id))
 
     async def messages(
         self, owner: str, thread_id: str, page_size: int, page_token: str
-    ) -> Page[StoredMessage]:
+    ) -> tuple[Sequence[thread_pb2.Message], str]:
         return self._page(self._find(owner, thread_id).messages, page_size, page_token)
 
-    async def threads(self, owner: str, page_size: int, page_token: str) -> Page[Thread]:
+    async def threads(
+        self, owner: str, page_size: int, page_token: str
+    ) -> tuple[Sequence[thread_pb2.Thread], str]:
         own = [
             self._thread(thread_id, thread)
             for thread_id, thread in self._threads.items()
             if thread.owner == owner
         ]
-        own.sort(key=lambda thread: thread.update_time, reverse=True)
+        own.sort(key=lambda thread: thread.update_time.ToMicroseconds(), reverse=True)
         return self._page(own, page_size, page_token)
 
     async def delete(self, owner: str, thread_id: str) -> None:
@@ -351,11 +419,14 @@ class FakeThreads:
         return thread
 
     @staticmethod
-    def _thread(thread_id: str, thread: _Conversation) -> Thread:
-        return Thread(thread_id, thread.title, len(thread.messages), thread.create_time, thread.update_time)
+    def _thread(thread_id: str, thread: _Conversation) -> thread_pb2.Thread:
+        found = thread_pb2.Thread(thread_id=thread_id, title=thread.title, message_count=len(thread.messages))
+        found.create_time.FromDatetime(thread.create_time)
+        found.update_time.FromDatetime(thread.update_time)
+        return found
 
     @staticmethod
-    def _page[T](items: Sequence[T], page_size: int, page_token: str) -> Page[T]:
+    def _page[T](items: Sequence[T], page_size: int, page_token: str) -> tuple[Sequence[T], str]:
         try:
             start = int(page_token or 0)
         except ValueError:
@@ -363,4 +434,4 @@ class FakeThreads:
                 [FieldViolation("page_token", "is not a token of this list")]
             ) from None
         end = start + page_size
-        return Page(items[start:end], str(end) if end < len(items) else "")
+        return items[start:end], str(end) if end < len(items) else ""

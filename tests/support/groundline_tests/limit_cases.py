@@ -23,16 +23,22 @@ MAX_LENGTH = 200_000
 """Longer texts are left out: the limit is a field's own, and takes seconds to send."""
 
 _UNKNOWN_ENUM = 9999
+_INTEGERS = (FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_FIXED32)
 
 # What a message needs beyond what its limits ask for, by its rules between fields.
 _NEEDED: Mapping[str, Mapping[str, Any]] = {
-    "ChatMessage": {"role": "user"},
+    "ChatMessage": {"role": "USER"},
+    "CollectionChunks": {"chunkIds": ["1"]},
+    "RankedList": {"arm": "SEARCH_ARM_KEYWORD"},
     "ContextualizeChunksRequest": {"documentText": "text"},
     "DeleteDocumentsRequest": {"filter": {"year": 2026}},
     "DocumentInput": {"text": "text"},
     "IngestDocumentsRequest": {"documents": [{"text": "text"}]},
     "WebCrawl": {"startUrl": "https://example.com/"},
 }
+
+# Columns that must match each other: one value alone never is beyond its limit and nothing else.
+_COLUMNS = ("CandidateFeatures", "RankedList")
 
 # Fields of which one excludes the other.
 _EXCLUDES = {"crawl": "documents"}
@@ -119,7 +125,9 @@ def walk(base: Message, path: str, above: tuple[str, ...]) -> Iterator[tuple[Fie
         if has_limits(field):
             yield field, path, lambda request: request
         inner: Any = field.message_type
-        if inner is None or is_map(field) or inner.full_name.startswith("google.") or inner.name in above:
+        if inner is None or is_map(field) or inner.full_name.startswith("google."):
+            continue
+        if inner.name in (*above, *_COLUMNS):
             continue
         within = smallest(inner)
         prefix = f"{path}{field.name}[0]." if field.is_repeated else f"{path}{field.name}."
@@ -181,7 +189,9 @@ def values_of(field: FieldDescriptor) -> Iterator[tuple[Any, bool]]:
     if not field.is_repeated:
         yield from single_values(field, limits)
         return
-    entry = smallest(field.message_type) if field.message_type is not None else right_text(limits)
+    entry: Any = 1 if field.type in _INTEGERS else right_text(limits)
+    if field.message_type is not None:
+        entry = smallest(field.message_type)
     if limits.HasField("max_items"):
         yield numbered([entry] * limits.max_items), True
         yield numbered([entry] * (limits.max_items + 1)), False

@@ -38,6 +38,7 @@ CORE_MAY_IMPORT = (
     "groundline_runtime.context",
     "groundline_runtime.errors",
     "groundline_runtime.paging",
+    "groundline_runtime.reasons",
     "groundline_runtime.settings",
     "groundline_runtime.tokens",
     "groundline_signatures",

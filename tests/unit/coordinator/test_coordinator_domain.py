@@ -1,17 +1,22 @@
+"""Options over defaults and within limits, passages, sources and history."""
+
+from typing import Any
+
 import pytest
-from groundline_coordinator.domain import (
-    Chunk,
-    Explanation,
-    GenerationLimits,
-    HistoryMessage,
-    Passage,
-    estimated_tokens,
+from google.protobuf.struct_pb2 import Struct
+from groundline.v1 import candidate_pb2, chat_pb2, collection_pb2, options_pb2, passage_pb2
+from groundline_coordinator.domain.conversation import recent_history
+from groundline_coordinator.domain.options import scope_of
+from groundline_coordinator.domain.passages import (
+    MAX_PASSAGE_CHARACTERS,
+    by_one_arm,
     extended_text,
-    merged,
-    recent_history,
+    passages_of,
     shortened,
-    without_repeats,
 )
+from groundline_coordinator.domain.turns import Inquiry, Scope
+from groundline_runtime.errors import InvalidArgumentError
+from groundline_tests.coordinator import collection, make_chunk, retrieved
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,88 +40,126 @@ def test_text_is_cut_at_a_word(text: str, limit: int, expected: str) -> None:
     assert shortened(text, limit) == expected
 
 
-def test_given_options_win_within_objects_too() -> None:
-    assert merged({"a": 1, "b": {"c": 1, "d": 2}}, {"b": {"c": 0}, "e": 3}) == {
-        "a": 1,
-        "b": {"c": 0, "d": 2},
-        "e": 3,
-    }
+def chunk(index: int, text: str = "", start: int = 0) -> passage_pb2.Chunk:
+    return make_chunk(index, text, chunk_index=index, start_offset=start, end_offset=start + len(text))
 
 
-def chunk(index: int, text: str = "", start: int = 0) -> Chunk:
-    return Chunk(
-        str(index), "d", "c", index, text, "", "", "", "file", "", start, start + len(text), {}, None
-    )
-
-
-def passage(index: int, *neighbours: int) -> Passage:
-    return Passage(chunk(index), 1.0, Explanation(), neighbours=[chunk(other) for other in neighbours])
+def passage(chunk: passage_pb2.Chunk, *adjacent: passage_pb2.Chunk) -> passage_pb2.Passage:
+    return passage_pb2.Passage(chunk=chunk, adjacent_chunks=adjacent)
 
 
 def test_a_chunk_stands_in_one_passage_only() -> None:
-    shown = without_repeats([passage(5, 4, 6), passage(7, 6, 8), passage(8, 7, 9), passage(20)])
-    assert [[other.chunk_index for other in each.neighbours] for each in shown] == [[4, 6], [], [9], []]
+    adjacent = {5: (4, 6), 7: (6, 8), 8: (7, 9), 20: ()}
+    ranked = [candidate_pb2.RankedChunk(chunk_id=number) for number in adjacent]
+    fetched = [
+        candidate_pb2.FetchedChunk(chunk=chunk(number), adjacent_chunks=[chunk(each) for each in others])
+        for number, others in adjacent.items()
+    ]
+    shown = passages_of(ranked, fetched)
+    assert [[other.chunk_index for other in each.adjacent_chunks] for each in shown] == [[4, 6], [], [9], []]
 
 
-def test_a_passage_is_read_with_its_neighbours_as_in_the_document() -> None:
-    neighbours = [chunk(3, "After a gap.", 40), chunk(1, "Before. ", 2)]
-    whole = Passage(chunk(2, "The passage.", 10), 1.0, Explanation(), neighbours=neighbours)
-    assert extended_text(whole) == "Before. The passage.\nAfter a gap."
-    assert extended_text(passage(1)) == ""
+def test_a_passage_is_read_with_its_adjacent_chunks_as_in_the_document() -> None:
+    adjacent = [chunk(3, "After a gap.", 40), chunk(1, "Before. ", 2)]
+    assert (
+        extended_text(passage(chunk(2, "The passage.", 10), *adjacent))
+        == "Before. The passage.\nAfter a gap."
+    )
+    assert extended_text(passage(chunk(1))) == ""
+
+
+def test_a_passage_never_outgrows_what_the_generator_takes() -> None:
+    size = MAX_PASSAGE_CHARACTERS // 3
+    own, near, far = chunk(2, "b" * size, size), chunk(1, "a" * size, 0), chunk(4, "d" * size, 3 * size)
+    text = extended_text(passage(own, far, near))
+    assert len(text) <= MAX_PASSAGE_CHARACTERS
+    assert text == "a" * size + "b" * size
+    assert len(extended_text(passage(chunk(1, "x" * (MAX_PASSAGE_CHARACTERS + 1))))) == MAX_PASSAGE_CHARACTERS
+
+
+def candidates(**arms: Any) -> candidate_pb2.CandidateSet:
+    found = retrieved(**arms)
+    return candidate_pb2.CandidateSet(query="q", lists=found.lists, features=found.features)
+
+
+def test_without_fusion_the_semantic_order_stands_else_the_keyword_order() -> None:
+    both = candidates(keyword=[(1, 9.0)], semantic=[(3, 0.9), (2, 0.5)])
+    again = candidates(semantic=[(2, 0.95), (4, 0.5)])
+    assert [each.chunk_id for each in by_one_arm([both, again], 10)] == [2, 3, 4]
+    assert [each.chunk_id for each in by_one_arm([both, again], 1)] == [2]
+    keyword = [candidates(keyword=[(7, 1.0), (5, 0.5)]), candidates(keyword=[(6, 100.0)])]
+    assert [each.chunk_id for each in by_one_arm(keyword, 10)] == [6, 7, 5]
+
+
+def message(
+    content: str, role: chat_pb2.ChatMessage.Role.ValueType = chat_pb2.ChatMessage.USER
+) -> chat_pb2.ChatMessage:
+    return chat_pb2.ChatMessage(role=role, content=content)
 
 
 def test_history_is_bounded_by_tokens() -> None:
-    messages = [HistoryMessage("user", "x" * size) for size in (4, 8, 12, 16)]
+    messages = [message("x" * size) for size in (4, 8, 12, 16)]
     assert recent_history(messages, max_tokens=9) == messages[1:]
     assert recent_history(messages, max_tokens=8) == messages[2:]
     assert recent_history(messages, max_tokens=3) == []
 
 
 def test_answers_that_were_cancelled_at_once_are_no_history() -> None:
-    messages = [HistoryMessage("user", "q"), HistoryMessage("assistant", "")]
+    messages = [message("q"), message("", chat_pb2.ChatMessage.ASSISTANT)]
     assert recent_history(messages, max_tokens=9) == messages[:1]
 
 
-@pytest.mark.parametrize(
-    ("text", "tokens"), [("", 0), ("a", 1), ("four", 1), ("five!", 2), ("你好", 2), ("你好 yes", 3)]
-)
-def test_tokens_are_estimated(text: str, tokens: int) -> None:
-    assert estimated_tokens(text) == tokens
-
-
-LIMITS = GenerationLimits(
-    models=("m", "n"),
+LIMITS = collection_pb2.GenerationLimits(
+    models=["m", "n"],
     max_temperature=0.5,
     max_output_tokens=100,
     max_top_k=5,
-    lowest_min_relevance=0.2,
+    lowest_min_relevance=0.25,
     fixed_prompt=True,
 )
+
+
+def scope(
+    *collections: Any, rerank: dict[str, Any] | None = None, generation: dict[str, Any] | None = None
+) -> Scope:
+    options = options_pb2.RerankOptions(**(rerank or {}))
+    inquiry = Inquiry("q", [], Struct(), options_pb2.RetrievalOptions(), options)
+    return scope_of(inquiry, options_pb2.GenerationOptions(**(generation or {})), collections)
+
+
+def test_given_options_win_within_messages_too() -> None:
+    defaults = collection("c", rerank={"top_k": 3, "weights": {"vector": 1.0, "position": 0.5}})
+    assert scope(defaults, rerank={"weights": {"vector": 0.0}}).rerank == options_pb2.RerankOptions(
+        top_k=3, weights=options_pb2.RerankWeights(vector=0.0, position=0.5)
+    )
 
 
 def test_everything_beyond_a_limit_is_named() -> None:
     generation = {
         "model": "x",
         "temperature": 0.6,
-        "maxOutputTokens": 101,
-        "minRelevance": 0.0,
-        "systemPrompt": "",
-        "promptTemplate": "t",
+        "max_output_tokens": 101,
+        "min_relevance": 0.0,
+        "system_prompt": "",
+        "prompt_template": "t",
     }
-    assert [path for path, _ in LIMITS.excesses({"topK": 6}, generation)] == [
-        "generation.model",
-        "generation.temperature",
-        "generation.max_output_tokens",
-        "rerank.top_k",
-        "generation.min_relevance",
-        "generation.system_prompt",
-        "generation.prompt_template",
+    with pytest.raises(InvalidArgumentError) as refused:
+        scope(collection("strict", generation_limits=LIMITS), rerank={"top_k": 6}, generation=generation)
+    assert [violation.field for violation in refused.value.violations] == [
+        "options.generation.model",
+        "options.generation.temperature",
+        "options.generation.max_output_tokens",
+        "options.rerank.top_k",
+        "options.generation.min_relevance",
+        "options.generation.system_prompt",
+        "options.generation.prompt_template",
     ]
+    assert "strict" in refused.value.message
 
 
 @pytest.mark.parametrize(
-    "generation", [{}, {"model": "n", "temperature": 0.5, "maxOutputTokens": 100, "minRelevance": 0.2}]
+    "generation", [{}, {"model": "n", "temperature": 0.5, "max_output_tokens": 100, "min_relevance": 0.25}]
 )
-def test_what_is_within_the_limits_passes(generation: dict[str, object]) -> None:
-    assert list(LIMITS.excesses({"topK": 5}, generation)) == []
-    assert list(GenerationLimits().excesses({"topK": 100}, {"model": "x", "systemPrompt": "s"})) == []
+def test_what_is_within_the_limits_passes(generation: dict[str, Any]) -> None:
+    scope(collection("strict", generation_limits=LIMITS), rerank={"top_k": 5}, generation=generation)
+    scope(collection("free"), rerank={"top_k": 100}, generation={"model": "x", "system_prompt": "s"})

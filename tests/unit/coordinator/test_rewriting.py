@@ -1,18 +1,14 @@
 """Which questions are rewritten, and what the workflow makes of a rewriting."""
 
 import pytest
-from groundline_coordinator.domain import (
-    ArmScore,
-    Candidate,
-    HistoryMessage,
-    RewritingMode,
-)
-from groundline_coordinator.rewriting import is_complex, is_follow_up, is_weak, wants_rewriting
-from groundline_tests.coordinator import FoundCandidate, make_chunk
+from groundline.v1 import candidate_pb2, chat_pb2, options_pb2
+from groundline_coordinator.domain.rewriting import is_complex, is_follow_up, is_weak, wants_rewriting
+from groundline_tests.coordinator import retrieved
 
+AUTO, OFF = options_pb2.REWRITING_MODE_AUTO, options_pb2.REWRITING_MODE_OFF
 HISTORY = (
-    HistoryMessage("user", "How long is parental leave in Kiel?"),
-    HistoryMessage("assistant", "A year."),
+    chat_pb2.ChatMessage(role=chat_pb2.ChatMessage.USER, content="How long is parental leave in Kiel?"),
+    chat_pb2.ChatMessage(role=chat_pb2.ChatMessage.ASSISTANT, content="A year."),
 )
 
 
@@ -46,7 +42,8 @@ def test_a_question_that_leans_on_the_conversation_is_a_follow_up(query: str) ->
 def test_a_question_that_stands_alone_is_none(query: str) -> None:
     assert not is_follow_up(query, HISTORY)
     assert not is_complex(query)
-    assert not wants_rewriting(RewritingMode.AUTO, query, HISTORY)
+    assert not wants_rewriting(AUTO, query, HISTORY)
+    assert not wants_rewriting(options_pb2.REWRITING_MODE_UNSPECIFIED, query, HISTORY)
 
 
 @pytest.mark.parametrize(
@@ -64,17 +61,20 @@ def test_a_question_that_stands_alone_is_none(query: str) -> None:
 )
 def test_comparisons_and_several_questions_are_complex(query: str) -> None:
     assert is_complex(query)
-    assert wants_rewriting(RewritingMode.AUTO, query, ())
-    assert not wants_rewriting(RewritingMode.OFF, query, ())
+    assert wants_rewriting(AUTO, query, ())
+    assert not wants_rewriting(OFF, query, ())
 
 
 def test_always_means_always() -> None:
-    assert wants_rewriting(RewritingMode.ALWAYS, "Which port does the gateway listen on by default?", ())
+    assert wants_rewriting(
+        options_pb2.REWRITING_MODE_ALWAYS, "Which port does the gateway listen on by default?", ()
+    )
 
 
-def found(similarity: float | None) -> Candidate:
-    semantic = None if similarity is None else ArmScore(1, similarity)
-    return FoundCandidate(make_chunk("1"), keyword=ArmScore(1, 3.0), semantic=semantic)
+def found(similarity: float | None) -> candidate_pb2.CandidateSet:
+    semantic = [] if similarity is None else [(1, similarity)]
+    response = retrieved(keyword=[(1, 3.0)], semantic=semantic)
+    return candidate_pb2.CandidateSet(query="q", lists=response.lists, features=response.features)
 
 
 def test_results_are_weak_when_none_is_similar() -> None:

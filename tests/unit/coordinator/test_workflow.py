@@ -1,34 +1,25 @@
+"""The workflow of Chat, Answer and Search, among fakes of its ports."""
+
 import asyncio
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import pytest
-from groundline_coordinator.domain import (
-    ArmScore,
-    Collection,
-    Completed,
-    Degradation,
-    Delta,
-    Event,
-    FinishReason,
-    GenerationLimits,
-    HistoryMessage,
-    Question,
-    Retrieval,
-    Rewrite,
-    RewritingMode,
-    Search,
-    SourcesFound,
-    Stage,
-    StageBegan,
-    Started,
-    Timing,
-    Usage,
+from groundline.v1 import (
+    chat_pb2,
+    collection_pb2,
+    coordinator_service_pb2,
+    error_pb2,
+    options_pb2,
+    passage_pb2,
 )
-from groundline_coordinator.service import ChatService, Limits, ThreadService
-from groundline_runtime.context import Caller, acting_as
+from groundline_coordinator.service.chats import ChatService, Limits
+from groundline_coordinator.service.searching import Event
+from groundline_coordinator.service.threads import ThreadService
+from groundline_runtime.context import Caller
 from groundline_runtime.errors import (
     AbortedError,
     DeadlineExceededError,
@@ -44,19 +35,25 @@ from groundline_tests.coordinator import (
     FakeReranker,
     FakeRetriever,
     FakeThreads,
-    FoundCandidate,
+    collection,
     make_chunk,
+    retrieved,
+    rewrite,
 )
 
+Started, Status = chat_pb2.ChatStarted, chat_pb2.ChatStatus
+Sources, Completed = chat_pb2.ChatSources, chat_pb2.ChatCompleted
+REWRITING, RETRIEVING = passage_pb2.STAGE_REWRITING, passage_pb2.STAGE_RETRIEVING
+RERANKING, GENERATING = passage_pb2.STAGE_RERANKING, passage_pb2.STAGE_GENERATING
+
+NOBODY = Caller()
 DOWN = UnavailableError("UNAVAILABLE", "down")
-FOUND = Retrieval(
-    candidates=(
-        FoundCandidate(make_chunk("1", "Alpha."), keyword=ArmScore(1, 9.0)),
-        FoundCandidate(make_chunk("2", "Beta."), semantic=ArmScore(2, 0.5)),
-        FoundCandidate(make_chunk("3", "Gamma."), keyword=ArmScore(2, 8.0), semantic=ArmScore(1, 0.9)),
-    ),
-    timings=(Timing("embedding", 3.0),),
+FOUND = retrieved(
+    keyword=[(1, 9.0), (3, 8.0)],
+    semantic=[(3, 0.9), (2, 0.5)],
+    timings=[passage_pb2.StageTiming(stage=passage_pb2.STAGE_EMBEDDING, duration_ms=3)],
 )
+TEXTS = {1: "Alpha.", 2: "Beta.", 3: "Gamma."}
 
 
 @dataclass
@@ -68,11 +65,12 @@ class World:
     generator: FakeGenerator = field(default_factory=lambda: FakeGenerator("Alpha ", "it is. [1]"))
     catalog: FakeCatalog = field(default_factory=FakeCatalog)
     threads: FakeThreads = field(default_factory=FakeThreads)
-    events: list[Event] = field(default_factory=list)
+    events: list[Event | str] = field(default_factory=list)
     timeout: float = 10.0
 
     def __post_init__(self) -> None:
-        self.catalog.add(Collection("docs"))
+        self.catalog.add(collection("docs"))
+        self.retriever.chunks = {number: make_chunk(number, text) for number, text in TEXTS.items()}
 
     @cached_property
     def service(self) -> ChatService:
@@ -94,24 +92,54 @@ class World:
             ),
         )
 
-    async def chat(self, question: Question) -> Sequence[Event]:
+    async def chat(
+        self, question: coordinator_service_pb2.ChatRequest, caller: Caller = NOBODY
+    ) -> Sequence[Event | str]:
         self.events.clear()
 
-        async def emit(event: Event) -> None:
+        async def emit(event: Event | str) -> None:
             self.events.append(event)
 
         service = self.service
-        await service.chat(await service.begin(question), emit)
+        await service.chat(await service.begin(caller, question), emit)
         return self.events
+
+    async def answer(
+        self, question: coordinator_service_pb2.ChatRequest
+    ) -> coordinator_service_pb2.AnswerResponse:
+        request = coordinator_service_pb2.AnswerRequest.FromString(question.SerializeToString())
+        return await self.service.answer(NOBODY, request)
+
+    async def search(self, query: str, **fields: Any) -> coordinator_service_pb2.SearchResponse:
+        return await self.service.search(NOBODY, coordinator_service_pb2.SearchRequest(query=query, **fields))
+
+    async def messages(self, thread_id: str) -> coordinator_service_pb2.GetThreadResponse:
+        request = coordinator_service_pb2.GetThreadRequest(thread_id=thread_id)
+        return await ThreadService(self.threads).get(NOBODY, request)
+
+    async def all_threads(self) -> coordinator_service_pb2.ListThreadsResponse:
+        return await ThreadService(self.threads).list(NOBODY, coordinator_service_pb2.ListThreadsRequest())
 
     def only[E](self, kind: type[E]) -> E:
         (event,) = [event for event in self.events if isinstance(event, kind)]
         return event
 
+    def degraded(self) -> list[tuple[int, int]]:
+        """Components and reasons."""
+        return [(each.component, each.reason) for each in self.only(Completed).degraded]
 
-def question(query: str = "What is alpha?", **fields: object) -> Question:
-    search = {name: fields.pop(name) for name in ("collection_ids", "retrieval", "rerank") if name in fields}
-    return Question(Search(query, **search), **fields)  # type: ignore[arg-type]
+
+def question(query: str = "What is alpha?", **fields: Any) -> coordinator_service_pb2.ChatRequest:
+    options: Any = {
+        name: fields.pop(name)
+        for name in ("retrieval", "rerank", "generation", "rewriting")
+        if name in fields
+    }
+    return coordinator_service_pb2.ChatRequest(query=query, options=options, **fields)
+
+
+def said(content: str) -> chat_pb2.ChatMessage:
+    return chat_pb2.ChatMessage(role=chat_pb2.ChatMessage.USER, content=content)
 
 
 async def cancelled_at(step: FakeRetriever | FakeReranker | FakeGenerator, world: World) -> None:
@@ -127,7 +155,7 @@ async def cancelled_at(step: FakeRetriever | FakeReranker | FakeGenerator, world
 async def test_an_unknown_collection_is_refused_before_anything_begins() -> None:
     world = World()
     with pytest.raises(NotFoundError) as failure:
-        await world.chat(question(collection_ids=("docs", "secret")))
+        await world.chat(question(collection_ids=["docs", "secret"]))
     assert failure.value.reason == "COLLECTION_NOT_FOUND"
     assert "secret" in failure.value.message
     assert world.events == []
@@ -135,29 +163,25 @@ async def test_an_unknown_collection_is_refused_before_anything_begins() -> None
 
 async def test_a_collection_of_others_does_not_exist() -> None:
     world = World()
-    world.catalog.add(Collection("staff"), readers=("group:staff",))
+    world.catalog.add(collection("staff"), readers=("group:staff",))
     with pytest.raises(NotFoundError):
-        await world.chat(question(collection_ids=("staff",)))
-    with acting_as(Caller(("user:a", "group:staff"))):
-        await world.chat(question(collection_ids=("staff",)))
+        await world.chat(question(collection_ids=["staff"]))
+    await world.chat(question(collection_ids=["staff"]), Caller(("user:a", "group:staff")))
 
 
 async def test_a_thread_of_others_does_not_exist() -> None:
     world = World()
-    with acting_as(Caller(("user:alice",))):
-        await world.chat(question())
+    await world.chat(question(), Caller(("user:alice",)))
     thread_id = world.only(Started).thread_id
-    with acting_as(Caller(("user:bob",))), pytest.raises(NotFoundError) as failure:
-        await world.chat(question(thread_id=thread_id))
+    with pytest.raises(NotFoundError) as failure:
+        await world.chat(question(thread_id=thread_id), Caller(("user:bob",)))
     assert failure.value.reason == "THREAD_NOT_FOUND"
     assert world.events == []
 
 
 async def test_a_thread_must_be_the_callers_even_with_a_history_of_its_own() -> None:
     with pytest.raises(NotFoundError):
-        await World().chat(
-            question(thread_id=str(uuid.uuid4()), chat_history=(HistoryMessage("user", "hi"),))
-        )
+        await World().chat(question(thread_id=str(uuid.uuid4()), chat_history=[said("hi")]))
 
 
 async def test_without_the_retriever_there_is_no_answer() -> None:
@@ -165,7 +189,7 @@ async def test_without_the_retriever_there_is_no_answer() -> None:
     world.retriever.error = DOWN
     with pytest.raises(UnavailableError):
         await world.chat(question())
-    assert [type(event) for event in world.events] == [Started, StageBegan]
+    assert [type(event) for event in world.events] == [Started, Status]
 
 
 async def test_a_late_retriever_costs_no_more_than_its_share() -> None:
@@ -179,28 +203,24 @@ async def test_a_late_retriever_costs_no_more_than_its_share() -> None:
 async def test_without_the_reranker_the_semantic_order_stands_and_is_declared() -> None:
     world = World()
     world.reranker.error = DOWN
-    await world.chat(question(rerank={"topK": 1}))
-    assert [source.chunk_id for source in world.only(SourcesFound).sources] == ["3"]
-    (degradation,) = world.only(Completed).degraded
-    assert (degradation.component, degradation.reason) == ("reranker", "RERANKER_UNAVAILABLE")
+    await world.chat(question(rerank={"top_k": 1}))
+    assert [source.chunk_id for source in world.only(Sources).sources] == ["3"]
+    assert world.degraded() == [(passage_pb2.COMPONENT_RERANKER, error_pb2.RERANKER_UNAVAILABLE)]
 
 
 async def test_without_reranker_and_semantic_arm_the_keyword_order_stands() -> None:
-    world = World(
-        retriever=FakeRetriever(
-            Retrieval(
-                (
-                    FoundCandidate(make_chunk("10"), keyword=ArmScore(2, 3.0)),
-                    FoundCandidate(make_chunk("9"), keyword=ArmScore(1, 4.0)),
-                ),
-                degraded=(Degradation("semantic_arm", "DEADLINE_EXCEEDED", "late"),),
-            )
-        )
+    late = passage_pb2.Degradation(
+        component=passage_pb2.COMPONENT_SEMANTIC_ARM, reason=error_pb2.DEADLINE_EXCEEDED, message="late"
     )
+    found = retrieved(keyword=[(9, 4.0), (10, 3.0)], degraded=[late])
+    world = World(retriever=FakeRetriever(found))
     world.reranker.error = DOWN
     await world.chat(question())
-    assert [source.chunk_id for source in world.only(SourcesFound).sources] == ["9", "10"]
-    assert [d.component for d in world.only(Completed).degraded] == ["semantic_arm", "reranker"]
+    assert [source.chunk_id for source in world.only(Sources).sources] == ["9", "10"]
+    assert [component for component, _ in world.degraded()] == [
+        passage_pb2.COMPONENT_SEMANTIC_ARM,
+        passage_pb2.COMPONENT_RERANKER,
+    ]
 
 
 async def test_a_late_reranker_is_left_behind() -> None:
@@ -208,7 +228,7 @@ async def test_a_late_reranker_is_left_behind() -> None:
     world.reranker.hangs = True
     await world.chat(question())
     assert world.reranker.cancelled
-    assert [d.reason for d in world.only(Completed).degraded] == ["RERANKER_UNAVAILABLE"]
+    assert [reason for _, reason in world.degraded()] == [error_pb2.RERANKER_UNAVAILABLE]
 
 
 async def test_a_request_that_the_reranker_calls_wrong_is_not_papered_over() -> None:
@@ -223,8 +243,8 @@ async def test_a_generator_that_fails_midway_ends_the_request_and_stores_nothing
     world.generator.error = DOWN
     with pytest.raises(UnavailableError):
         await world.chat(question())
-    assert isinstance(world.events[-1], Delta)
-    assert (await ThreadService(world.threads).list(10, "")).items == []
+    assert world.events[-1] == "it is. [1]"
+    assert not (await world.all_threads()).threads
 
 
 async def test_cancelling_reaches_the_step_that_runs() -> None:
@@ -240,10 +260,9 @@ async def test_what_was_said_until_the_caller_went_away_is_stored_as_cancelled()
     world = World()
     world.generator.hangs = True
     await cancelled_at(world.generator, world)
-    _, page = await ThreadService(world.threads).get(world.only(Started).thread_id, 10, "")
-    asked, partial = page.items
+    asked, partial = (await world.messages(world.only(Started).thread_id)).messages
     assert asked.content == "What is alpha?"
-    assert (partial.content, partial.finish_reason) == ("Alpha it is. [1]", FinishReason.CANCELLED)
+    assert (partial.content, partial.finish_reason) == ("Alpha it is. [1]", chat_pb2.FINISH_REASON_CANCELLED)
     assert len(partial.sources) == 3
 
 
@@ -267,93 +286,101 @@ async def test_who_leaves_while_the_answer_is_stored_has_it_stored_whole() -> No
         await task
     blocked.set()
     await world.service.settle()
-    _, page = await ThreadService(world.threads).get(world.only(Started).thread_id, 10, "")
-    assert [message.finish_reason for message in page.items] == [None, FinishReason.STOP]
+    stored = (await world.messages(world.only(Started).thread_id)).messages
+    assert [message.finish_reason for message in stored] == [
+        chat_pb2.FINISH_REASON_UNSPECIFIED,
+        chat_pb2.FINISH_REASON_STOP,
+    ]
 
 
 async def test_an_answer_that_cannot_be_stored_is_degraded_not_lost() -> None:
     world = World()
     world.threads.error = UnavailableError("DATABASE_UNAVAILABLE", "down")
     await world.chat(question())
-    (degradation,) = world.only(Completed).degraded
-    assert (degradation.component, degradation.reason) == ("history", "DATABASE_UNAVAILABLE")
+    assert world.degraded() == [(passage_pb2.COMPONENT_HISTORY, error_pb2.DATABASE_UNAVAILABLE)]
 
 
 async def test_nothing_readable_is_answered_honestly_without_searching() -> None:
     world = World()
     world.catalog = FakeCatalog()
     await world.chat(question())
-    assert world.only(SourcesFound).sources == []
-    assert world.only(Completed).generated.finish_reason is FinishReason.NO_ANSWER
+    assert not world.only(Sources).sources
+    assert world.only(Completed).finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER
     assert world.retriever.calls == []
-    found = await world.service.search(Search("alpha"))
-    assert found.searched.ranking.passages == ()
+    assert not (await world.search("alpha")).passages
 
 
 async def test_events_come_in_order() -> None:
     world = World()
     events = await world.chat(question())
-    assert [event.stage if isinstance(event, StageBegan) else type(event) for event in events] == [
+    assert [event.stage if isinstance(event, Status) else type(event) for event in events] == [
         Started,
-        Stage.RETRIEVING,
-        Stage.RERANKING,
-        SourcesFound,
-        Stage.GENERATING,
-        Delta,
-        Delta,
+        RETRIEVING,
+        RERANKING,
+        Sources,
+        GENERATING,
+        str,
+        str,
         Completed,
     ]
     assert [timing.stage for timing in world.only(Completed).timings] == [
-        "retrieving",
-        "retrieving.embedding",
-        "reranking",
-        "generating",
-        "generating.first_token",
+        RETRIEVING,
+        passage_pb2.STAGE_EMBEDDING,
+        RERANKING,
+        passage_pb2.STAGE_FETCHING,
+        GENERATING,
+        passage_pb2.STAGE_FIRST_TOKEN,
     ]
 
 
 async def test_sources_are_numbered_as_the_generator_sees_them() -> None:
     world = World()
     await world.chat(question())
-    sources = world.only(SourcesFound).sources
+    sources = world.only(Sources).sources
     (call,) = world.generator.calls
     assert [(s.number, s.chunk_id) for s in sources] == [(p.number, p.chunk_id) for p in call.passages]
-    assert [p.similarity for p in call.passages] == [None, 0.5, 0.9]
+    assert [p.similarity if p.HasField("similarity") else None for p in call.passages] == [
+        None,
+        pytest.approx(0.9),
+        0.5,
+    ]
 
 
 async def test_a_collections_defaults_apply_and_a_request_overrides_them() -> None:
     world = World()
     world.catalog.add(
-        Collection(
+        collection(
             "docs",
-            rerank={"topK": 1, "weights": {"semantic": 1.0, "vector": 0.5}},
+            rerank={"top_k": 1, "weights": {"semantic": 1.0, "vector": 0.5}},
             generation={"model": "m", "temperature": 0.5},
         )
     )
     await world.chat(question(rerank={"weights": {"vector": 0.9}}, generation={"temperature": 0.0}))
-    assert world.reranker.calls[0][2] == {"topK": 1, "weights": {"semantic": 1.0, "vector": 0.9}}
-    assert world.generator.calls[0].options == {"model": "m", "temperature": 0.0}
+    assert world.reranker.calls[0].options == options_pb2.RerankOptions(
+        top_k=1, weights=options_pb2.RerankWeights(semantic=1.0, vector=0.9)
+    )
+    assert world.generator.calls[0].options == options_pb2.GenerationOptions(model="m", temperature=0.0)
 
 
 async def test_several_collections_give_no_defaults() -> None:
     world = World()
-    world.catalog.add(Collection("docs", rerank={"topK": 1}))
-    world.catalog.add(Collection("more", rerank={"topK": 2}))
+    world.catalog.add(collection("docs", rerank={"top_k": 1}))
+    world.catalog.add(collection("more", rerank={"top_k": 2}))
     await world.chat(question())
-    assert world.reranker.calls[0][2] == {}
+    assert world.reranker.calls[0].options == options_pb2.RerankOptions()
 
 
 async def test_question_and_answer_are_stored_together() -> None:
     world = World()
     await world.chat(question("What  is alpha?"))
     started = world.only(Started)
-    thread, page = await ThreadService(world.threads).get(started.thread_id, 10, "")
-    assert (thread.title, thread.message_count) == ("What  is alpha?", 2)
-    user, assistant = page.items
-    assert (user.role, user.content) == ("user", "What  is alpha?")
+    stored = await world.messages(started.thread_id)
+    assert (stored.thread.title, stored.thread.message_count) == ("What  is alpha?", 2)
+    user, assistant = stored.messages
+    assert (user.role, user.content) == (chat_pb2.ChatMessage.USER, "What  is alpha?")
     assert (assistant.message_id, assistant.content) == (started.message_id, "Alpha it is. [1]")
     assert len(assistant.sources) == 3
-    assert assistant.finish_reason is FinishReason.STOP
+    assert assistant.finish_reason == chat_pb2.FINISH_REASON_STOP
 
 
 async def test_a_follow_up_brings_the_threads_messages_within_their_bounds() -> None:
@@ -375,70 +402,75 @@ async def test_a_follow_up_brings_the_threads_messages_within_their_bounds() -> 
 async def test_a_history_in_the_request_replaces_the_stored_one() -> None:
     world = World()
     await world.chat(question("first"))
-    given = (HistoryMessage("user", "from elsewhere"),)
+    given = [said("from elsewhere")]
     await world.chat(question("second", thread_id=world.only(Started).thread_id, chat_history=given))
-    assert world.generator.calls[1].chat_history == [*given]
+    assert list(world.generator.calls[1].chat_history) == given
 
 
 async def test_answer_and_search_do_the_same_work() -> None:
     world = World()
-    answered = await world.service.answer(question(additional_context="on page 3"))
+    answered = await world.answer(question(additional_context="on page 3"))
     assert answered.answer == "Alpha it is. [1]"
-    assert [source.chunk_id for source in answered.sources] == ["1", "2", "3"]
+    assert [source.chunk_id for source in answered.sources] == ["1", "3", "2"]
     assert world.generator.calls[0].additional_context == "on page 3"
-    found = await world.service.search(Search("alpha", rerank={"topK": 2}))
-    assert [passage.chunk.chunk_id for passage in found.searched.ranking.passages] == ["1", "2"]
+    found = await world.search("alpha", options={"rerank": {"top_k": 2}})
+    assert [passage.chunk.chunk_id for passage in found.passages] == ["1", "3"]
     assert [timing.stage for timing in found.timings] == [
-        "retrieving",
-        "retrieving.embedding",
-        "reranking",
+        RETRIEVING,
+        passage_pb2.STAGE_EMBEDDING,
+        RERANKING,
+        passage_pb2.STAGE_FETCHING,
     ]
 
 
 async def test_a_follow_up_is_searched_and_answered_as_what_it_became() -> None:
     world = World()
     await world.chat(question())
-    world.generator.rewrites["And beta?"] = Rewrite("What is beta?", (), "rules", Usage(3, 1, 2))
+    world.generator.rewrites["And beta?"] = rewrite(
+        "What is beta?",
+        model="rules",
+        usage=chat_pb2.Usage(prompt_tokens=3, cached_tokens=1, output_tokens=2),
+    )
     events = await world.chat(question("And beta?", thread_id=world.only(Started).thread_id))
-    assert [event for event in events if isinstance(event, StageBegan)][:2] == [
-        StageBegan(Stage.REWRITING),
-        StageBegan(Stage.RETRIEVING, "What is beta?", rewriting_model="rules"),
+    assert [event for event in events if isinstance(event, Status)][:2] == [
+        Status(stage=REWRITING),
+        Status(stage=RETRIEVING, rewritten_query="What is beta?", rewriting_model="rules"),
     ]
     assert world.retriever.queries == ["What is alpha?", "What is beta?"]
-    assert world.reranker.calls[-1][0] == "What is beta?"
+    assert world.reranker.calls[-1].query == "What is beta?"
     assert world.generator.calls[-1].query == "What is beta?"
     completed = world.only(Completed)
-    assert completed.generated.usage == Usage(13, 1, 7)
-    assert completed.timings[0].stage == "rewriting"
-    _, page = await ThreadService(world.threads).get(world.only(Started).thread_id, 10, "")
-    assert page.items[2].content == "And beta?"
+    assert completed.usage == chat_pb2.Usage(prompt_tokens=13, cached_tokens=1, output_tokens=7)
+    assert completed.timings[0].stage == REWRITING
+    stored = (await world.messages(world.only(Started).thread_id)).messages
+    assert stored[2].content == "And beta?"
 
 
 async def test_a_complex_question_is_searched_in_parts_and_ranked_once() -> None:
     world = World()
     asked = "What is alpha and what is beta?"
-    world.generator.rewrites[asked] = Rewrite(asked, ("What is alpha?", "What is beta?"))
-    answered = await world.service.answer(question(asked))
+    world.generator.rewrites[asked] = rewrite(asked, "What is alpha?", "What is beta?")
+    answered = await world.answer(question(asked))
     assert world.retriever.queries == [asked, "What is alpha?", "What is beta?"]
-    ((ranked_for, sets, _),) = world.reranker.calls
-    assert (ranked_for, [each.query for each in sets]) == (asked, world.retriever.queries)
-    assert (answered.rewritten_query, answered.sub_queries) == ("", ("What is alpha?", "What is beta?"))
+    (call,) = world.reranker.calls
+    assert (call.query, [each.query for each in call.candidate_sets]) == (asked, world.retriever.queries)
+    assert answered.rewritten_query == ""
+    assert list(answered.sub_queries) == ["What is alpha?", "What is beta?"]
 
 
 async def test_a_part_that_cannot_be_searched_for_is_declared() -> None:
     world = World()
     asked = "Compare alpha and beta."
-    world.generator.rewrites[asked] = Rewrite(asked, ("What is beta?",))
+    world.generator.rewrites[asked] = rewrite(asked, "What is beta?")
     world.retriever.by_query["What is beta?"] = DOWN
     await world.chat(question(asked))
-    (degradation,) = world.only(Completed).degraded
-    assert (degradation.component, degradation.reason) == ("retrieval", "SEARCH_INCOMPLETE")
+    assert world.degraded() == [(passage_pb2.COMPONENT_RETRIEVAL, error_pb2.SEARCH_INCOMPLETE)]
 
 
 async def test_no_part_that_can_be_searched_for_is_an_error() -> None:
     world = World()
     asked = "Compare alpha and beta."
-    world.generator.rewrites[asked] = Rewrite(asked, ("What is beta?",))
+    world.generator.rewrites[asked] = rewrite(asked, "What is beta?")
     world.retriever.error = DOWN
     with pytest.raises(UnavailableError):
         await world.chat(question(asked))
@@ -452,33 +484,32 @@ async def test_without_rewriting_the_question_is_searched_as_it_is(failure: Exce
     world.generator.rewrites["Compare alpha and beta."] = failure
     await world.chat(question("Compare alpha and beta."))
     assert world.retriever.queries == ["Compare alpha and beta."]
-    (degradation,) = world.only(Completed).degraded
-    assert (degradation.component, degradation.reason) == ("rewriting", "REWRITING_UNAVAILABLE")
+    assert world.degraded() == [(passage_pb2.COMPONENT_REWRITING, error_pb2.REWRITING_UNAVAILABLE)]
 
 
-WEAK = Retrieval((FoundCandidate(make_chunk("7"), semantic=ArmScore(1, 0.1)),))
+WEAK = retrieved(semantic=[(7, 0.1)])
 
 
 async def test_a_weak_search_is_repeated_once_with_the_question_rewritten() -> None:
     world = World(retriever=FakeRetriever(WEAK))
-    world.generator.rewrites["What is alpha?"] = Rewrite("Which letter is alpha?")
+    world.generator.rewrites["What is alpha?"] = rewrite("Which letter is alpha?")
     events = await world.chat(question())
-    assert [event.stage for event in events if isinstance(event, StageBegan)] == [
-        Stage.RETRIEVING,
-        Stage.REWRITING,
-        Stage.RETRIEVING,
-        Stage.RERANKING,
-        Stage.GENERATING,
+    assert [event.stage for event in events if isinstance(event, Status)] == [
+        RETRIEVING,
+        REWRITING,
+        RETRIEVING,
+        RERANKING,
+        GENERATING,
     ]
     assert world.retriever.queries == ["What is alpha?", "Which letter is alpha?"]
-    (ranked_for, sets, _) = world.reranker.calls[0]
-    assert (ranked_for, len(sets)) == ("Which letter is alpha?", 2)
+    (call,) = world.reranker.calls
+    assert (call.query, len(call.candidate_sets)) == ("Which letter is alpha?", 2)
 
 
 async def test_a_weak_search_for_a_rewritten_question_is_repeated_as_it_was_asked() -> None:
     world = World(retriever=FakeRetriever(WEAK))
-    world.generator.rewrites["Why alpha?"] = Rewrite("Why is it called alpha?")
-    given = (HistoryMessage("user", "What is beta?"),)
+    world.generator.rewrites["Why alpha?"] = rewrite("Why is it called alpha?")
+    given = [said("What is beta?")]
     await world.chat(question("Why alpha?", chat_history=given))
     assert world.retriever.queries == ["Why is it called alpha?", "Why alpha?"]
     assert len(world.generator.rewrite_calls) == 1
@@ -488,23 +519,23 @@ async def test_a_weak_search_that_nothing_can_be_changed_about_is_not_repeated()
     world = World(retriever=FakeRetriever(WEAK))
     await world.chat(question())
     assert len(world.retriever.calls) == 1
-    assert world.only(Completed).degraded == ()
+    assert world.degraded() == []
 
 
 async def test_a_repetition_that_fails_leaves_what_was_found() -> None:
     world = World(retriever=FakeRetriever(WEAK))
-    world.generator.rewrites["What is alpha?"] = Rewrite("Which letter is alpha?")
+    world.generator.rewrites["What is alpha?"] = rewrite("Which letter is alpha?")
     world.retriever.by_query["Which letter is alpha?"] = DOWN
     await world.chat(question())
-    assert [source.chunk_id for source in world.only(SourcesFound).sources] == ["7"]
-    assert [each.reason for each in world.only(Completed).degraded] == ["SEARCH_INCOMPLETE"]
+    assert [source.chunk_id for source in world.only(Sources).sources] == ["7"]
+    assert [reason for _, reason in world.degraded()] == [error_pb2.SEARCH_INCOMPLETE]
 
 
 async def test_switched_off_nothing_is_rewritten() -> None:
     world = World(retriever=FakeRetriever(WEAK))
-    await world.chat(question("Compare alpha and beta.", rewriting=RewritingMode.OFF))
+    await world.chat(question("Compare alpha and beta.", rewriting=options_pb2.REWRITING_MODE_OFF))
     assert world.generator.rewrite_calls == []
-    await world.service.search(Search("Compare alpha and beta."))
+    await world.search("Compare alpha and beta.")
     assert world.generator.rewrite_calls == []
 
 
@@ -527,11 +558,11 @@ async def test_a_services_complaint_names_the_field_of_the_request(step: str, gr
 
 async def test_what_a_collection_does_not_allow_is_refused_before_anything_begins() -> None:
     world = World()
-    limits = GenerationLimits(max_temperature=0.5, max_top_k=5)
-    world.catalog.add(Collection("strict", limits=limits))
-    world.catalog.add(Collection("other"))
+    limits = collection_pb2.GenerationLimits(max_temperature=0.5, max_top_k=5)
+    world.catalog.add(collection("strict", generation_limits=limits))
+    world.catalog.add(collection("other"))
     with pytest.raises(InvalidArgumentError) as failure:
-        await world.chat(question(rerank={"topK": 6}, generation={"temperature": 0.6}))
+        await world.chat(question(rerank={"top_k": 6}, generation={"temperature": 0.6}))
     assert [each.field for each in failure.value.violations] == [
         "options.generation.temperature",
         "options.rerank.top_k",
@@ -539,45 +570,49 @@ async def test_what_a_collection_does_not_allow_is_refused_before_anything_begin
     assert "strict" in failure.value.message
     assert world.events == []
     with pytest.raises(InvalidArgumentError):
-        await world.service.search(Search("q", ("strict",), rerank={"topK": 6}))
-    await world.chat(question(collection_ids=("other",), rerank={"topK": 6}))
+        await world.search("q", collection_ids=["strict"], options={"rerank": {"top_k": 6}})
+    await world.chat(question(collection_ids=["other"], rerank={"top_k": 6}))
 
 
 async def test_the_same_request_replays_the_stored_answer() -> None:
     world = World()
-    first = await world.service.answer(question(request_id="r", fingerprint=b"1"))
-    await world.chat(question(request_id="r", fingerprint=b"1"))
+    first = await world.answer(question(request_id="r"))
+    await world.chat(question(request_id="r"))
     assert world.events == [
-        first.started,
-        SourcesFound(first.sources),
-        Delta(first.answer),
+        Started(thread_id=first.thread_id, message_id=first.message_id),
+        Sources(sources=first.sources),
+        first.answer,
         first.completed,
     ]
-    assert await world.service.answer(question(request_id="r", fingerprint=b"1")) == first
+    assert await world.answer(question(request_id="r")) == first
     assert len(world.generator.calls) == 1
-    (thread,) = (await ThreadService(world.threads).list(10, "")).items
+    (thread,) = (await world.all_threads()).threads
     assert thread.message_count == 2
 
 
 async def test_a_replay_shows_what_was_searched_for() -> None:
     world = World()
     asked = "Compare alpha and beta."
-    world.generator.rewrites[asked] = Rewrite("Compare a and b.", ("a", "b"))
-    await world.service.answer(question(asked, request_id="r"))
+    world.generator.rewrites[asked] = rewrite("Compare a and b.", "a", "b", model="rules")
+    await world.answer(question(asked, request_id="r"))
     await world.chat(question(asked, request_id="r"))
-    assert world.only(StageBegan) == StageBegan(Stage.RETRIEVING, "Compare a and b.", ("a", "b"))
+    assert world.only(Status) == Status(
+        stage=RETRIEVING,
+        rewritten_query="Compare a and b.",
+        sub_queries=["a", "b"],
+        rewriting_model="rules",
+    )
 
 
 async def test_a_request_id_belongs_to_its_caller_and_request_for_a_time() -> None:
     world = World()
-    await world.chat(question(request_id="r", fingerprint=b"1"))
+    await world.chat(question(request_id="r"))
     with pytest.raises(InvalidArgumentError) as failure:
-        await world.chat(question("other", request_id="r", fingerprint=b"2"))
+        await world.chat(question("other", request_id="r"))
     assert failure.value.reason == "REQUEST_ID_REUSED"
-    with acting_as(Caller(("user:bob",))):
-        await world.chat(question(request_id="r", fingerprint=b"2"))
+    await world.chat(question(request_id="r"), Caller(("user:bob",)))
     world.threads.pass_time(600)
-    await world.chat(question("other", request_id="r", fingerprint=b"2"))
+    await world.chat(question("other", request_id="r"))
     assert len(world.generator.calls) == 3
 
 
@@ -587,14 +622,14 @@ async def test_a_request_that_is_still_under_way_is_not_done_twice() -> None:
     task = asyncio.create_task(world.chat(question(request_id="r")))
     await world.generator.reached.wait()
     with pytest.raises(AbortedError) as failure:
-        await world.service.answer(question(request_id="r"))
+        await world.answer(question(request_id="r"))
     assert (failure.value.reason, failure.value.retry_after_seconds) == ("REQUEST_UNDER_WAY", 1)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     await world.service.settle()
     world.generator.hangs = False
-    await world.service.answer(question(request_id="r"))
+    await world.answer(question(request_id="r"))
     assert len(world.generator.calls) == 2
 
 
@@ -612,3 +647,65 @@ async def test_a_request_that_failed_is_done_anew() -> None:
     world.threads.error = None
     await world.chat(question(request_id="s"))
     assert len(world.generator.calls) == 4
+
+
+async def test_only_what_is_kept_is_read_and_in_the_versions_that_were_looked_up() -> None:
+    world = World()
+    await world.search("alpha", collection_ids=["docs"], options={"rerank": {"top_k": 2}})
+    (request,), (fetch,) = world.retriever.calls, world.retriever.fetches
+    assert (list(request.collection_ids), list(request.collection_versions)) == (["docs"], [1])
+    assert [(each.collection_id, list(each.chunk_ids)) for each in fetch.selections] == [("docs", [1, 3])]
+
+
+async def test_a_strategy_that_reads_texts_gets_those_it_wants() -> None:
+    world = World()
+    world.reranker.wants_texts = True
+    world.retriever.gone = {2}
+    found = await world.search("alpha")
+    first, second = world.reranker.calls
+    assert not first.chunks
+    assert [chunk.text for chunk in second.chunks] == ["Alpha.", "Gamma."]
+    assert [passage.chunk.text for passage in found.passages] == ["Alpha.", "Gamma."]
+
+
+async def test_what_is_gone_when_it_is_read_is_no_passage() -> None:
+    world = World()
+    world.retriever.gone = {3}
+    await world.chat(question())
+    assert [(s.number, s.chunk_id) for s in world.only(Sources).sources] == [(1, "1"), (2, "2")]
+
+
+async def test_near_duplicates_are_alternatives_of_their_passage() -> None:
+    world = World()
+    world.reranker.duplicates = {1: [8, 9]}
+    world.retriever.gone = {9}
+    found = await world.search("alpha")
+    assert [each.chunk.chunk_id for each in found.passages[0].alternatives] == ["8"]
+
+
+async def test_adjacent_chunks_are_read_as_the_retriever_says_and_shown_once() -> None:
+    world = World()
+    world.retriever.response = retrieved(keyword=[(1, 9.0), (3, 8.0)], adjacent_chunks={"docs": 2})
+    world.retriever.adjacent = {
+        1: [make_chunk(2, "Beta."), make_chunk(3, "Gamma.")],
+        3: [make_chunk(2, "Beta."), make_chunk(4, "Delta.")],
+    }
+    found = await world.search("alpha")
+    assert [selection.adjacent_chunks for selection in world.retriever.fetches[0].selections] == [2]
+    assert [[chunk.chunk_id for chunk in each.adjacent_chunks] for each in found.passages] == [["2"], ["4"]]
+
+
+async def test_without_the_texts_there_is_no_answer() -> None:
+    world = World()
+    world.retriever.fetch_error = DOWN
+    with pytest.raises(UnavailableError):
+        await world.chat(question())
+
+
+async def test_options_that_are_wrong_with_a_collections_defaults_are_refused_by_the_requests_names() -> None:
+    world = World()
+    world.catalog.add(collection("docs", rerank={"semantic_weight": 0.0}))
+    with pytest.raises(InvalidArgumentError) as failure:
+        await world.chat(question(collection_ids=["docs"], rerank={"keyword_weight": 0.0}))
+    assert [each.field for each in failure.value.violations] == ["options.rerank.semantic_weight"]
+    assert world.events == []

@@ -2,7 +2,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 
 import pytest
-from groundline.v1 import chat_pb2
+from groundline.v1 import chat_pb2, error_pb2
 from groundline.v1.generator_service_pb2 import GenerateCompleted, GenerateRequest, NumberedPassage
 from groundline.v1.options_pb2 import GenerationOptions
 from groundline_generator.adapters.extractive import ExtractiveModel
@@ -109,7 +109,7 @@ async def test_invented_sources_never_reach_the_stream() -> None:
         ScriptedModel("Paris [3]. Rome [", "8].", ModelFinished(chat_pb2.FINISH_REASON_STOP)), QUESTION
     )
     assert text == "Paris [3]. Rome."
-    assert "UNKNOWN_CITATION" in [issue.reason for issue in completed.validation.issues]
+    assert error_pb2.UNKNOWN_CITATION in [issue.reason for issue in completed.validation.issues]
 
 
 @pytest.mark.parametrize("passages", [(), (numbered(1, "Whales sing."),)])
@@ -142,7 +142,7 @@ async def test_instructions_that_only_a_language_model_follows_are_named_as_unus
     )
     _, completed = await answered(extractive(), question)
     (issue,) = completed.validation.issues
-    assert issue.reason == "INPUT_NOT_USED"
+    assert issue.reason == error_pb2.INPUT_NOT_USED
     assert "system_prompt, prompt_template, additional_context" in issue.message
 
 

@@ -1,5 +1,5 @@
 import pytest
-from groundline.v1 import chat_pb2
+from groundline.v1 import chat_pb2, error_pb2
 from groundline.v1.generator_service_pb2 import GenerateCompleted, GenerateRequest, NumberedPassage
 from groundline.v1.options_pb2 import GenerationOptions
 from groundline_generator.domain.calls import ModelChoice, ModelFinished
@@ -29,7 +29,7 @@ async def answered(
     return "".join(event.delta.text for event in events), events[-1].completed
 
 
-def reasons(completed: GenerateCompleted) -> list[str]:
+def reasons(completed: GenerateCompleted) -> list[int]:
     return [issue.reason for issue in completed.validation.issues]
 
 
@@ -98,7 +98,7 @@ async def test_what_did_not_fit_is_named_and_cannot_be_cited() -> None:
         prompted(ScriptedChat(["Paris. [3] Words. [8]", END]), context_tokens=200), long
     )
     assert text == "Paris. [3] Words."
-    assert reasons(completed)[:2] == ["PASSAGES_OMITTED", "UNKNOWN_CITATION"]
+    assert reasons(completed)[:2] == [error_pb2.PASSAGES_OMITTED, error_pb2.UNKNOWN_CITATION]
 
 
 async def test_the_answer_tells_model_template_and_usage() -> None:
@@ -138,7 +138,7 @@ async def test_a_judge_overrules_the_terms_and_is_paid_for() -> None:
     chat = ScriptedChat(["Paris is the capital of France. [3]", END], [verdict, END])
     _, completed = await answered(prompted(chat), judge=ModelJudge(chat, MODELS, 1000))
     assert not completed.validation.grounded
-    assert reasons(completed) == ["UNSUPPORTED_SENTENCE"]
+    assert reasons(completed) == [error_pb2.UNSUPPORTED_SENTENCE]
     assert completed.usage == used(18, 6, 8)
 
 
@@ -146,4 +146,4 @@ async def test_without_its_judge_the_answer_is_checked_by_terms_and_says_so() ->
     chat = ScriptedChat(["Paris is the capital of France. [3]", END], [UnavailableError("DOWN", "down")])
     _, completed = await answered(prompted(chat), judge=ModelJudge(chat, MODELS, 1000))
     assert completed.validation.grounded
-    assert reasons(completed) == ["JUDGE_UNAVAILABLE"]
+    assert reasons(completed) == [error_pb2.JUDGE_UNAVAILABLE]

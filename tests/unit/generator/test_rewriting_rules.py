@@ -1,4 +1,5 @@
 import pytest
+from groundline.v1 import chat_pb2
 from groundline.v1.chat_pb2 import ChatMessage
 from groundline_generator.domain.rewriting import decompose, standalone
 from groundline_tests.generator.messages import user
@@ -8,7 +9,10 @@ def asked(*questions: str) -> list[ChatMessage]:
     return [
         message
         for question in questions
-        for message in (user(question), ChatMessage(role="assistant", content="An answer about Norway."))
+        for message in (
+            user(question),
+            ChatMessage(role=chat_pb2.ChatMessage.ASSISTANT, content="An answer about Norway."),
+        )
     ]
 
 

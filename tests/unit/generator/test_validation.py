@@ -1,5 +1,5 @@
 import pytest
-from groundline.v1 import chat_pb2
+from groundline.v1 import chat_pb2, error_pb2
 from groundline_generator.domain.citations import CitedAnswer
 from groundline_generator.domain.validation import validate
 from groundline_tests.generator.messages import numbered
@@ -15,14 +15,14 @@ def test_a_refusal_is_not_grounded() -> None:
         "Capital?", CitedAnswer("I cannot answer.", PASSAGES), chat_pb2.FINISH_REASON_NO_ANSWER
     )
     assert not validation.grounded
-    assert [issue.reason for issue in validation.issues] == ["NO_SUPPORTING_PASSAGE"]
+    assert [issue.reason for issue in validation.issues] == [error_pb2.NO_SUPPORTING_PASSAGE]
     empty = validate("Capital?", CitedAnswer("I cannot answer.", {}), chat_pb2.FINISH_REASON_NO_ANSWER)
-    assert [issue.reason for issue in empty.issues] == ["NO_PASSAGES"]
+    assert [issue.reason for issue in empty.issues] == [error_pb2.NO_PASSAGES]
 
 
 def test_an_empty_answer_is_an_issue() -> None:
     validation = validate("Capital?", CitedAnswer(" ", PASSAGES), chat_pb2.FINISH_REASON_STOP)
-    assert [issue.reason for issue in validation.issues] == ["EMPTY_ANSWER"]
+    assert [issue.reason for issue in validation.issues] == [error_pb2.EMPTY_ANSWER]
 
 
 def test_sentences_without_source_or_support_are_named() -> None:
@@ -33,7 +33,10 @@ def test_sentences_without_source_or_support_are_named() -> None:
     assert not validation.grounded
     assert validation.cited_share == pytest.approx(2 / 3)
     assert validation.supported_share == pytest.approx(1 / 3)
-    assert [issue.reason for issue in validation.issues] == ["UNCITED_SENTENCE", "UNSUPPORTED_SENTENCE"]
+    assert [issue.reason for issue in validation.issues] == [
+        error_pb2.UNCITED_SENTENCE,
+        error_pb2.UNSUPPORTED_SENTENCE,
+    ]
 
 
 def test_a_quotation_is_grounded() -> None:
@@ -53,7 +56,7 @@ def test_an_answer_about_something_else_is_an_issue() -> None:
     validation = validate(
         "How high is the tower of Pisa?", CitedAnswer(answer, PASSAGES), chat_pb2.FINISH_REASON_STOP
     )
-    assert [issue.reason for issue in validation.issues] == ["LOW_RELEVANCE"]
+    assert [issue.reason for issue in validation.issues] == [error_pb2.LOW_RELEVANCE]
     assert validation.grounded
     assert validation.confidence == 0
 
@@ -61,12 +64,12 @@ def test_an_answer_about_something_else_is_an_issue() -> None:
 @pytest.mark.parametrize(
     ("ending", "reason"),
     [
-        (chat_pb2.FINISH_REASON_MAX_TOKENS, "ANSWER_CUT_OFF"),
-        (chat_pb2.FINISH_REASON_SAFETY, "ANSWER_WITHHELD"),
+        (chat_pb2.FINISH_REASON_MAX_TOKENS, error_pb2.ANSWER_CUT_OFF),
+        (chat_pb2.FINISH_REASON_SAFETY, error_pb2.ANSWER_WITHHELD),
     ],
 )
 def test_an_answer_that_did_not_come_to_its_end_is_an_issue(
-    ending: chat_pb2.FinishReason.ValueType, reason: str
+    ending: chat_pb2.FinishReason.ValueType, reason: int
 ) -> None:
     for answer in ("Paris is the capital of France. [1]", ""):
         validation = validate("What is the capital of France?", CitedAnswer(answer, PASSAGES), ending)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from groundline.v1 import chat_pb2, passage_pb2
+from groundline.v1 import chat_pb2, error_pb2, passage_pb2
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion, IngestionError
 from groundline_ingestor.domain.texts import Chunk, Extraction, Section
@@ -224,7 +224,7 @@ async def test_contexts_that_do_not_match_their_chunks_are_refused() -> None:
     setup = Setup(writer=Writer(short=1))
     with pytest.raises(IngestionError) as raised:
         await setup.contextualization().contextualize(prepared(3), collection(**LLM), setup.note)
-    assert raised.value.failure.reason == "CONTEXTS_INCOMPLETE"
+    assert raised.value.failure.reason == error_pb2.CONTEXTS_INCOMPLETE
     assert not setup.cache
 
 

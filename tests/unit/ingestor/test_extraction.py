@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from groundline.v1 import document_pb2, passage_pb2
+from groundline.v1 import document_pb2, error_pb2, passage_pb2
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
 from groundline_ingestor.adapters.extraction.formats import (
     CSV,
@@ -82,7 +82,7 @@ def test_what_holds_no_usable_text_fails_while_extracting(given: DocumentInput, 
     with pytest.raises(IngestionError) as raised:
         EXTRACTOR.extract(given)
     assert raised.value.failure.stage == document_pb2.INGESTION_STATE_EXTRACTING
-    assert raised.value.failure.reason == reason
+    assert error_pb2.ErrorReason.Name(raised.value.failure.reason) == reason
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_what_is_no_encoding_of_text_is_no_charset(charset: str) -> None:
     bomb = zlib.compress(bytes(1 << 20))
     with pytest.raises(IngestionError) as raised:
         EXTRACTOR.extract(DocumentInput(bomb, mime_type=f"text/plain; charset={charset}"))
-    assert raised.value.failure.reason == "INVALID_ENCODING"
+    assert raised.value.failure.reason == error_pb2.INVALID_ENCODING
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from groundline.v1 import document_pb2, job_pb2, options_pb2, passage_pb2
+from groundline.v1 import document_pb2, error_pb2, job_pb2, options_pb2, passage_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_embedding.ports import Vectors
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
@@ -326,12 +326,12 @@ async def test_a_failing_document_does_not_touch_the_others(services: Services) 
     )
     assert [(item.uri, item.failure.reason or item.outcome) for item in items] == [
         ("1", job_pb2.INGESTION_OUTCOME_CREATED),
-        ("2", "EMPTY_TEXT"),
-        ("3", "INVALID_TEXT"),
-        ("4", "INTERNAL"),
-        ("5", "DOCUMENT_TOO_LARGE"),
-        ("6", "TOO_MANY_CHUNKS"),
-        ("7", "CORRUPT_DOCUMENT"),
+        ("2", error_pb2.EMPTY_TEXT),
+        ("3", error_pb2.INVALID_TEXT),
+        ("4", error_pb2.INTERNAL),
+        ("5", error_pb2.DOCUMENT_TOO_LARGE),
+        ("6", error_pb2.TOO_MANY_CHUNKS),
+        ("7", error_pb2.CORRUPT_DOCUMENT),
         ("8", job_pb2.INGESTION_OUTCOME_CREATED),
     ]
     stages = [item.failure.stage for item in items if item.HasField("failure")]
@@ -561,10 +561,10 @@ async def test_pages_become_documents_and_what_cannot_be_had_a_failed_item(sandb
         SITE.start_url,
     )
     assert [(item.uri, item.outcome, item.failure.reason) for item in items] == [
-        ("https://site.test/a", job_pb2.INGESTION_OUTCOME_CREATED, ""),
-        ("https://site.test/gone", NO_OUTCOME, "HTTP_STATUS"),
-        ("https://site.test/empty", NO_OUTCOME, "EMPTY_TEXT"),
-        ("https://site.test/b", job_pb2.INGESTION_OUTCOME_CREATED, ""),
+        ("https://site.test/a", job_pb2.INGESTION_OUTCOME_CREATED, error_pb2.ERROR_REASON_UNSPECIFIED),
+        ("https://site.test/gone", NO_OUTCOME, error_pb2.HTTP_STATUS),
+        ("https://site.test/empty", NO_OUTCOME, error_pb2.EMPTY_TEXT),
+        ("https://site.test/b", job_pb2.INGESTION_OUTCOME_CREATED, error_pb2.ERROR_REASON_UNSPECIFIED),
     ]
     assert (job.state, job.item_count, job.done_count, job.failed_count) == (job_pb2.JOB_STATE_DONE, 4, 2, 2)
     assert {one.source_type for one in await listed(services)} == {passage_pb2.SOURCE_TYPE_WEB}
@@ -576,7 +576,7 @@ async def test_a_crawl_that_takes_no_page_failed_and_says_why(services: Services
     await services.collections.create(ANYBODY, new())
     job, [crawl] = await services.crawl(SITE)
     assert (job.state, job.failed_count) == (job_pb2.JOB_STATE_FAILED, 1)
-    assert crawl.failure.reason == "NO_PAGES"
+    assert crawl.failure.reason == error_pb2.NO_PAGES
 
 
 async def test_a_cancelled_crawl_stops_where_it_waits(sandbox: Sandbox) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from groundline.v1 import chat_pb2, document_pb2, job_pb2
+from groundline.v1 import chat_pb2, document_pb2, error_pb2, job_pb2
 from groundline_ingestor.domain.jobs import (
     ItemState,
     JobKind,
@@ -33,7 +33,7 @@ FAILED = document_pb2.INGESTION_STATE_FAILED
 CANCELLED = document_pb2.INGESTION_STATE_CANCELLED
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-FAILURE = document_pb2.IngestionFailure(stage=EMBEDDING, reason="INTERNAL", message="broken")
+FAILURE = document_pb2.IngestionFailure(stage=EMBEDDING, reason=error_pb2.INTERNAL, message="broken")
 AT_WORK = ItemState(
     state=EMBEDDING, lease_id="l", attempts=2, chunks=job_pb2.ChunkCounts(parsed=3, contextualized=3)
 )
@@ -88,7 +88,7 @@ def test_a_crash_charges_an_item_that_was_alone_until_it_fails() -> None:
         charged.append(item.counted_attempts)
     assert charged == [1, 2, 3]
     assert item.failure
-    assert (item.state, item.failure.reason) == (FAILED, "ATTEMPTS_EXHAUSTED")
+    assert (item.state, item.failure.reason) == (FAILED, error_pb2.ATTEMPTS_EXHAUSTED)
 
 
 def test_a_retry_by_a_person_forgives_but_keeps_a_suspect_alone() -> None:

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from groundline.v1 import error_pb2
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
 from groundline_ingestor.adapters.extraction.readers.common import Limits as ReaderLimits
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
@@ -86,7 +87,7 @@ def test_what_is_no_text_fails_wherever_it_shows(
     uri = "data.json" if content.startswith(b"[") else "text"
     with pytest.raises(IngestionError) as raised:
         read(extractor, in_file(content, uri=uri))
-    assert raised.value.failure.reason == reason
+    assert error_pb2.ErrorReason.Name(raised.value.failure.reason) == reason
     if content.startswith(PLAIN.encode()):
         assert str(len(PLAIN)) in raised.value.failure.message
 
@@ -169,7 +170,7 @@ def test_a_blank_stretch_has_no_chunks(extractor: DocumentExtractor) -> None:
 def test_too_many_chunks_end_the_work_where_they_show(extractor: DocumentExtractor) -> None:
     with pytest.raises(IngestionError) as raised:
         chunks_of(extractor, in_file(PLAIN.encode()), collection(chunkSize=100), max_chunks=50)
-    assert raised.value.failure.reason == "TOO_MANY_CHUNKS"
+    assert raised.value.failure.reason == error_pb2.TOO_MANY_CHUNKS
 
 
 def test_cuts_do_not_depend_on_how_the_text_comes() -> None:

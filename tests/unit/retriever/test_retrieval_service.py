@@ -4,36 +4,42 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from typing import Any
 
 import pytest
-from groundline_embedding.ports import Vectors
-from groundline_retriever.domain import (
-    Arm,
-    Chunk,
-    Collection,
-    Hit,
-    IterativeScan,
-    Mode,
-    Parameters,
-    Query,
-    RetrievalOptions,
-    Selection,
-    around,
+from groundline.v1 import (
+    candidate_pb2,
+    error_pb2,
+    options_pb2,
+    passage_pb2,
+    retriever_service_pb2,
 )
+from groundline_embedding.ports import Vectors
+from groundline_retriever.domain import Collection, Hit, Parameters, Selection, with_adjacent
 from groundline_retriever.embeddings import QueryVectors
 from groundline_retriever.ports import EncodedVector
 from groundline_retriever.service import RetrievalService
-from groundline_runtime.context import Caller, acting_as, deadline_at
+from groundline_runtime.context import Caller, deadline_at
 from groundline_runtime.errors import (
     DeadlineExceededError,
     FailedPreconditionError,
     NotFoundError,
     UnavailableError,
 )
+from groundline_signatures import signature
 from groundline_tests.embedding import FakeEmbedder
 
+Options = options_pb2.RetrievalOptions
+Response = retriever_service_pb2.RetrieveResponse
+KEYWORD, SEMANTIC = candidate_pb2.SEARCH_ARM_KEYWORD, candidate_pb2.SEARCH_ARM_SEMANTIC
+ARMS = (KEYWORD, SEMANTIC)
+COMPONENTS = {KEYWORD: passage_pb2.COMPONENT_KEYWORD_ARM, SEMANTIC: passage_pb2.COMPONENT_SEMANTIC_ARM}
+HYBRID = options_pb2.RETRIEVAL_MODE_HYBRID
+SEMANTIC_ONLY = options_pb2.RETRIEVAL_MODE_SEMANTIC
+KEYWORD_ONLY = options_pb2.RETRIEVAL_MODE_KEYWORD
+
 EMBEDDER = FakeEmbedder()
+NOBODY = Caller()
 LOST = UnavailableError("DATABASE_UNAVAILABLE", "the database cannot be reached")
 
 
@@ -52,82 +58,71 @@ class FakeStore:
     readers: Mapping[str, Sequence[str]]
     hits: Sequence[tuple[int, float]] = ((1, 0.5), (2, 0.4))
     model: str = EMBEDDER.model
-    defaults: RetrievalOptions = field(default_factory=RetrievalOptions)
-    before: Mapping[Arm, Callable[[], object]] = field(default_factory=dict)
-    failing: set[tuple[Arm, str]] = field(default_factory=set)
-    searched: list[tuple[Arm, str]] = field(default_factory=list)
+    defaults: Options = field(default_factory=Options)
+    before: Mapping[int, Callable[[], object]] = field(default_factory=dict)
+    failing: set[int] = field(default_factory=set)
+    searched: list[tuple[int, list[str]]] = field(default_factory=list)
+    looked_up: int = 0
 
     async def collections(
         self, collection_ids: Sequence[str], principals: Sequence[str]
     ) -> Sequence[Collection]:
+        self.looked_up += 1
         return [
-            Collection(name, number, self.model, EMBEDDER.dimensions, "english", "fake", self.defaults)
+            Collection(name, 7, number, self.model, EMBEDDER.dimensions, "english", "fake", self.defaults)
             for number, (name, readers) in enumerate(self.readers.items())
             if (not collection_ids or name in collection_ids)
             and (not readers or set(readers) & {*principals})
         ]
 
     async def keyword(
-        self,
-        collection: Collection,
-        query: str,
-        *,
-        limit: int,
-        selection: Selection,
-        include_vectors: bool,
-    ) -> Sequence[Hit]:
-        return await self._search(Arm.KEYWORD, collection, limit)
+        self, collections: Sequence[Collection], query: str, *, limit: int, selection: Selection
+    ) -> Sequence[Sequence[Hit]]:
+        return await self._search(KEYWORD, collections, limit)
 
     def encode(self, vector: Vectors) -> EncodedVector:
         return tuple(vector)
 
     async def semantic(
         self,
-        collection: Collection,
+        collections: Sequence[Collection],
         vector: EncodedVector,
         *,
         limit: int,
         ef_search: int,
-        iterative_scan: IterativeScan,
+        iterative_scan: options_pb2.IterativeScan.ValueType,
         selection: Selection,
-        include_vectors: bool,
-    ) -> Sequence[Hit]:
-        return await self._search(Arm.SEMANTIC, collection, limit)
+    ) -> Sequence[Sequence[Hit]]:
+        return await self._search(SEMANTIC, collections, limit)
 
-    async def neighbours(
-        self, collection: Collection, hits: Sequence[Chunk], *, distance: int, principals: Sequence[str]
-    ) -> Mapping[int, Sequence[Chunk]]:
+    async def fetch(
+        self, selections: Sequence[candidate_pb2.CollectionChunks], principals: Sequence[str]
+    ) -> Sequence[candidate_pb2.FetchedChunk]:
         raise AssertionError("not asked for")
 
-    async def _search(self, arm: Arm, collection: Collection, limit: int) -> Sequence[Hit]:
-        self.searched.append((arm, collection.collection_id))
+    async def _search(
+        self, arm: int, collections: Sequence[Collection], limit: int
+    ) -> Sequence[Sequence[Hit]]:
+        self.searched.append((arm, [collection.collection_id for collection in collections]))
         wait = self.before.get(arm, nothing)()
         assert asyncio.iscoroutine(wait)
         await wait
-        if (arm, collection.collection_id) in self.failing:
+        if arm in self.failing:
             raise LOST
-        now = datetime.now(UTC)
         return [
-            Hit(
-                Chunk(
-                    chunk_id,
-                    "d",
+            [
+                Hit(
+                    chunk_id + 100 * number,
+                    score,
                     collection.collection_id,
                     0,
-                    "text",
-                    "",
-                    "",
-                    "",
-                    "file",
-                    "",
                     0,
-                    4,
-                    "{}",
-                    now,
-                ),
-                score,
-            )
-            for chunk_id, score in self.hits[:limit]
+                    passage_pb2.SOURCE_TYPE_FILE,
+                    signature("text"),
+                )
+                for chunk_id, score in self.hits[:limit]
+            ]
+            for number, collection in enumerate(collections)
         ]
 
 
@@ -149,8 +144,21 @@ def service(store: FakeStore, embedder: FakeEmbedder = EMBEDDER) -> RetrievalSer
     return RetrievalService(store, embedder, arm_timeout_share=0.5)
 
 
-def mode(value: Mode) -> RetrievalOptions:
-    return RetrievalOptions(mode=value)
+async def retrieve(
+    store: FakeStore,
+    *collection_ids: str,
+    caller: Caller = NOBODY,
+    embedder: FakeEmbedder = EMBEDDER,
+    **options: Any,
+) -> Response:
+    request = retriever_service_pb2.RetrieveRequest(
+        query="lease", collection_ids=collection_ids, options=Options(**options)
+    )
+    return await service(store, embedder).retrieve(caller, request)
+
+
+def found(response: Response, arm: int) -> list[int]:
+    return [chunk_id for ranked in response.lists if ranked.arm == arm for chunk_id in ranked.chunk_ids]
 
 
 # Refusals
@@ -159,74 +167,67 @@ def mode(value: Mode) -> RetrievalOptions:
 async def test_a_collection_that_is_not_there_or_not_readable_is_not_found() -> None:
     store = FakeStore({"guides": [], "board": ["group:board"]})
     with pytest.raises(NotFoundError, match="no such collection: board, nowhere"):
-        await service(store).retrieve(Query("lease", ("nowhere", "guides", "board")))
+        await retrieve(store, "nowhere", "guides", "board")
     assert not store.searched
-    with acting_as(Caller(("group:board",))):
-        found = await service(store).retrieve(Query("lease", ("board",)))
-    assert found.candidates
+    response = await retrieve(store, "board", caller=Caller(("group:board",)))
+    assert response.features.chunk_ids
 
 
-@pytest.mark.parametrize("wanted", [Mode.HYBRID, Mode.SEMANTIC])
-async def test_vectors_of_another_model_are_never_searched(wanted: Mode) -> None:
+@pytest.mark.parametrize("wanted", [HYBRID, SEMANTIC_ONLY])
+async def test_vectors_of_another_model_are_never_searched(
+    wanted: options_pb2.RetrievalMode.ValueType,
+) -> None:
     store = FakeStore({"guides": []}, model="acme/old")
     with pytest.raises(FailedPreconditionError, match=rf"acme/old.*{EMBEDDER.model}") as caught:
-        await service(store).retrieve(Query("lease", options=mode(wanted)))
+        await retrieve(store, mode=wanted)
     assert caught.value.reason == "EMBEDDING_MODEL_MISMATCH"
     assert not store.searched
-    assert (await service(store).retrieve(Query("lease", options=mode(Mode.KEYWORD)))).candidates
+    assert found(await retrieve(store, mode=KEYWORD_ONLY), KEYWORD)
 
 
 async def test_nothing_to_read_is_nothing_found() -> None:
-    found = await service(FakeStore({})).retrieve(Query("lease"))
-    assert not found.candidates
-    assert not found.degraded
+    response = await retrieve(FakeStore({}))
+    assert not response.lists
+    assert not response.degraded
 
 
 # Partial failure
 
 
-@pytest.mark.parametrize("arm", list(Arm))
-async def test_one_failing_arm_leaves_the_others_results_marked(arm: Arm) -> None:
-    store = FakeStore({"guides": [], "notes": []}, failing={(arm, "guides"), (arm, "notes")})
-    found = await service(store).retrieve(Query("lease"))
-    assert {candidate.chunk.chunk_id for candidate in found.candidates} == {1, 2}
-    [degradation] = found.degraded
-    assert degradation.component == f"{arm.value}_arm"
-    assert (degradation.reason, degradation.message) == (LOST.reason, LOST.message)
+@pytest.mark.parametrize("arm", ARMS)
+async def test_one_failing_arm_leaves_the_others_results_marked(
+    arm: candidate_pb2.SearchArm.ValueType,
+) -> None:
+    response = await retrieve(FakeStore({"guides": []}, failing={arm}))
+    assert list(response.features.chunk_ids) == [1, 2]
+    [degradation] = response.degraded
+    assert degradation.component == COMPONENTS[arm]
+    assert (degradation.reason, degradation.message) == (error_pb2.DATABASE_UNAVAILABLE, LOST.message)
 
 
 async def test_both_arms_failing_is_an_error() -> None:
-    store = FakeStore({"guides": []}, failing={(arm, "guides") for arm in Arm})
     with pytest.raises(UnavailableError) as caught:
-        await service(store).retrieve(Query("lease"))
+        await retrieve(FakeStore({"guides": []}, failing={*ARMS}))
     assert caught.value is LOST
 
 
-async def test_an_arm_that_fails_in_one_collection_is_kept_in_the_other() -> None:
-    store = FakeStore({"guides": [], "notes": []}, failing={(Arm.KEYWORD, "notes")})
-    found = await service(store).retrieve(Query("lease", options=mode(Mode.KEYWORD)))
-    assert {candidate.chunk.collection_id for candidate in found.candidates} == {"guides"}
-    assert len(found.degraded) == 1
-
-
-@pytest.mark.parametrize("arm", list(Arm))
-async def test_a_late_arm_is_cut_off(arm: Arm) -> None:
-    store = FakeStore({"guides": []}, before={arm: for_ever})
+@pytest.mark.parametrize("arm", ARMS)
+async def test_a_late_arm_is_cut_off(arm: candidate_pb2.SearchArm.ValueType) -> None:
     with deadline_at(time.monotonic() + 0.2):
-        found = await service(store).retrieve(Query("lease"))
-    assert found.candidates
-    assert [(each.component, each.reason) for each in found.degraded] == [
-        (f"{arm.value}_arm", "DEADLINE_EXCEEDED")
+        response = await retrieve(FakeStore({"guides": []}, before={arm: for_ever}))
+    assert response.features.chunk_ids
+    assert [(each.component, each.reason) for each in response.degraded] == [
+        (COMPONENTS[arm], error_pb2.DEADLINE_EXCEEDED)
     ]
 
 
 async def test_both_arms_late_is_an_error_and_a_failure_says_more_than_lateness() -> None:
-    store = FakeStore({"guides": []}, before=dict.fromkeys(Arm, for_ever))
+    store = FakeStore({"guides": []}, before=dict.fromkeys(ARMS, for_ever))
     with deadline_at(time.monotonic() + 0.1), pytest.raises(DeadlineExceededError):
-        await service(store).retrieve(Query("lease"))
-    store = FakeStore({"guides": []}, before={Arm.KEYWORD: for_ever}, failing={(Arm.SEMANTIC, "guides")})
+        await retrieve(store)
+    store = FakeStore({"guides": []}, before={KEYWORD: for_ever}, failing={SEMANTIC})
     with deadline_at(time.monotonic() + 0.1), pytest.raises(UnavailableError):
-        await service(store).retrieve(Query("lease"))
+        await retrieve(store)
 
 
 async def test_a_cancelled_request_cancels_its_searches() -> None:
@@ -239,8 +240,8 @@ async def test_a_cancelled_request_cancels_its_searches() -> None:
         finally:
             cancelled.set()
 
-    store = FakeStore({"guides": []}, before={Arm.KEYWORD: until_cancelled})
-    request = asyncio.create_task(service(store).retrieve(Query("lease", options=mode(Mode.KEYWORD))))
+    store = FakeStore({"guides": []}, before={KEYWORD: until_cancelled})
+    request = asyncio.create_task(retrieve(store, mode=KEYWORD_ONLY))
     await begun.wait()
     request.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -254,57 +255,83 @@ async def test_a_cancelled_request_cancels_its_searches() -> None:
 
 async def test_bm25_runs_while_the_query_is_embedded() -> None:
     embedder = SlowEmbedder()
-    begun = asyncio.Semaphore(0)
+    begun = asyncio.Event()
 
     async def begins() -> None:
-        begun.release()
+        begun.set()
 
-    store = FakeStore({"guides": [], "notes": []}, before={Arm.KEYWORD: begins})
-    request = asyncio.create_task(service(store, embedder).retrieve(Query("lease")))
-    for _ in store.readers:
-        await begun.acquire()
-    assert {arm for arm, _ in store.searched} == {Arm.KEYWORD}
+    store = FakeStore({"guides": [], "notes": []}, before={KEYWORD: begins})
+    request = asyncio.create_task(retrieve(store, embedder=embedder))
+    await begun.wait()
+    assert store.searched == [(KEYWORD, ["guides", "notes"])]
     embedder.go.set()
-    found = await request
-    assert not found.degraded
+    response = await request
+    assert not response.degraded
     assert embedder.asked == 1
-    assert store.searched[2:] == [(Arm.SEMANTIC, "guides"), (Arm.SEMANTIC, "notes")]
+    assert store.searched[1:] == [(SEMANTIC, ["guides", "notes"])]
 
 
 @pytest.mark.parametrize(
     ("wanted", "arms"),
     [
-        (Mode.KEYWORD, {Arm.KEYWORD}),
-        (Mode.SEMANTIC, {Arm.SEMANTIC}),
-        (Mode.HYBRID, set(Arm)),
-        (None, set(Arm)),
+        (KEYWORD_ONLY, {KEYWORD}),
+        (SEMANTIC_ONLY, {SEMANTIC}),
+        (HYBRID, {*ARMS}),
+        (options_pb2.RETRIEVAL_MODE_UNSPECIFIED, {*ARMS}),
     ],
 )
-async def test_a_mode_runs_its_arms(wanted: Mode | None, arms: set[Arm]) -> None:
+async def test_a_mode_runs_its_arms(wanted: options_pb2.RetrievalMode.ValueType, arms: set[int]) -> None:
     store = FakeStore({"guides": []})
-    await service(store).retrieve(Query("lease", options=RetrievalOptions(mode=wanted)))
+    await retrieve(store, mode=wanted)
     assert {arm for arm, _ in store.searched} == arms
 
 
 async def test_ranks_count_after_thresholds_and_ties_go_to_the_smaller_id() -> None:
     store = FakeStore({"guides": []}, hits=[(9, 0.5), (7, 0.5), (8, 0.9), (6, 0.1)])
-    options = RetrievalOptions(mode=Mode.KEYWORD, min_bm25=0.2)
-    found = await service(store).retrieve(Query("lease", options=options))
-    assert [
-        (candidate.chunk.chunk_id, candidate.keyword.rank)
-        for candidate in found.candidates
-        if candidate.keyword
-    ] == [(8, 1), (7, 2), (9, 3)]
+    response = await retrieve(store, mode=KEYWORD_ONLY, min_bm25=0.2)
+    assert found(response, KEYWORD) == [8, 7, 9]
+    assert list(response.features.chunk_ids) == [8, 7, 9]
 
 
-def test_options_go_over_defaults_and_zero_is_not_unset() -> None:
-    defaults = RetrievalOptions(mode=Mode.KEYWORD, keyword_limit=7, min_bm25=3.0, include_vectors=True)
-    options = RetrievalOptions(min_bm25=0.0, include_vectors=False, semantic_limit=300).over(defaults)
+async def test_every_chunk_has_its_features_once_with_its_collection() -> None:
+    response = await retrieve(FakeStore({"guides": [], "notes": []}))
+    features = response.features
+    assert list(features.chunk_ids) == [1, 2, 101, 102]
+    names = [features.collection_ids[position] for position in features.collections]
+    assert names == ["guides", "guides", "notes", "notes"]
+
+
+async def test_a_collection_whose_version_the_caller_has_read_is_looked_up_once() -> None:
+    store = FakeStore({"guides": ["user:a"]})
+    retrieval = service(store)
+    request = retriever_service_pb2.RetrieveRequest(
+        query="lease", collection_ids=["guides"], collection_versions=[7]
+    )
+    for _ in range(3):
+        await retrieval.retrieve(Caller(("user:a",)), request)
+    assert store.looked_up == 1
+    with pytest.raises(NotFoundError):
+        await retrieval.retrieve(Caller(("user:b",)), request)
+    request.collection_versions[0] = 8
+    await retrieval.retrieve(Caller(("user:a",)), request)
+    assert store.looked_up == 3
+
+
+async def test_options_go_over_defaults_and_zero_is_not_unset() -> None:
+    defaults = Options(mode=KEYWORD_ONLY, keyword_limit=7, min_bm25=3.0, adjacent_chunks=2)
+    collection = Collection("c", 1, 1, "m", 3, "english", "fake", defaults)
+    options = collection.options(Options(min_bm25=0.0, adjacent_chunks=0, semantic_limit=300))
     parameters = Parameters.of(options)
-    assert parameters.arms == {Arm.KEYWORD}
-    assert (parameters.keyword_limit, parameters.min_bm25, parameters.include_vectors) == (7, 0.0, False)
+    assert parameters.arms == {KEYWORD}
+    assert (parameters.keyword_limit, parameters.min_bm25, options.adjacent_chunks) == (7, 0.0, 0)
     assert parameters.ef_search == 300, "never below semantic_limit"
-    assert Parameters.of(RetrievalOptions()).ef_search == 100
+    assert Parameters.of(Options()).ef_search == 100
+
+
+async def test_a_response_says_how_many_adjacent_chunks_each_collection_wants() -> None:
+    store = FakeStore({"guides": []}, defaults=Options(adjacent_chunks=2))
+    assert dict((await retrieve(store)).adjacent_chunks) == {"guides": 2}
+    assert dict((await retrieve(store, adjacent_chunks=0)).adjacent_chunks) == {}
 
 
 # Query vectors
@@ -371,40 +398,31 @@ async def test_a_cache_of_size_zero_keeps_nothing() -> None:
     assert embedder.asked == 2
 
 
-# Neighbours
+# Adjacent chunks
 
 
-def piece(index: int, start: int, text: str) -> Chunk:
-    return Chunk(
-        index,
-        "d",
-        "c",
-        index,
-        text,
-        "",
-        "",
-        "",
-        "file",
-        "",
-        start,
-        start + len(text),
-        "{}",
-        datetime.now(UTC),
+def piece(index: int, start: int, text: str) -> passage_pb2.Chunk:
+    return passage_pb2.Chunk(
+        chunk_id=str(index), chunk_index=index, text=text, start_offset=start, end_offset=start + len(text)
     )
 
 
-def test_neighbours_are_cut_where_they_overlap_and_stand_in_order() -> None:
+def adjacent(hit: passage_pb2.Chunk, nearby: Sequence[passage_pb2.Chunk]) -> Sequence[passage_pb2.Chunk]:
+    return with_adjacent(hit, nearby).adjacent_chunks
+
+
+def test_adjacent_chunks_are_cut_where_they_overlap_and_stand_in_order() -> None:
     text = "abcdefghijklmnop"
     chunks = [piece(index, start, text[start : start + 5]) for index, start in enumerate((0, 3, 6, 9, 11))]
     for index, expected in ((2, ["abc", "def", "lmn", "op"]), (0, ["fgh", "ijk", "lmn", "op"])):
         others = [chunk for chunk in chunks if chunk.chunk_index != index]
-        pieces = around(chunks[index], others[::-1])
+        pieces = adjacent(chunks[index], others[::-1])
         assert [chunk.text for chunk in pieces] == expected
         assert all(text[chunk.start_offset : chunk.end_offset] == chunk.text for chunk in pieces)
 
 
-def test_a_neighbour_without_text_of_its_own_is_left_out() -> None:
+def test_an_adjacent_chunk_without_text_of_its_own_is_left_out() -> None:
     hit = piece(1, 2, "cdefgh")
-    assert around(hit, [piece(0, 2, "cd"), piece(2, 4, "efgh")]) == []
+    assert list(adjacent(hit, [piece(0, 2, "cd"), piece(2, 4, "efgh")])) == []
     apart = [piece(0, 0, "a"), piece(2, 20, "z")]
-    assert around(hit, apart) == apart
+    assert list(adjacent(hit, apart)) == apart

@@ -9,6 +9,7 @@ from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from groundline.v1 import error_pb2 as _error_pb2
 from groundline.v1 import passage_pb2 as _passage_pb2
 import builtins as _builtins
 import sys
@@ -57,54 +58,49 @@ FINISH_REASON_CANCELLED: FinishReason.ValueType  # 5
 """The caller went away."""
 Global___FinishReason: _TypeAlias = FinishReason  # noqa: Y015
 
-class _Stage:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _StageEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Stage.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    STAGE_UNSPECIFIED: _Stage.ValueType  # 0
-    """Not known."""
-    STAGE_REWRITING: _Stage.ValueType  # 1
-    """The question is made standalone or decomposed."""
-    STAGE_RETRIEVING: _Stage.ValueType  # 2
-    """The collections are searched."""
-    STAGE_RERANKING: _Stage.ValueType  # 3
-    """Candidates are fused, folded and reranked."""
-    STAGE_GENERATING: _Stage.ValueType  # 4
-    """The answer is written."""
-
-class Stage(_Stage, metaclass=_StageEnumTypeWrapper):
-    """The part of the work that begins."""
-
-STAGE_UNSPECIFIED: Stage.ValueType  # 0
-"""Not known."""
-STAGE_REWRITING: Stage.ValueType  # 1
-"""The question is made standalone or decomposed."""
-STAGE_RETRIEVING: Stage.ValueType  # 2
-"""The collections are searched."""
-STAGE_RERANKING: Stage.ValueType  # 3
-"""Candidates are fused, folded and reranked."""
-STAGE_GENERATING: Stage.ValueType  # 4
-"""The answer is written."""
-Global___Stage: _TypeAlias = Stage  # noqa: Y015
-
 @_typing.final
 class ChatMessage(_message.Message):
     """A message of the conversation that comes with a request."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    class _Role:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _RoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ChatMessage._Role.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        ROLE_UNSPECIFIED: ChatMessage._Role.ValueType  # 0
+        """Not known."""
+        USER: ChatMessage._Role.ValueType  # 1
+        """The one who asks."""
+        ASSISTANT: ChatMessage._Role.ValueType  # 2
+        """The one who answers."""
+
+    class Role(_Role, metaclass=_RoleEnumTypeWrapper):
+        """Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant", as they do
+        elsewhere: case makes no difference.
+        buf:lint:ignore ENUM_VALUE_PREFIX
+        buf:lint:ignore ENUM_ZERO_VALUE_SUFFIX
+        """
+
+    ROLE_UNSPECIFIED: ChatMessage.Role.ValueType  # 0
+    """Not known."""
+    USER: ChatMessage.Role.ValueType  # 1
+    """The one who asks."""
+    ASSISTANT: ChatMessage.Role.ValueType  # 2
+    """The one who answers."""
+
     ROLE_FIELD_NUMBER: _builtins.int
     CONTENT_FIELD_NUMBER: _builtins.int
-    role: _builtins.str
-    """Who wrote it: "user" or "assistant"."""
+    role: Global___ChatMessage.Role.ValueType
+    """Who wrote it."""
     content: _builtins.str
     """Its text, 1 to 32000 characters."""
     def __init__(
         self,
         *,
-        role: _builtins.str = ...,
+        role: Global___ChatMessage.Role.ValueType = ...,
         content: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
@@ -265,14 +261,14 @@ class ValidationIssue(_message.Message):
 
     REASON_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
-    reason: _builtins.str
-    """UPPER_SNAKE name, such as UNSUPPORTED_SENTENCE or UNKNOWN_CITATION."""
+    reason: _error_pb2.ErrorReason.ValueType
+    """What it is, such as UNSUPPORTED_SENTENCE or UNKNOWN_CITATION."""
     message: _builtins.str
     """The same for people."""
     def __init__(
         self,
         *,
-        reason: _builtins.str = ...,
+        reason: _error_pb2.ErrorReason.ValueType = ...,
         message: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
@@ -367,7 +363,7 @@ class ChatStatus(_message.Message):
     REWRITTEN_QUERY_FIELD_NUMBER: _builtins.int
     SUB_QUERIES_FIELD_NUMBER: _builtins.int
     REWRITING_MODEL_FIELD_NUMBER: _builtins.int
-    stage: Global___Stage.ValueType
+    stage: _passage_pb2.Stage.ValueType
     """The stage."""
     rewritten_query: _builtins.str
     """What is searched for, where it differs from the question; with the retrieving stage."""
@@ -380,7 +376,7 @@ class ChatStatus(_message.Message):
     def __init__(
         self,
         *,
-        stage: Global___Stage.ValueType = ...,
+        stage: _passage_pb2.Stage.ValueType = ...,
         rewritten_query: _builtins.str = ...,
         sub_queries: _abc.Iterable[_builtins.str] | None = ...,
         rewriting_model: _builtins.str = ...,
@@ -539,8 +535,8 @@ class ChatError(_message.Message):
     VIOLATIONS_FIELD_NUMBER: _builtins.int
     code: _builtins.int
     """google.rpc.Code number."""
-    reason: _builtins.str
-    """UPPER_SNAKE reason, as in the status's ErrorInfo."""
+    reason: _error_pb2.ErrorReason.ValueType
+    """Why, as in the status's ErrorInfo."""
     message: _builtins.str
     """For people."""
     error_id: _builtins.str
@@ -555,7 +551,7 @@ class ChatError(_message.Message):
         self,
         *,
         code: _builtins.int = ...,
-        reason: _builtins.str = ...,
+        reason: _error_pb2.ErrorReason.ValueType = ...,
         message: _builtins.str = ...,
         error_id: _builtins.str = ...,
         retryable: _builtins.bool = ...,

@@ -118,7 +118,7 @@ class ChunkingSettings(_message.Message):
     strategy: Global___ChunkingStrategy.ValueType
     """Default: recursive."""
     chunk_size: _builtins.int
-    """Most units in a chunk, 50 to 20000. Default: 2000."""
+    """Maximum number of units in a chunk. Default: 2000."""
     chunk_overlap: _builtins.int
     """Units that a chunk shares with the one before, less than half of chunk_size. Default: 200."""
     unit: Global___ChunkSizeUnit.ValueType

@@ -372,7 +372,7 @@ class GetThreadRequest(_message.Message):
     thread_id: _builtins.str
     """The thread."""
     page_size: _builtins.int
-    """Most messages to return, 1 to 1000. 0: 100."""
+    """Maximum number of messages to return; 100 if 0, and 1000 where it is more."""
     page_token: _builtins.str
     """Where to go on, from the last response."""
     def __init__(
@@ -433,7 +433,7 @@ class ListThreadsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """Most threads to return, 1 to 1000. 0: 50."""
+    """Maximum number of threads to return; 50 if 0, and 1000 where it is more."""
     page_token: _builtins.str
     """Where to go on, from the last response."""
     def __init__(

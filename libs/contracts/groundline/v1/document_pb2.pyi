@@ -10,6 +10,7 @@ from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from groundline.v1 import error_pb2 as _error_pb2
 from groundline.v1 import passage_pb2 as _passage_pb2
 import builtins as _builtins
 import sys
@@ -266,15 +267,15 @@ class IngestionFailure(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     stage: Global___IngestionState.ValueType
     """The state it was in."""
-    reason: _builtins.str
-    """UPPER_SNAKE reason, such as UNSUPPORTED_TYPE."""
+    reason: _error_pb2.ErrorReason.ValueType
+    """Why, such as UNSUPPORTED_TYPE."""
     message: _builtins.str
     """The same for people."""
     def __init__(
         self,
         *,
         stage: Global___IngestionState.ValueType = ...,
-        reason: _builtins.str = ...,
+        reason: _error_pb2.ErrorReason.ValueType = ...,
         message: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015

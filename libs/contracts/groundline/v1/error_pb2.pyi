@@ -270,6 +270,34 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The key or token is not for this; the message names the scope that is."""
     TOKEN_INVALID: _ErrorReason.ValueType  # 123
     """The token is not one that the gateway takes."""
+    CANCELLED: _ErrorReason.ValueType  # 124
+    """The call was cancelled."""
+    UNKNOWN: _ErrorReason.ValueType  # 125
+    """A service failed without saying why."""
+    INVALID_ARGUMENT: _ErrorReason.ValueType  # 126
+    """A service refused the call without naming a field."""
+    NOT_FOUND: _ErrorReason.ValueType  # 127
+    """A service did not find what the call names."""
+    ALREADY_EXISTS: _ErrorReason.ValueType  # 128
+    """What the call makes is there already."""
+    PERMISSION_DENIED: _ErrorReason.ValueType  # 129
+    """The call is not allowed."""
+    UNAUTHENTICATED: _ErrorReason.ValueType  # 130
+    """The caller is not known."""
+    RESOURCE_EXHAUSTED: _ErrorReason.ValueType  # 131
+    """A limit was reached."""
+    FAILED_PRECONDITION: _ErrorReason.ValueType  # 132
+    """The call does not fit the state that things are in."""
+    ABORTED: _ErrorReason.ValueType  # 133
+    """A concurrent change won."""
+    OUT_OF_RANGE: _ErrorReason.ValueType  # 134
+    """A value is beyond what there is."""
+    UNIMPLEMENTED: _ErrorReason.ValueType  # 135
+    """The service does not offer this."""
+    UNAVAILABLE: _ErrorReason.ValueType  # 136
+    """A service is out of reach."""
+    DATA_LOSS: _ErrorReason.ValueType  # 137
+    """Stored data is damaged."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -527,4 +555,32 @@ SCOPE_MISSING: ErrorReason.ValueType  # 122
 """The key or token is not for this; the message names the scope that is."""
 TOKEN_INVALID: ErrorReason.ValueType  # 123
 """The token is not one that the gateway takes."""
+CANCELLED: ErrorReason.ValueType  # 124
+"""The call was cancelled."""
+UNKNOWN: ErrorReason.ValueType  # 125
+"""A service failed without saying why."""
+INVALID_ARGUMENT: ErrorReason.ValueType  # 126
+"""A service refused the call without naming a field."""
+NOT_FOUND: ErrorReason.ValueType  # 127
+"""A service did not find what the call names."""
+ALREADY_EXISTS: ErrorReason.ValueType  # 128
+"""What the call makes is there already."""
+PERMISSION_DENIED: ErrorReason.ValueType  # 129
+"""The call is not allowed."""
+UNAUTHENTICATED: ErrorReason.ValueType  # 130
+"""The caller is not known."""
+RESOURCE_EXHAUSTED: ErrorReason.ValueType  # 131
+"""A limit was reached."""
+FAILED_PRECONDITION: ErrorReason.ValueType  # 132
+"""The call does not fit the state that things are in."""
+ABORTED: ErrorReason.ValueType  # 133
+"""A concurrent change won."""
+OUT_OF_RANGE: ErrorReason.ValueType  # 134
+"""A value is beyond what there is."""
+UNIMPLEMENTED: ErrorReason.ValueType  # 135
+"""The service does not offer this."""
+UNAVAILABLE: ErrorReason.ValueType  # 136
+"""A service is out of reach."""
+DATA_LOSS: ErrorReason.ValueType  # 137
+"""Stored data is damaged."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

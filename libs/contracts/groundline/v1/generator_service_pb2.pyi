@@ -227,7 +227,7 @@ class RewriteQueryRequest(_message.Message):
     query: _builtins.str
     """The question as it was asked."""
     max_sub_queries: _builtins.int
-    """Most sub-queries wanted, 1 to 10. 0: 4. 1: no decomposition."""
+    """Maximum number of sub-queries; 4 if 0, and 1 means no decomposition."""
     model: _builtins.str
     """The model to use. Empty: the generator's setting."""
     @_builtins.property

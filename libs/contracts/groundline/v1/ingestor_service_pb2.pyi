@@ -170,7 +170,7 @@ class ListCollectionsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """Most collections to return, 1 to 1000. 0: 100."""
+    """Maximum number of collections to return; 100 if 0, and 1000 where it is more."""
     page_token: _builtins.str
     """Where to go on, from the last response."""
     def __init__(
@@ -517,9 +517,9 @@ class WebCrawl(_message.Message):
     start_url: _builtins.str
     """Where to begin, http or https."""
     max_pages: _builtins.int
-    """Most pages, 1 to 10000. 0: 100."""
+    """Maximum number of pages; 100 if 0."""
     max_depth: _builtins.int
-    """Most links from the start, 0 to 20. Not set: 3."""
+    """Maximum number of links from the start. Not set: 3."""
     delay_seconds: _builtins.float
     """Seconds between two requests to a host, 0 to 60. Not set: 1, or what robots.txt asks for."""
     @_builtins.property
@@ -771,7 +771,7 @@ class ListDocumentsRequest(_message.Message):
     collection_id: _builtins.str
     """The collection."""
     page_size: _builtins.int
-    """Most documents to return, 1 to 1000. 0: 100."""
+    """Maximum number of documents to return; 100 if 0, and 1000 where it is more."""
     page_token: _builtins.str
     """Where to go on, from the last response."""
     def __init__(
@@ -932,7 +932,7 @@ class GetJobRequest(_message.Message):
     job_id: _builtins.str
     """The job."""
     page_size: _builtins.int
-    """Most items to return, 1 to 1000. 0: 100."""
+    """Maximum number of items to return; 100 if 0, and 1000 where it is more."""
     page_token: _builtins.str
     """Where to go on, from the last response."""
     def __init__(
@@ -996,7 +996,7 @@ class ListJobsRequest(_message.Message):
     collection_id: _builtins.str
     """Only jobs on this collection. Empty: all."""
     page_size: _builtins.int
-    """Most jobs to return, 1 to 1000. 0: 50."""
+    """Maximum number of jobs to return; 50 if 0, and 1000 where it is more."""
     page_token: _builtins.str
     """Where to go on, from the last response."""
     def __init__(

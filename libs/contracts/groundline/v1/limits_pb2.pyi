@@ -104,19 +104,19 @@ class Limits(_message.Message):
     ALLOWED_VALUES_FIELD_NUMBER: _builtins.int
     ALLOW_NUL_FIELD_NUMBER: _builtins.int
     minimum: _builtins.float
-    """Lowest number, inclusive."""
+    """Lowest number, inclusive; 1 for an enum that must be set."""
     maximum: _builtins.float
     """Highest number, inclusive."""
     min_length: _builtins.int
-    """Fewest characters (Unicode code points); white space at both ends does not count."""
+    """Minimum number of characters (Unicode code points); white space at both ends does not count."""
     max_length: _builtins.int
-    """Most characters (Unicode code points); white space at both ends counts unless there is a min_length."""
+    """Maximum number of characters (Unicode code points); white space at both ends counts unless there is a min_length."""
     max_bytes: _builtins.int
-    """Most bytes: of a text in UTF-8, of a Struct as JSON."""
+    """Maximum number of bytes: of a text in UTF-8, of a Struct as JSON."""
     min_items: _builtins.int
-    """Fewest entries of a list."""
+    """Minimum number of entries of a list."""
     max_items: _builtins.int
-    """Most entries of a list or map."""
+    """Maximum number of entries of a list or map."""
     text_format: Global___TextFormat.ValueType
     """What a text must be."""
     struct_format: Global___StructFormat.ValueType

@@ -184,14 +184,13 @@ class RetrievalOptions(_message.Message):
     ITERATIVE_SCAN_FIELD_NUMBER: _builtins.int
     MIN_SIMILARITY_FIELD_NUMBER: _builtins.int
     MIN_BM25_FIELD_NUMBER: _builtins.int
-    NEIGHBOUR_CHUNKS_FIELD_NUMBER: _builtins.int
-    INCLUDE_VECTORS_FIELD_NUMBER: _builtins.int
+    ADJACENT_CHUNKS_FIELD_NUMBER: _builtins.int
     mode: Global___RetrievalMode.ValueType
     """Which searches run. Default: hybrid."""
     keyword_limit: _builtins.int
-    """Most candidates from BM25, 1 to 1000. Default: 50."""
+    """Maximum number of candidates from BM25. Default: 50."""
     semantic_limit: _builtins.int
-    """Most candidates from vector search, 1 to 1000. Default: 50."""
+    """Maximum number of candidates from vector search. Default: 50."""
     ef_search: _builtins.int
     """Size of the HNSW search list, 1 to 1000; larger finds more and takes longer. Default: 100; never below
     semantic_limit.
@@ -204,12 +203,10 @@ class RetrievalOptions(_message.Message):
     """BM25 candidates below this score (0 or more, unbounded, comparable within one collection only) are dropped.
     Not set: none is dropped.
     """
-    neighbour_chunks: _builtins.int
+    adjacent_chunks: _builtins.int
     """Chunks to add before and after each hit from the same document, 0 to 10. What overlaps is cut from their texts
-    and offsets; a chunk that is a passage itself, or a better passage's neighbour, is not repeated. Default: 0.
+    and offsets; a chunk that is a passage itself, or a better passage's adjacent chunk, is not repeated. Default: 0.
     """
-    include_vectors: _builtins.bool
-    """Whether candidates carry their embeddings. Default: false."""
     def __init__(
         self,
         *,
@@ -220,39 +217,34 @@ class RetrievalOptions(_message.Message):
         iterative_scan: Global___IterativeScan.ValueType = ...,
         min_similarity: _builtins.float | None = ...,
         min_bm25: _builtins.float | None = ...,
-        neighbour_chunks: _builtins.int | None = ...,
-        include_vectors: _builtins.bool | None = ...,
+        adjacent_chunks: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_ef_search", b"_ef_search", "_include_vectors", b"_include_vectors", "_keyword_limit", b"_keyword_limit", "_min_bm25", b"_min_bm25", "_min_similarity", b"_min_similarity", "_neighbour_chunks", b"_neighbour_chunks", "_semantic_limit", b"_semantic_limit", "ef_search", b"ef_search", "include_vectors", b"include_vectors", "keyword_limit", b"keyword_limit", "min_bm25", b"min_bm25", "min_similarity", b"min_similarity", "neighbour_chunks", b"neighbour_chunks", "semantic_limit", b"semantic_limit"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_adjacent_chunks", b"_adjacent_chunks", "_ef_search", b"_ef_search", "_keyword_limit", b"_keyword_limit", "_min_bm25", b"_min_bm25", "_min_similarity", b"_min_similarity", "_semantic_limit", b"_semantic_limit", "adjacent_chunks", b"adjacent_chunks", "ef_search", b"ef_search", "keyword_limit", b"keyword_limit", "min_bm25", b"min_bm25", "min_similarity", b"min_similarity", "semantic_limit", b"semantic_limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ef_search", b"_ef_search", "_include_vectors", b"_include_vectors", "_keyword_limit", b"_keyword_limit", "_min_bm25", b"_min_bm25", "_min_similarity", b"_min_similarity", "_neighbour_chunks", b"_neighbour_chunks", "_semantic_limit", b"_semantic_limit", "ef_search", b"ef_search", "include_vectors", b"include_vectors", "iterative_scan", b"iterative_scan", "keyword_limit", b"keyword_limit", "min_bm25", b"min_bm25", "min_similarity", b"min_similarity", "mode", b"mode", "neighbour_chunks", b"neighbour_chunks", "semantic_limit", b"semantic_limit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_adjacent_chunks", b"_adjacent_chunks", "_ef_search", b"_ef_search", "_keyword_limit", b"_keyword_limit", "_min_bm25", b"_min_bm25", "_min_similarity", b"_min_similarity", "_semantic_limit", b"_semantic_limit", "adjacent_chunks", b"adjacent_chunks", "ef_search", b"ef_search", "iterative_scan", b"iterative_scan", "keyword_limit", b"keyword_limit", "min_bm25", b"min_bm25", "min_similarity", b"min_similarity", "mode", b"mode", "semantic_limit", b"semantic_limit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__adjacent_chunks: _TypeAlias = _typing.Literal["adjacent_chunks"]  # noqa: Y015
+    _WhichOneofArgType__adjacent_chunks: _TypeAlias = _typing.Literal["_adjacent_chunks", b"_adjacent_chunks"]  # noqa: Y015
     _WhichOneofReturnType__ef_search: _TypeAlias = _typing.Literal["ef_search"]  # noqa: Y015
     _WhichOneofArgType__ef_search: _TypeAlias = _typing.Literal["_ef_search", b"_ef_search"]  # noqa: Y015
-    _WhichOneofReturnType__include_vectors: _TypeAlias = _typing.Literal["include_vectors"]  # noqa: Y015
-    _WhichOneofArgType__include_vectors: _TypeAlias = _typing.Literal["_include_vectors", b"_include_vectors"]  # noqa: Y015
     _WhichOneofReturnType__keyword_limit: _TypeAlias = _typing.Literal["keyword_limit"]  # noqa: Y015
     _WhichOneofArgType__keyword_limit: _TypeAlias = _typing.Literal["_keyword_limit", b"_keyword_limit"]  # noqa: Y015
     _WhichOneofReturnType__min_bm25: _TypeAlias = _typing.Literal["min_bm25"]  # noqa: Y015
     _WhichOneofArgType__min_bm25: _TypeAlias = _typing.Literal["_min_bm25", b"_min_bm25"]  # noqa: Y015
     _WhichOneofReturnType__min_similarity: _TypeAlias = _typing.Literal["min_similarity"]  # noqa: Y015
     _WhichOneofArgType__min_similarity: _TypeAlias = _typing.Literal["_min_similarity", b"_min_similarity"]  # noqa: Y015
-    _WhichOneofReturnType__neighbour_chunks: _TypeAlias = _typing.Literal["neighbour_chunks"]  # noqa: Y015
-    _WhichOneofArgType__neighbour_chunks: _TypeAlias = _typing.Literal["_neighbour_chunks", b"_neighbour_chunks"]  # noqa: Y015
     _WhichOneofReturnType__semantic_limit: _TypeAlias = _typing.Literal["semantic_limit"]  # noqa: Y015
     _WhichOneofArgType__semantic_limit: _TypeAlias = _typing.Literal["_semantic_limit", b"_semantic_limit"]  # noqa: Y015
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__ef_search) -> _WhichOneofReturnType__ef_search | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__adjacent_chunks) -> _WhichOneofReturnType__adjacent_chunks | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__include_vectors) -> _WhichOneofReturnType__include_vectors | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ef_search) -> _WhichOneofReturnType__ef_search | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__keyword_limit) -> _WhichOneofReturnType__keyword_limit | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__min_bm25) -> _WhichOneofReturnType__min_bm25 | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__min_similarity) -> _WhichOneofReturnType__min_similarity | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__neighbour_chunks) -> _WhichOneofReturnType__neighbour_chunks | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__semantic_limit) -> _WhichOneofReturnType__semantic_limit | None: ...
 
@@ -337,7 +329,7 @@ Global___RerankWeights: _TypeAlias = RerankWeights  # noqa: Y015
 
 @_typing.final
 class RerankOptions(_message.Message):
-    """Fusion, folding and reranking parameters. A field that is not set takes the collection's default, and where the
+    """Fusion, deduplication and reranking parameters. A field that is not set takes the collection's default, and where the
     collection sets none, the default named here.
     """
 
@@ -370,14 +362,14 @@ class RerankOptions(_message.Message):
     SEMANTIC_WEIGHT_FIELD_NUMBER: _builtins.int
     STRATEGY_FIELD_NUMBER: _builtins.int
     WEIGHTS_FIELD_NUMBER: _builtins.int
-    FOLD_SIMILARITY_FIELD_NUMBER: _builtins.int
+    DEDUPLICATION_THRESHOLD_FIELD_NUMBER: _builtins.int
     MMR_LAMBDA_FIELD_NUMBER: _builtins.int
     TYPE_PRIORITIES_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     INCLUDE_CUT_FIELD_NUMBER: _builtins.int
     MIN_SCORE_FIELD_NUMBER: _builtins.int
     top_k: _builtins.int
-    """Most passages returned, 1 to 100. Default: 8."""
+    """Maximum number of passages returned. Default: 8."""
     fusion: Global___FusionMethod.ValueType
     """How the arms are fused. Default: weighted."""
     rrf_k: _builtins.int
@@ -388,9 +380,10 @@ class RerankOptions(_message.Message):
     """Weight of the semantic arm, 0 or more. Default: 1."""
     strategy: Global___RerankStrategy.ValueType
     """The final ordering. Default: none."""
-    fold_similarity: _builtins.float
-    """Passages at least this similar (0 to 1) to a better one are folded into it. 0 switches folding off; 1 folds
-    equal texts only. Default: 0.9.
+    deduplication_threshold: _builtins.float
+    """Passages at least this similar (0 to 1) to a better one are its near-duplicates: they become its alternatives. 0
+    switches that off; with 1 only equal texts are duplicates. Similarity is the Jaccard index of the texts'
+    three-word shingles, estimated from signatures made at ingestion. Default: 0.9.
     """
     mmr_lambda: _builtins.float
     """Maximal marginal relevance: 1 looks at relevance only, 0 at diversity only. It comes last, and its value is then
@@ -422,19 +415,19 @@ class RerankOptions(_message.Message):
         semantic_weight: _builtins.float | None = ...,
         strategy: Global___RerankStrategy.ValueType = ...,
         weights: Global___RerankWeights | None = ...,
-        fold_similarity: _builtins.float | None = ...,
+        deduplication_threshold: _builtins.float | None = ...,
         mmr_lambda: _builtins.float | None = ...,
         type_priorities: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
         model: _builtins.str | None = ...,
         include_cut: _builtins.bool | None = ...,
         min_score: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_fold_similarity", b"_fold_similarity", "_include_cut", b"_include_cut", "_keyword_weight", b"_keyword_weight", "_min_score", b"_min_score", "_mmr_lambda", b"_mmr_lambda", "_model", b"_model", "_rrf_k", b"_rrf_k", "_semantic_weight", b"_semantic_weight", "_top_k", b"_top_k", "fold_similarity", b"fold_similarity", "include_cut", b"include_cut", "keyword_weight", b"keyword_weight", "min_score", b"min_score", "mmr_lambda", b"mmr_lambda", "model", b"model", "rrf_k", b"rrf_k", "semantic_weight", b"semantic_weight", "top_k", b"top_k", "weights", b"weights"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_deduplication_threshold", b"_deduplication_threshold", "_include_cut", b"_include_cut", "_keyword_weight", b"_keyword_weight", "_min_score", b"_min_score", "_mmr_lambda", b"_mmr_lambda", "_model", b"_model", "_rrf_k", b"_rrf_k", "_semantic_weight", b"_semantic_weight", "_top_k", b"_top_k", "deduplication_threshold", b"deduplication_threshold", "include_cut", b"include_cut", "keyword_weight", b"keyword_weight", "min_score", b"min_score", "mmr_lambda", b"mmr_lambda", "model", b"model", "rrf_k", b"rrf_k", "semantic_weight", b"semantic_weight", "top_k", b"top_k", "weights", b"weights"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_fold_similarity", b"_fold_similarity", "_include_cut", b"_include_cut", "_keyword_weight", b"_keyword_weight", "_min_score", b"_min_score", "_mmr_lambda", b"_mmr_lambda", "_model", b"_model", "_rrf_k", b"_rrf_k", "_semantic_weight", b"_semantic_weight", "_top_k", b"_top_k", "fold_similarity", b"fold_similarity", "fusion", b"fusion", "include_cut", b"include_cut", "keyword_weight", b"keyword_weight", "min_score", b"min_score", "mmr_lambda", b"mmr_lambda", "model", b"model", "rrf_k", b"rrf_k", "semantic_weight", b"semantic_weight", "strategy", b"strategy", "top_k", b"top_k", "type_priorities", b"type_priorities", "weights", b"weights"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_deduplication_threshold", b"_deduplication_threshold", "_include_cut", b"_include_cut", "_keyword_weight", b"_keyword_weight", "_min_score", b"_min_score", "_mmr_lambda", b"_mmr_lambda", "_model", b"_model", "_rrf_k", b"_rrf_k", "_semantic_weight", b"_semantic_weight", "_top_k", b"_top_k", "deduplication_threshold", b"deduplication_threshold", "fusion", b"fusion", "include_cut", b"include_cut", "keyword_weight", b"keyword_weight", "min_score", b"min_score", "mmr_lambda", b"mmr_lambda", "model", b"model", "rrf_k", b"rrf_k", "semantic_weight", b"semantic_weight", "strategy", b"strategy", "top_k", b"top_k", "type_priorities", b"type_priorities", "weights", b"weights"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__fold_similarity: _TypeAlias = _typing.Literal["fold_similarity"]  # noqa: Y015
-    _WhichOneofArgType__fold_similarity: _TypeAlias = _typing.Literal["_fold_similarity", b"_fold_similarity"]  # noqa: Y015
+    _WhichOneofReturnType__deduplication_threshold: _TypeAlias = _typing.Literal["deduplication_threshold"]  # noqa: Y015
+    _WhichOneofArgType__deduplication_threshold: _TypeAlias = _typing.Literal["_deduplication_threshold", b"_deduplication_threshold"]  # noqa: Y015
     _WhichOneofReturnType__include_cut: _TypeAlias = _typing.Literal["include_cut"]  # noqa: Y015
     _WhichOneofArgType__include_cut: _TypeAlias = _typing.Literal["_include_cut", b"_include_cut"]  # noqa: Y015
     _WhichOneofReturnType__keyword_weight: _TypeAlias = _typing.Literal["keyword_weight"]  # noqa: Y015
@@ -452,7 +445,7 @@ class RerankOptions(_message.Message):
     _WhichOneofReturnType__top_k: _TypeAlias = _typing.Literal["top_k"]  # noqa: Y015
     _WhichOneofArgType__top_k: _TypeAlias = _typing.Literal["_top_k", b"_top_k"]  # noqa: Y015
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__fold_similarity) -> _WhichOneofReturnType__fold_similarity | None: ...
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__deduplication_threshold) -> _WhichOneofReturnType__deduplication_threshold | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__include_cut) -> _WhichOneofReturnType__include_cut | None: ...
     @_typing.overload
@@ -491,7 +484,7 @@ class GenerationOptions(_message.Message):
     temperature: _builtins.float
     """Sampling temperature, 0 to 2."""
     max_output_tokens: _builtins.int
-    """Most tokens of the answer, 1 to 32768."""
+    """Maximum number of tokens of the answer."""
     system_prompt: _builtins.str
     """Instructions that come before the suite's own rules on grounding and citation, 8000 characters at most."""
     min_relevance: _builtins.float

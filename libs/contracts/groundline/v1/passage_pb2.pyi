@@ -10,6 +10,7 @@ from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from groundline.v1 import error_pb2 as _error_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -60,7 +61,7 @@ class _CutRuleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CutRule.Value
     CUT_RULE_TOP_K: _CutRule.ValueType  # 1
     """It came after the first top_k."""
     CUT_RULE_DUPLICATE: _CutRule.ValueType  # 2
-    """It was folded into a near-duplicate."""
+    """It is a near-duplicate of a better one."""
     CUT_RULE_MIN_SCORE: _CutRule.ValueType  # 3
     """Its final score was below min_score."""
     CUT_RULE_DIVERSITY: _CutRule.ValueType  # 4
@@ -74,12 +75,108 @@ CUT_RULE_UNSPECIFIED: CutRule.ValueType  # 0
 CUT_RULE_TOP_K: CutRule.ValueType  # 1
 """It came after the first top_k."""
 CUT_RULE_DUPLICATE: CutRule.ValueType  # 2
-"""It was folded into a near-duplicate."""
+"""It is a near-duplicate of a better one."""
 CUT_RULE_MIN_SCORE: CutRule.ValueType  # 3
 """Its final score was below min_score."""
 CUT_RULE_DIVERSITY: CutRule.ValueType  # 4
 """Maximal marginal relevance preferred others."""
 Global___CutRule: _TypeAlias = CutRule  # noqa: Y015
+
+class _Component:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ComponentEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Component.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    COMPONENT_UNSPECIFIED: _Component.ValueType  # 0
+    """Not known."""
+    COMPONENT_KEYWORD_ARM: _Component.ValueType  # 1
+    """Keyword search."""
+    COMPONENT_SEMANTIC_ARM: _Component.ValueType  # 2
+    """Vector search."""
+    COMPONENT_RETRIEVAL: _Component.ValueType  # 3
+    """Searching for one of several queries."""
+    COMPONENT_RERANKER: _Component.ValueType  # 4
+    """Reranking."""
+    COMPONENT_REWRITING: _Component.ValueType  # 5
+    """Rewriting of the question."""
+    COMPONENT_VALIDATION: _Component.ValueType  # 6
+    """Checking of the answer."""
+    COMPONENT_HISTORY: _Component.ValueType  # 7
+    """Storing of the conversation."""
+
+class Component(_Component, metaclass=_ComponentEnumTypeWrapper):
+    """A part of the work that can be skipped, fail or come late without failing the request."""
+
+COMPONENT_UNSPECIFIED: Component.ValueType  # 0
+"""Not known."""
+COMPONENT_KEYWORD_ARM: Component.ValueType  # 1
+"""Keyword search."""
+COMPONENT_SEMANTIC_ARM: Component.ValueType  # 2
+"""Vector search."""
+COMPONENT_RETRIEVAL: Component.ValueType  # 3
+"""Searching for one of several queries."""
+COMPONENT_RERANKER: Component.ValueType  # 4
+"""Reranking."""
+COMPONENT_REWRITING: Component.ValueType  # 5
+"""Rewriting of the question."""
+COMPONENT_VALIDATION: Component.ValueType  # 6
+"""Checking of the answer."""
+COMPONENT_HISTORY: Component.ValueType  # 7
+"""Storing of the conversation."""
+Global___Component: _TypeAlias = Component  # noqa: Y015
+
+class _Stage:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _StageEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Stage.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    STAGE_UNSPECIFIED: _Stage.ValueType  # 0
+    """Not known."""
+    STAGE_REWRITING: _Stage.ValueType  # 1
+    """The question is made standalone or decomposed."""
+    STAGE_RETRIEVING: _Stage.ValueType  # 2
+    """The collections are searched."""
+    STAGE_RERANKING: _Stage.ValueType  # 3
+    """Candidates are fused, deduplicated and reranked."""
+    STAGE_GENERATING: _Stage.ValueType  # 4
+    """The answer is written."""
+    STAGE_FETCHING: _Stage.ValueType  # 5
+    """The chunks that are kept are read."""
+    STAGE_EMBEDDING: _Stage.ValueType  # 6
+    """Part of retrieving: the query is embedded."""
+    STAGE_KEYWORD_SEARCH: _Stage.ValueType  # 7
+    """Part of retrieving: BM25."""
+    STAGE_SEMANTIC_SEARCH: _Stage.ValueType  # 8
+    """Part of retrieving: vector search."""
+    STAGE_FIRST_TOKEN: _Stage.ValueType  # 9
+    """Part of generating: until the first text."""
+
+class Stage(_Stage, metaclass=_StageEnumTypeWrapper):
+    """A part of the work, and the parts of it whose time is told."""
+
+STAGE_UNSPECIFIED: Stage.ValueType  # 0
+"""Not known."""
+STAGE_REWRITING: Stage.ValueType  # 1
+"""The question is made standalone or decomposed."""
+STAGE_RETRIEVING: Stage.ValueType  # 2
+"""The collections are searched."""
+STAGE_RERANKING: Stage.ValueType  # 3
+"""Candidates are fused, deduplicated and reranked."""
+STAGE_GENERATING: Stage.ValueType  # 4
+"""The answer is written."""
+STAGE_FETCHING: Stage.ValueType  # 5
+"""The chunks that are kept are read."""
+STAGE_EMBEDDING: Stage.ValueType  # 6
+"""Part of retrieving: the query is embedded."""
+STAGE_KEYWORD_SEARCH: Stage.ValueType  # 7
+"""Part of retrieving: BM25."""
+STAGE_SEMANTIC_SEARCH: Stage.ValueType  # 8
+"""Part of retrieving: vector search."""
+STAGE_FIRST_TOKEN: Stage.ValueType  # 9
+"""Part of generating: until the first text."""
+Global___Stage: _TypeAlias = Stage  # noqa: Y015
 
 @_typing.final
 class Chunk(_message.Message):
@@ -168,7 +265,7 @@ class ArmScore(_message.Message):
     RANK_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
     rank: _builtins.int
-    """Rank within the arm's list of the chunk's collection, from 1."""
+    """Rank within the arm's list, from 1."""
     score: _builtins.float
     """The arm's own score: BM25 for the keyword arm, cosine similarity for the semantic arm; higher is better."""
     def __init__(
@@ -184,54 +281,6 @@ class ArmScore(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ArmScore: _TypeAlias = ArmScore  # noqa: Y015
-
-@_typing.final
-class Candidate(_message.Message):
-    """A chunk that at least one search arm found."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    CHUNK_FIELD_NUMBER: _builtins.int
-    KEYWORD_FIELD_NUMBER: _builtins.int
-    SEMANTIC_FIELD_NUMBER: _builtins.int
-    EMBEDDING_FIELD_NUMBER: _builtins.int
-    NEIGHBOURS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def chunk(self) -> Global___Chunk:
-        """The chunk."""
-
-    @_builtins.property
-    def keyword(self) -> Global___ArmScore:
-        """Set when BM25 found it."""
-
-    @_builtins.property
-    def semantic(self) -> Global___ArmScore:
-        """Set when vector search found it."""
-
-    @_builtins.property
-    def embedding(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """The chunk's embedding, where it was asked for."""
-
-    @_builtins.property
-    def neighbours(self) -> _containers.RepeatedCompositeFieldContainer[Global___Chunk]:
-        """Chunks next to it in its document, in document order, where they were asked for."""
-
-    def __init__(
-        self,
-        *,
-        chunk: Global___Chunk | None = ...,
-        keyword: Global___ArmScore | None = ...,
-        semantic: Global___ArmScore | None = ...,
-        embedding: _abc.Iterable[_builtins.float] | None = ...,
-        neighbours: _abc.Iterable[Global___Chunk] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "keyword", b"keyword", "semantic", b"semantic"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "embedding", b"embedding", "keyword", b"keyword", "neighbours", b"neighbours", "semantic", b"semantic"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Candidate: _TypeAlias = Candidate  # noqa: Y015
 
 @_typing.final
 class ScoreComponent(_message.Message):
@@ -313,7 +362,7 @@ Global___ScoreExplanation: _TypeAlias = ScoreExplanation  # noqa: Y015
 
 @_typing.final
 class Alternative(_message.Message):
-    """A near-duplicate that was folded into a passage."""
+    """A near-duplicate of a passage."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -323,7 +372,7 @@ class Alternative(_message.Message):
     """Its similarity to the passage, 0 to 1."""
     @_builtins.property
     def chunk(self) -> Global___Chunk:
-        """The folded chunk."""
+        """The near-duplicate."""
 
     def __init__(
         self,
@@ -349,7 +398,7 @@ class Passage(_message.Message):
     SCORE_FIELD_NUMBER: _builtins.int
     EXPLANATION_FIELD_NUMBER: _builtins.int
     ALTERNATIVES_FIELD_NUMBER: _builtins.int
-    NEIGHBOURS_FIELD_NUMBER: _builtins.int
+    ADJACENT_CHUNKS_FIELD_NUMBER: _builtins.int
     score: _builtins.float
     """Final score; higher is better, comparable within one response only."""
     @_builtins.property
@@ -362,10 +411,10 @@ class Passage(_message.Message):
 
     @_builtins.property
     def alternatives(self) -> _containers.RepeatedCompositeFieldContainer[Global___Alternative]:
-        """Near-duplicates folded into it, best first."""
+        """Near-duplicates that it stands for, best first."""
 
     @_builtins.property
-    def neighbours(self) -> _containers.RepeatedCompositeFieldContainer[Global___Chunk]:
+    def adjacent_chunks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Chunk]:
         """Chunks next to it in its document, in document order, where they were asked for."""
 
     def __init__(
@@ -375,11 +424,11 @@ class Passage(_message.Message):
         score: _builtins.float = ...,
         explanation: Global___ScoreExplanation | None = ...,
         alternatives: _abc.Iterable[Global___Alternative] | None = ...,
-        neighbours: _abc.Iterable[Global___Chunk] | None = ...,
+        adjacent_chunks: _abc.Iterable[Global___Chunk] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk", "explanation", b"explanation"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alternatives", b"alternatives", "chunk", b"chunk", "explanation", b"explanation", "neighbours", b"neighbours", "score", b"score"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjacent_chunks", b"adjacent_chunks", "alternatives", b"alternatives", "chunk", b"chunk", "explanation", b"explanation", "score", b"score"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -426,17 +475,17 @@ class Degradation(_message.Message):
     COMPONENT_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
-    component: _builtins.str
-    """What it was: "keyword_arm", "semantic_arm", "reranker", "rewriting", "validation", "history"."""
-    reason: _builtins.str
-    """Why, as an UPPER_SNAKE reason."""
+    component: Global___Component.ValueType
+    """What it was."""
+    reason: _error_pb2.ErrorReason.ValueType
+    """Why."""
     message: _builtins.str
     """The same for people."""
     def __init__(
         self,
         *,
-        component: _builtins.str = ...,
-        reason: _builtins.str = ...,
+        component: Global___Component.ValueType = ...,
+        reason: _error_pb2.ErrorReason.ValueType = ...,
         message: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
@@ -455,14 +504,14 @@ class StageTiming(_message.Message):
 
     STAGE_FIELD_NUMBER: _builtins.int
     DURATION_MS_FIELD_NUMBER: _builtins.int
-    stage: _builtins.str
-    """Name of the stage or of a part of it, such as "retrieving", "retrieving.embedding" or "generating.first_token"."""
+    stage: Global___Stage.ValueType
+    """The stage, or a part of one, which follows it."""
     duration_ms: _builtins.float
     """Milliseconds."""
     def __init__(
         self,
         *,
-        stage: _builtins.str = ...,
+        stage: Global___Stage.ValueType = ...,
         duration_ms: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015

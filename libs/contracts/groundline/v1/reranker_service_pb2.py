@@ -22,30 +22,31 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from groundline.v1 import candidate_pb2 as groundline_dot_v1_dot_candidate__pb2
 from groundline.v1 import limits_pb2 as groundline_dot_v1_dot_limits__pb2
 from groundline.v1 import options_pb2 as groundline_dot_v1_dot_options__pb2
 from groundline.v1 import passage_pb2 as groundline_dot_v1_dot_passage__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$groundline/v1/reranker_service.proto\x12\rgroundline.v1\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\x1a\x1bgroundline/v1/passage.proto\"V\n\x0c\x43\x61ndidateSet\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12,\n\ncandidates\x18\x02 \x03(\x0b\x32\x18.groundline.v1.Candidate\"\x8d\x01\n\rRerankRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x33\n\x0e\x63\x61ndidate_sets\x18\x02 \x03(\x0b\x32\x1b.groundline.v1.CandidateSet\x12-\n\x07options\x18\x03 \x01(\x0b\x32\x1c.groundline.v1.RerankOptions\"\x90\x01\n\x0eRerankResponse\x12(\n\x08passages\x18\x01 \x03(\x0b\x32\x16.groundline.v1.Passage\x12&\n\x03\x63ut\x18\x02 \x03(\x0b\x32\x19.groundline.v1.CutPassage\x12,\n\x08\x64\x65graded\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.Degradation2]\n\x0fRerankerService\x12J\n\x06Rerank\x12\x1c.groundline.v1.RerankRequest\x1a\x1d.groundline.v1.RerankResponse\"\x03\x90\x02\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$groundline/v1/reranker_service.proto\x12\rgroundline.v1\x1a\x1dgroundline/v1/candidate.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\x1a\x1bgroundline/v1/passage.proto\"\xd8\x01\n\rRerankRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12;\n\x0e\x63\x61ndidate_sets\x18\x02 \x03(\x0b\x32\x1b.groundline.v1.CandidateSetB\x06\x8a\xe7\x18\x02\x38\n\x12-\n\x07options\x18\x03 \x01(\x0b\x32\x1c.groundline.v1.RerankOptions\x12-\n\x06\x63hunks\x18\x04 \x03(\x0b\x32\x14.groundline.v1.ChunkB\x07\x8a\xe7\x18\x03\x38\xe8\x07\x12\x12\n\nhas_chunks\x18\x05 \x01(\x08\"\xc3\x01\n\x0eRerankResponse\x12*\n\x06ranked\x18\x01 \x03(\x0b\x32\x1a.groundline.v1.RankedChunk\x12&\n\x03\x63ut\x18\x02 \x03(\x0b\x32\x19.groundline.v1.CutPassage\x12,\n\x08\x64\x65graded\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.Degradation\x12/\n\x06wanted\x18\x04 \x03(\x0b\x32\x1f.groundline.v1.CollectionChunks2]\n\x0fRerankerService\x12J\n\x06Rerank\x12\x1c.groundline.v1.RerankRequest\x1a\x1d.groundline.v1.RerankResponse\"\x03\x90\x02\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'groundline.v1.reranker_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CANDIDATESET'].fields_by_name['query']._loaded_options = None
-  _globals['_CANDIDATESET'].fields_by_name['query']._serialized_options = b'\212\347\030\005\030\001 \300>'
   _globals['_RERANKREQUEST'].fields_by_name['query']._loaded_options = None
   _globals['_RERANKREQUEST'].fields_by_name['query']._serialized_options = b'\212\347\030\005\030\001 \300>'
+  _globals['_RERANKREQUEST'].fields_by_name['candidate_sets']._loaded_options = None
+  _globals['_RERANKREQUEST'].fields_by_name['candidate_sets']._serialized_options = b'\212\347\030\0028\n'
+  _globals['_RERANKREQUEST'].fields_by_name['chunks']._loaded_options = None
+  _globals['_RERANKREQUEST'].fields_by_name['chunks']._serialized_options = b'\212\347\030\0038\350\007'
   _globals['_RERANKERSERVICE'].methods_by_name['Rerank']._loaded_options = None
   _globals['_RERANKERSERVICE'].methods_by_name['Rerank']._serialized_options = b'\220\002\001'
-  _globals['_CANDIDATESET']._serialized_start=141
-  _globals['_CANDIDATESET']._serialized_end=227
-  _globals['_RERANKREQUEST']._serialized_start=230
-  _globals['_RERANKREQUEST']._serialized_end=371
-  _globals['_RERANKRESPONSE']._serialized_start=374
-  _globals['_RERANKRESPONSE']._serialized_end=518
-  _globals['_RERANKERSERVICE']._serialized_start=520
-  _globals['_RERANKERSERVICE']._serialized_end=613
+  _globals['_RERANKREQUEST']._serialized_start=173
+  _globals['_RERANKREQUEST']._serialized_end=389
+  _globals['_RERANKRESPONSE']._serialized_start=392
+  _globals['_RERANKRESPONSE']._serialized_end=587
+  _globals['_RERANKERSERVICE']._serialized_start=589
+  _globals['_RERANKERSERVICE']._serialized_end=682
 # @@protoc_insertion_point(module_scope)

@@ -7,6 +7,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from groundline.v1 import candidate_pb2 as _candidate_pb2
 from groundline.v1 import options_pb2 as _options_pb2
 from groundline.v1 import passage_pb2 as _passage_pb2
 import builtins as _builtins
@@ -21,34 +22,6 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
-class CandidateSet(_message.Message):
-    """What was found for one query."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    QUERY_FIELD_NUMBER: _builtins.int
-    CANDIDATES_FIELD_NUMBER: _builtins.int
-    query: _builtins.str
-    """The query that it was found for: the question, or one of its sub-queries."""
-    @_builtins.property
-    def candidates(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Candidate]:
-        """In any order, 10000 at most."""
-
-    def __init__(
-        self,
-        *,
-        query: _builtins.str = ...,
-        candidates: _abc.Iterable[_passage_pb2.Candidate] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "query", b"query"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___CandidateSet: _TypeAlias = CandidateSet  # noqa: Y015
-
-@_typing.final
 class RerankRequest(_message.Message):
     """Request of Rerank."""
 
@@ -57,26 +30,36 @@ class RerankRequest(_message.Message):
     QUERY_FIELD_NUMBER: _builtins.int
     CANDIDATE_SETS_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
+    CHUNKS_FIELD_NUMBER: _builtins.int
+    HAS_CHUNKS_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """The question."""
+    has_chunks: _builtins.bool
+    """Whether chunks holds what was wanted, even if nothing of that could be read. Default: false."""
     @_builtins.property
-    def candidate_sets(self) -> _containers.RepeatedCompositeFieldContainer[Global___CandidateSet]:
-        """One set for each query that was searched, 10 at most. A chunk may be in several."""
+    def candidate_sets(self) -> _containers.RepeatedCompositeFieldContainer[_candidate_pb2.CandidateSet]:
+        """One set for each query that was searched. A chunk may be in several."""
 
     @_builtins.property
     def options(self) -> _options_pb2.RerankOptions:
         """Parameters."""
 
+    @_builtins.property
+    def chunks(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Chunk]:
+        """The chunks that were wanted; see the RPC."""
+
     def __init__(
         self,
         *,
         query: _builtins.str = ...,
-        candidate_sets: _abc.Iterable[Global___CandidateSet] | None = ...,
+        candidate_sets: _abc.Iterable[_candidate_pb2.CandidateSet] | None = ...,
         options: _options_pb2.RerankOptions | None = ...,
+        chunks: _abc.Iterable[_passage_pb2.Chunk] | None = ...,
+        has_chunks: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_sets", b"candidate_sets", "options", b"options", "query", b"query"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_sets", b"candidate_sets", "chunks", b"chunks", "has_chunks", b"has_chunks", "options", b"options", "query", b"query"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -88,11 +71,12 @@ class RerankResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    PASSAGES_FIELD_NUMBER: _builtins.int
+    RANKED_FIELD_NUMBER: _builtins.int
     CUT_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
+    WANTED_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def passages(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Passage]:
+    def ranked(self) -> _containers.RepeatedCompositeFieldContainer[_candidate_pb2.RankedChunk]:
         """Best first."""
 
     @_builtins.property
@@ -103,16 +87,21 @@ class RerankResponse(_message.Message):
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Degradation]:
         """A strategy that failed or was late."""
 
+    @_builtins.property
+    def wanted(self) -> _containers.RepeatedCompositeFieldContainer[_candidate_pb2.CollectionChunks]:
+        """Chunks whose texts the strategy needs, by collection; nothing is ranked then."""
+
     def __init__(
         self,
         *,
-        passages: _abc.Iterable[_passage_pb2.Passage] | None = ...,
+        ranked: _abc.Iterable[_candidate_pb2.RankedChunk] | None = ...,
         cut: _abc.Iterable[_passage_pb2.CutPassage] | None = ...,
         degraded: _abc.Iterable[_passage_pb2.Degradation] | None = ...,
+        wanted: _abc.Iterable[_candidate_pb2.CollectionChunks] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cut", b"cut", "degraded", b"degraded", "passages", b"passages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cut", b"cut", "degraded", b"degraded", "ranked", b"ranked", "wanted", b"wanted"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -47,9 +47,14 @@ class RerankerServiceServicer:
     """
 
     def Rerank(self, request, context):
-        """Fuses the ranked lists, folds near-duplicates, reranks and returns the first top_k. A strategy that fails or is
+        """Fuses the ranked lists, removes near-duplicates, reranks and returns the first top_k. A strategy that fails or is
         late falls back to the fused order and is named in degraded. The same request gives the same order: ties go to
         the smaller chunk id, as long as a strategy's model gives the same scores.
+
+        A strategy that reads texts (cross_encoder, api, llm, and weighted with its keyword or proximity component) needs
+        those of the best fused candidates. Where the request has none, the response says in `wanted` which they are, and
+        ranks nothing; the same request with these chunks is then ranked. A wanted chunk that does not come was
+        deleted, or may not be read, and is left out.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. DEADLINE_EXCEEDED, INTERNAL.
         """

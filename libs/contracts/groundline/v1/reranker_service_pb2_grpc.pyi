@@ -34,9 +34,14 @@ class RerankerServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RerankerServiceAsyncStub: ...
     Rerank: _grpc.UnaryUnaryMultiCallable[_reranker_service_pb2.RerankRequest, _reranker_service_pb2.RerankResponse]
-    """Fuses the ranked lists, folds near-duplicates, reranks and returns the first top_k. A strategy that fails or is
+    """Fuses the ranked lists, removes near-duplicates, reranks and returns the first top_k. A strategy that fails or is
     late falls back to the fused order and is named in degraded. The same request gives the same order: ties go to
     the smaller chunk id, as long as a strategy's model gives the same scores.
+
+    A strategy that reads texts (cross_encoder, api, llm, and weighted with its keyword or proximity component) needs
+    those of the best fused candidates. Where the request has none, the response says in `wanted` which they are, and
+    ranks nothing; the same request with these chunks is then ranked. A wanted chunk that does not come was
+    deleted, or may not be read, and is left out.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. DEADLINE_EXCEEDED, INTERNAL.
     """
@@ -47,9 +52,14 @@ class RerankerServiceAsyncStub(RerankerServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Rerank: _aio.UnaryUnaryMultiCallable[_reranker_service_pb2.RerankRequest, _reranker_service_pb2.RerankResponse]  # type: ignore[assignment]
-    """Fuses the ranked lists, folds near-duplicates, reranks and returns the first top_k. A strategy that fails or is
+    """Fuses the ranked lists, removes near-duplicates, reranks and returns the first top_k. A strategy that fails or is
     late falls back to the fused order and is named in degraded. The same request gives the same order: ties go to
     the smaller chunk id, as long as a strategy's model gives the same scores.
+
+    A strategy that reads texts (cross_encoder, api, llm, and weighted with its keyword or proximity component) needs
+    those of the best fused candidates. Where the request has none, the response says in `wanted` which they are, and
+    ranks nothing; the same request with these chunks is then ranked. A wanted chunk that does not come was
+    deleted, or may not be read, and is left out.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. DEADLINE_EXCEEDED, INTERNAL.
     """
@@ -63,9 +73,14 @@ class RerankerServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _reranker_service_pb2.RerankRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_reranker_service_pb2.RerankResponse, _abc.Awaitable[_reranker_service_pb2.RerankResponse]]:
-        """Fuses the ranked lists, folds near-duplicates, reranks and returns the first top_k. A strategy that fails or is
+        """Fuses the ranked lists, removes near-duplicates, reranks and returns the first top_k. A strategy that fails or is
         late falls back to the fused order and is named in degraded. The same request gives the same order: ties go to
         the smaller chunk id, as long as a strategy's model gives the same scores.
+
+        A strategy that reads texts (cross_encoder, api, llm, and weighted with its keyword or proximity component) needs
+        those of the best fused candidates. Where the request has none, the response says in `wanted` which they are, and
+        ranks nothing; the same request with these chunks is then ranked. A wanted chunk that does not come was
+        deleted, or may not be read, and is left out.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. DEADLINE_EXCEEDED, INTERNAL.
         """

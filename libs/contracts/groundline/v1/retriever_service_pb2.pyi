@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf.internal import containers as _containers
+from groundline.v1 import candidate_pb2 as _candidate_pb2
 from groundline.v1 import options_pb2 as _options_pb2
 from groundline.v1 import passage_pb2 as _passage_pb2
 import builtins as _builtins
@@ -31,11 +32,12 @@ class RetrieveRequest(_message.Message):
     COLLECTION_IDS_FIELD_NUMBER: _builtins.int
     FILTER_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
+    COLLECTION_VERSIONS_FIELD_NUMBER: _builtins.int
     query: _builtins.str
-    """What to look for, 1 to 8000 characters after trimming white space."""
+    """What to look for."""
     @_builtins.property
     def collection_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Collections to search, 20 at most. Empty: every collection that the caller may read."""
+        """Collections to search. Empty: every collection that the caller may read."""
 
     @_builtins.property
     def filter(self) -> _struct_pb2.Struct:
@@ -45,6 +47,12 @@ class RetrieveRequest(_message.Message):
     def options(self) -> _options_pb2.RetrievalOptions:
         """Parameters."""
 
+    @_builtins.property
+    def collection_versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Versions of the collections as the caller has just read them, in the order of collection_ids; what the retriever
+        remembers of these versions it does not read again. Empty: it reads them.
+        """
+
     def __init__(
         self,
         *,
@@ -52,10 +60,11 @@ class RetrieveRequest(_message.Message):
         collection_ids: _abc.Iterable[_builtins.str] | None = ...,
         filter: _struct_pb2.Struct | None = ...,
         options: _options_pb2.RetrievalOptions | None = ...,
+        collection_versions: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_ids", b"collection_ids", "filter", b"filter", "options", b"options", "query", b"query"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_ids", b"collection_ids", "collection_versions", b"collection_versions", "filter", b"filter", "options", b"options", "query", b"query"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -67,12 +76,38 @@ class RetrieveResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    CANDIDATES_FIELD_NUMBER: _builtins.int
+    @_typing.final
+    class AdjacentChunksEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    LISTS_FIELD_NUMBER: _builtins.int
+    FEATURES_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
     TIMINGS_FIELD_NUMBER: _builtins.int
+    ADJACENT_CHUNKS_FIELD_NUMBER: _builtins.int
     @_builtins.property
-    def candidates(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Candidate]:
-        """What the arms found, each chunk once."""
+    def lists(self) -> _containers.RepeatedCompositeFieldContainer[_candidate_pb2.RankedList]:
+        """What each arm found in each index."""
+
+    @_builtins.property
+    def features(self) -> _candidate_pb2.CandidateFeatures:
+        """What ranking needs to know of every chunk in the lists."""
 
     @_builtins.property
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Degradation]:
@@ -80,19 +115,75 @@ class RetrieveResponse(_message.Message):
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.StageTiming]:
-        """How long the parts took: "embedding", "keyword", "semantic", "neighbours"."""
+        """How long the parts took: embedding, keyword search, semantic search."""
+
+    @_builtins.property
+    def adjacent_chunks(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """By collection how many adjacent chunks its hits are to be read with, as the options or the collection's defaults
+        say, for FetchChunks. A collection that is not in it: none.
+        """
 
     def __init__(
         self,
         *,
-        candidates: _abc.Iterable[_passage_pb2.Candidate] | None = ...,
+        lists: _abc.Iterable[_candidate_pb2.RankedList] | None = ...,
+        features: _candidate_pb2.CandidateFeatures | None = ...,
         degraded: _abc.Iterable[_passage_pb2.Degradation] | None = ...,
         timings: _abc.Iterable[_passage_pb2.StageTiming] | None = ...,
+        adjacent_chunks: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["features", b"features"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "degraded", b"degraded", "timings", b"timings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjacent_chunks", b"adjacent_chunks", "degraded", b"degraded", "features", b"features", "lists", b"lists", "timings", b"timings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RetrieveResponse: _TypeAlias = RetrieveResponse  # noqa: Y015
+
+@_typing.final
+class FetchChunksRequest(_message.Message):
+    """Request of FetchChunks."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SELECTIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def selections(self) -> _containers.RepeatedCompositeFieldContainer[_candidate_pb2.CollectionChunks]:
+        """What to read."""
+
+    def __init__(
+        self,
+        *,
+        selections: _abc.Iterable[_candidate_pb2.CollectionChunks] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["selections", b"selections"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FetchChunksRequest: _TypeAlias = FetchChunksRequest  # noqa: Y015
+
+@_typing.final
+class FetchChunksResponse(_message.Message):
+    """Response of FetchChunks."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHUNKS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def chunks(self) -> _containers.RepeatedCompositeFieldContainer[_candidate_pb2.FetchedChunk]:
+        """Those that exist and may be read, in no particular order."""
+
+    def __init__(
+        self,
+        *,
+        chunks: _abc.Iterable[_candidate_pb2.FetchedChunk] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FetchChunksResponse: _TypeAlias = FetchChunksResponse  # noqa: Y015

@@ -26,7 +26,10 @@ if _version_not_supported:
 
 
 class RetrieverServiceStub:
-    """Searches collections. It neither fuses nor reranks: it says what each arm found.
+    """Searches collections, and reads the chunks that are kept. It neither fuses nor reranks.
+
+    The index proposes, PostgreSQL decides: Retrieve says what the arms found, FetchChunks what of it exists and may be
+    read at that moment.
     """
 
     def __init__(self, channel):
@@ -40,20 +43,39 @@ class RetrieverServiceStub:
                 request_serializer=groundline_dot_v1_dot_retriever__service__pb2.RetrieveRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_retriever__service__pb2.RetrieveResponse.FromString,
                 _registered_method=True)
+        self.FetchChunks = channel.unary_unary(
+                '/groundline.v1.RetrieverService/FetchChunks',
+                request_serializer=groundline_dot_v1_dot_retriever__service__pb2.FetchChunksRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_retriever__service__pb2.FetchChunksResponse.FromString,
+                _registered_method=True)
 
 
 class RetrieverServiceServicer:
-    """Searches collections. It neither fuses nor reranks: it says what each arm found.
+    """Searches collections, and reads the chunks that are kept. It neither fuses nor reranks.
+
+    The index proposes, PostgreSQL decides: Retrieve says what the arms found, FetchChunks what of it exists and may be
+    read at that moment.
     """
 
     def Retrieve(self, request, context):
-        """Runs BM25 and vector search side by side on every collection named, and returns the union of what they found,
-        each candidate with its rank and score in either arm, in no particular order. One arm that fails or is late is
-        named in degraded; both arms failing is an error. Only chunks that the caller may read are seen.
+        """Runs BM25 and vector search side by side on every collection named, and returns what each arm found, without
+        texts. One arm that fails or is late is named in degraded; both arms failing is an error. Only chunks that the
+        caller may read are seen.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: a collection does not exist.
         FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with another model than the one
-        running. UNIMPLEMENTED: an option is not available in this release. UNAVAILABLE: the database is out of reach.
+        running; (LEXICAL_BACKEND_MISMATCH): it was indexed with another keyword engine. UNAVAILABLE: the database is out
+        of reach, or a collection was deleted or rebuilt at this moment. DEADLINE_EXCEEDED, INTERNAL.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FetchChunks(self, request, context):
+        """Reads chunks, with the texts and metadata of now. A chunk that does not exist any more, or that the caller may not
+        read, is left out.
+
+        INVALID_ARGUMENT: a field is wrong; every wrong field is named. UNAVAILABLE: the database is out of reach.
         DEADLINE_EXCEEDED, INTERNAL.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -68,6 +90,11 @@ def add_RetrieverServiceServicer_to_server(servicer, server):
                     request_deserializer=groundline_dot_v1_dot_retriever__service__pb2.RetrieveRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_retriever__service__pb2.RetrieveResponse.SerializeToString,
             ),
+            'FetchChunks': grpc.unary_unary_rpc_method_handler(
+                    servicer.FetchChunks,
+                    request_deserializer=groundline_dot_v1_dot_retriever__service__pb2.FetchChunksRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_retriever__service__pb2.FetchChunksResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'groundline.v1.RetrieverService', rpc_method_handlers)
@@ -77,7 +104,10 @@ def add_RetrieverServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class RetrieverService:
-    """Searches collections. It neither fuses nor reranks: it says what each arm found.
+    """Searches collections, and reads the chunks that are kept. It neither fuses nor reranks.
+
+    The index proposes, PostgreSQL decides: Retrieve says what the arms found, FetchChunks what of it exists and may be
+    read at that moment.
     """
 
     @staticmethod
@@ -97,6 +127,33 @@ class RetrieverService:
             '/groundline.v1.RetrieverService/Retrieve',
             groundline_dot_v1_dot_retriever__service__pb2.RetrieveRequest.SerializeToString,
             groundline_dot_v1_dot_retriever__service__pb2.RetrieveResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FetchChunks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.RetrieverService/FetchChunks',
+            groundline_dot_v1_dot_retriever__service__pb2.FetchChunksRequest.SerializeToString,
+            groundline_dot_v1_dot_retriever__service__pb2.FetchChunksResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -27,41 +27,67 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class RetrieverServiceStub:
-    """Searches collections. It neither fuses nor reranks: it says what each arm found."""
+    """Searches collections, and reads the chunks that are kept. It neither fuses nor reranks.
+
+    The index proposes, PostgreSQL decides: Retrieve says what the arms found, FetchChunks what of it exists and may be
+    read at that moment.
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> RetrieverServiceAsyncStub: ...
     Retrieve: _grpc.UnaryUnaryMultiCallable[_retriever_service_pb2.RetrieveRequest, _retriever_service_pb2.RetrieveResponse]
-    """Runs BM25 and vector search side by side on every collection named, and returns the union of what they found,
-    each candidate with its rank and score in either arm, in no particular order. One arm that fails or is late is
-    named in degraded; both arms failing is an error. Only chunks that the caller may read are seen.
+    """Runs BM25 and vector search side by side on every collection named, and returns what each arm found, without
+    texts. One arm that fails or is late is named in degraded; both arms failing is an error. Only chunks that the
+    caller may read are seen.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: a collection does not exist.
     FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with another model than the one
-    running. UNIMPLEMENTED: an option is not available in this release. UNAVAILABLE: the database is out of reach.
+    running; (LEXICAL_BACKEND_MISMATCH): it was indexed with another keyword engine. UNAVAILABLE: the database is out
+    of reach, or a collection was deleted or rebuilt at this moment. DEADLINE_EXCEEDED, INTERNAL.
+    """
+    FetchChunks: _grpc.UnaryUnaryMultiCallable[_retriever_service_pb2.FetchChunksRequest, _retriever_service_pb2.FetchChunksResponse]
+    """Reads chunks, with the texts and metadata of now. A chunk that does not exist any more, or that the caller may not
+    read, is left out.
+
+    INVALID_ARGUMENT: a field is wrong; every wrong field is named. UNAVAILABLE: the database is out of reach.
     DEADLINE_EXCEEDED, INTERNAL.
     """
 
 @_typing.type_check_only
 class RetrieverServiceAsyncStub(RetrieverServiceStub):
-    """Searches collections. It neither fuses nor reranks: it says what each arm found."""
+    """Searches collections, and reads the chunks that are kept. It neither fuses nor reranks.
+
+    The index proposes, PostgreSQL decides: Retrieve says what the arms found, FetchChunks what of it exists and may be
+    read at that moment.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Retrieve: _aio.UnaryUnaryMultiCallable[_retriever_service_pb2.RetrieveRequest, _retriever_service_pb2.RetrieveResponse]  # type: ignore[assignment]
-    """Runs BM25 and vector search side by side on every collection named, and returns the union of what they found,
-    each candidate with its rank and score in either arm, in no particular order. One arm that fails or is late is
-    named in degraded; both arms failing is an error. Only chunks that the caller may read are seen.
+    """Runs BM25 and vector search side by side on every collection named, and returns what each arm found, without
+    texts. One arm that fails or is late is named in degraded; both arms failing is an error. Only chunks that the
+    caller may read are seen.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: a collection does not exist.
     FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with another model than the one
-    running. UNIMPLEMENTED: an option is not available in this release. UNAVAILABLE: the database is out of reach.
+    running; (LEXICAL_BACKEND_MISMATCH): it was indexed with another keyword engine. UNAVAILABLE: the database is out
+    of reach, or a collection was deleted or rebuilt at this moment. DEADLINE_EXCEEDED, INTERNAL.
+    """
+    FetchChunks: _aio.UnaryUnaryMultiCallable[_retriever_service_pb2.FetchChunksRequest, _retriever_service_pb2.FetchChunksResponse]  # type: ignore[assignment]
+    """Reads chunks, with the texts and metadata of now. A chunk that does not exist any more, or that the caller may not
+    read, is left out.
+
+    INVALID_ARGUMENT: a field is wrong; every wrong field is named. UNAVAILABLE: the database is out of reach.
     DEADLINE_EXCEEDED, INTERNAL.
     """
 
 class RetrieverServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Searches collections. It neither fuses nor reranks: it says what each arm found."""
+    """Searches collections, and reads the chunks that are kept. It neither fuses nor reranks.
+
+    The index proposes, PostgreSQL decides: Retrieve says what the arms found, FetchChunks what of it exists and may be
+    read at that moment.
+    """
 
     @_abc_1.abstractmethod
     def Retrieve(
@@ -69,13 +95,26 @@ class RetrieverServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _retriever_service_pb2.RetrieveRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_retriever_service_pb2.RetrieveResponse, _abc.Awaitable[_retriever_service_pb2.RetrieveResponse]]:
-        """Runs BM25 and vector search side by side on every collection named, and returns the union of what they found,
-        each candidate with its rank and score in either arm, in no particular order. One arm that fails or is late is
-        named in degraded; both arms failing is an error. Only chunks that the caller may read are seen.
+        """Runs BM25 and vector search side by side on every collection named, and returns what each arm found, without
+        texts. One arm that fails or is late is named in degraded; both arms failing is an error. Only chunks that the
+        caller may read are seen.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: a collection does not exist.
         FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with another model than the one
-        running. UNIMPLEMENTED: an option is not available in this release. UNAVAILABLE: the database is out of reach.
+        running; (LEXICAL_BACKEND_MISMATCH): it was indexed with another keyword engine. UNAVAILABLE: the database is out
+        of reach, or a collection was deleted or rebuilt at this moment. DEADLINE_EXCEEDED, INTERNAL.
+        """
+
+    @_abc_1.abstractmethod
+    def FetchChunks(
+        self,
+        request: _retriever_service_pb2.FetchChunksRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_retriever_service_pb2.FetchChunksResponse, _abc.Awaitable[_retriever_service_pb2.FetchChunksResponse]]:
+        """Reads chunks, with the texts and metadata of now. A chunk that does not exist any more, or that the caller may not
+        read, is left out.
+
+        INVALID_ARGUMENT: a field is wrong; every wrong field is named. UNAVAILABLE: the database is out of reach.
         DEADLINE_EXCEEDED, INTERNAL.
         """
 

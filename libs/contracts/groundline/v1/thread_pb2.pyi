@@ -79,8 +79,8 @@ class Message(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     message_id: _builtins.str
     """Identifier, a UUID."""
-    role: _builtins.str
-    """Who wrote it: "user" or "assistant"."""
+    role: _chat_pb2.ChatMessage.Role.ValueType
+    """Who wrote it."""
     content: _builtins.str
     """Its text."""
     finish_reason: _chat_pb2.FinishReason.ValueType
@@ -107,7 +107,7 @@ class Message(_message.Message):
         self,
         *,
         message_id: _builtins.str = ...,
-        role: _builtins.str = ...,
+        role: _chat_pb2.ChatMessage.Role.ValueType = ...,
         content: _builtins.str = ...,
         sources: _abc.Iterable[_chat_pb2.Source] | None = ...,
         citations: _abc.Iterable[_chat_pb2.Citation] | None = ...,

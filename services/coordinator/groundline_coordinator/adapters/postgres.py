@@ -2,68 +2,43 @@
 
 # ruff: noqa: S608 - what is put into SQL here are constants
 
-import base64
-import binascii
-import json
 import uuid
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import asyncpg
-from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.json_format import MessageToDict, Parse, ParseDict
 from google.protobuf.message import Message
-from groundline.v1 import chat_pb2, collection_pb2
+from groundline.v1 import chat_pb2, collection_pb2, coordinator_service_pb2, thread_pb2
 from groundline_database import Pool, database_errors, is_readable_collection
-from groundline_runtime.errors import (
-    AbortedError,
-    FieldViolation,
-    InternalError,
-    InvalidArgumentError,
-    NotFoundError,
-)
+from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
+from groundline_runtime.paging import page_token as token_of
+from groundline_runtime.paging import read_page_token
 
-from groundline_coordinator.domain import (
-    Answered,
-    Claim,
-    Collection,
-    FinishReason,
-    GenerationLimits,
-    HistoryMessage,
-    Page,
-    Source,
-    Started,
-    StoredMessage,
-    Thread,
-)
-from groundline_coordinator.messages import (
-    citation_from_proto,
-    citation_to_proto,
-    completed_from_proto,
-    completed_to_proto,
-    source_from_proto,
-    source_to_proto,
-    usage_from_proto,
-    usage_to_proto,
-)
+from groundline_coordinator.domain.turns import Claim, Collection
 from groundline_coordinator.ports import REPLAY_SECONDS
 
 __all__ = ["PostgresCatalog", "PostgresThreads"]
+
+_MESSAGES, _THREADS = "messages", "threads"
+_FINISH_REASON = "FINISH_REASON_"
 
 RETRY_SECONDS = 1.0
 """When a request that is under way elsewhere may be asked for again."""
 
 _READABLE = f"""
-    SELECT collection_id, settings
+    SELECT collection_id, xmin AS version, settings::text
     FROM collections
     WHERE {is_readable_collection("$1")}
 """
 
 _SOME_READABLE = f"""
     WITH readable AS MATERIALIZED ({_READABLE})
-    SELECT collection_id, settings FROM readable WHERE settings ? 'generationLimits'
+    SELECT * FROM readable WHERE settings LIKE '%"generationLimits"%'
     UNION
-    (SELECT collection_id, settings FROM readable LIMIT 2)
+    (SELECT * FROM readable LIMIT 2)
 """
 
 _THREAD = """
@@ -89,7 +64,7 @@ class PostgresCatalog:
                 )
             else:
                 rows = await self._pool.fetch(_SOME_READABLE, list(principals))
-        return [_collection(row) for row in rows]
+        return [Collection(row["collection_id"], row["version"], _settings(row["settings"])) for row in rows]
 
 
 class PostgresThreads:
@@ -98,7 +73,9 @@ class PostgresThreads:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    async def claim(self, claim: Claim, lease_seconds: float) -> Answered | None:
+    async def claim(
+        self, claim: Claim, lease_seconds: float
+    ) -> coordinator_service_pb2.AnswerResponse | None:
         with database_errors():
             async with self._pool.acquire() as connection:
                 await connection.execute(
@@ -159,7 +136,7 @@ class PostgresThreads:
                 claim.message_id,
             )
 
-    async def history(self, owner: str, thread_id: str, limit: int) -> Sequence[HistoryMessage]:
+    async def history(self, owner: str, thread_id: str, limit: int) -> Sequence[chat_pb2.ChatMessage]:
         with database_errors():
             rows = await self._pool.fetch(
                 """
@@ -175,17 +152,21 @@ class PostgresThreads:
             )
         if not rows:
             raise _no_such_thread(thread_id)
-        return [HistoryMessage(row["role"], row["content"]) for row in reversed(rows) if row["role"]]
+        return [
+            chat_pb2.ChatMessage(role=_role(row["role"]), content=row["content"])
+            for row in reversed(rows)
+            if row["role"]
+        ]
 
     async def append(
         self,
         owner: str,
         thread_id: str,
         title: str,
-        messages: Sequence[StoredMessage],
+        messages: Sequence[thread_pb2.Message],
         *,
         create: bool,
-        answered: tuple[Claim, Answered] | None = None,
+        answered: tuple[Claim, coordinator_service_pb2.AnswerResponse] | None = None,
     ) -> None:
         key = thread_id
         with database_errors():
@@ -223,7 +204,7 @@ class PostgresThreads:
                 if answered is not None:
                     await _keep_answer(connection, *answered)
 
-    async def get(self, owner: str, thread_id: str) -> Thread:
+    async def get(self, owner: str, thread_id: str) -> thread_pb2.Thread:
         with database_errors():
             row = await self._pool.fetchrow(
                 f"{_THREAD} WHERE thread_id = $1 AND owner = $2", thread_id, owner
@@ -234,8 +215,8 @@ class PostgresThreads:
 
     async def messages(
         self, owner: str, thread_id: str, page_size: int, page_token: str
-    ) -> Page[StoredMessage]:
-        (after,) = _read_token(page_token, int) if page_token else (-1,)
+    ) -> tuple[Sequence[thread_pb2.Message], str]:
+        (after,) = read_page_token(page_token, _MESSAGES, int) or (-1,)
         await self.get(owner, thread_id)
         with database_errors():
             rows = await self._pool.fetch(
@@ -247,14 +228,17 @@ class PostgresThreads:
                 after,
                 page_size + 1,
             )
-        token = _token(rows[page_size - 1]["message_index"]) if len(rows) > page_size else ""
-        return Page([_message(row) for row in rows[:page_size]], token)
+        more = len(rows) > page_size
+        token = token_of(_MESSAGES, rows[page_size - 1]["message_index"]) if more else ""
+        return [_message(row) for row in rows[:page_size]], token
 
-    async def threads(self, owner: str, page_size: int, page_token: str) -> Page[Thread]:
+    async def threads(
+        self, owner: str, page_size: int, page_token: str
+    ) -> tuple[Sequence[thread_pb2.Thread], str]:
         condition, values = "", []
         if page_token:
             condition = "AND (update_time, thread_id) < ($3, $4)"
-            values = list(_read_token(page_token, datetime.fromisoformat, uuid.UUID))
+            values = list(_thread_key(page_token))
         with database_errors():
             rows = await self._pool.fetch(
                 f"{_THREAD} WHERE owner = $1 {condition} ORDER BY update_time DESC, thread_id DESC LIMIT $2",
@@ -265,8 +249,8 @@ class PostgresThreads:
         token = ""
         if len(rows) > page_size:
             last = rows[page_size - 1]
-            token = _token(last["update_time"].isoformat(), str(last["thread_id"]))
-        return Page([_thread(row) for row in rows[:page_size]], token)
+            token = token_of(_THREADS, last["update_time"].isoformat(), last["thread_id"])
+        return [_thread(row) for row in rows[:page_size]], token
 
     async def delete(self, owner: str, thread_id: str) -> None:
         with database_errors():
@@ -279,7 +263,9 @@ class PostgresThreads:
             raise _no_such_thread(thread_id)
 
 
-async def _keep_answer(connection: Any, claim: Claim, answered: Answered) -> None:
+async def _keep_answer(
+    connection: Any, claim: Claim, answered: coordinator_service_pb2.AnswerResponse
+) -> None:
     """A claim whose lease ran out may be another's by now; then nothing is kept."""
     status = chat_pb2.ChatStatus(
         rewritten_query=answered.rewritten_query,
@@ -293,8 +279,8 @@ async def _keep_answer(connection: Any, claim: Claim, answered: Answered) -> Non
         WHERE owner = $1 AND request_id = $2 AND fingerprint = $3 AND message_id = $4
         """,
         *_claim_values(claim),
-        answered.started.thread_id,
-        MessageToDict(completed_to_proto(answered.completed)),
+        answered.thread_id,
+        MessageToDict(answered.completed),
         MessageToDict(status),
         timedelta(seconds=REPLAY_SECONDS),
     )
@@ -304,104 +290,97 @@ def _claim_values(claim: Claim) -> tuple[str, str, bytes, str]:
     return claim.owner, claim.request_id, claim.fingerprint, claim.message_id
 
 
-def _answered(row: asyncpg.Record) -> Answered:
-    completed = completed_from_proto(
-        ParseDict(row["completed"], chat_pb2.ChatCompleted(), ignore_unknown_fields=True)
-    )
-    status = ParseDict(row["status"], chat_pb2.ChatStatus(), ignore_unknown_fields=True)
-    if completed is None:
-        raise InternalError("ANSWER_INCOMPLETE", "the stored answer ended for an unknown reason")
-    return Answered(
-        started=Started(row["thread_id"], row["message_id"], trace_id=""),
+def _answered(row: asyncpg.Record) -> coordinator_service_pb2.AnswerResponse:
+    status = _parsed(row["status"], chat_pb2.ChatStatus())
+    return coordinator_service_pb2.AnswerResponse(
+        thread_id=row["thread_id"],
+        message_id=row["message_id"],
         answer=row["content"],
         sources=_sources(row["sources"]),
-        completed=completed,
+        completed=_parsed(row["completed"], chat_pb2.ChatCompleted()),
         rewritten_query=status.rewritten_query,
-        sub_queries=tuple(status.sub_queries),
+        sub_queries=status.sub_queries,
         rewriting_model=status.rewriting_model,
     )
 
 
-def _sources(stored: Sequence[Any]) -> list[Source]:
-    return [
-        source_from_proto(ParseDict(value, chat_pb2.Source(), ignore_unknown_fields=True)) for value in stored
-    ]
+def _parsed[M: Message](stored: Any, message: M) -> M:
+    """What a newer release added is not for this one."""
+    return ParseDict(stored, message, ignore_unknown_fields=True)
+
+
+def _sources(stored: Sequence[Any]) -> list[chat_pb2.Source]:
+    return [_parsed(value, chat_pb2.Source()) for value in stored]
 
 
 def _no_such_thread(thread_id: str) -> NotFoundError:
     return NotFoundError("THREAD_NOT_FOUND", f"no such thread: {thread_id}")
 
 
-def _collection(row: asyncpg.Record) -> Collection:
-    settings = ParseDict(row["settings"], collection_pb2.CollectionSettings(), ignore_unknown_fields=True)
-    return Collection(
-        row["collection_id"],
-        MessageToDict(settings.rerank),
-        MessageToDict(settings.generation),
-        _limits(settings.generation_limits),
+def _thread_key(page_token: str) -> tuple[datetime, str]:
+    moment, thread_id = read_page_token(page_token, _THREADS, str, str) or ("", "")
+    try:
+        return datetime.fromisoformat(moment), str(uuid.UUID(thread_id))
+    except ValueError:
+        wrong = FieldViolation("page_token", "is not a token that this list returned")
+        raise InvalidArgumentError([wrong]) from None
+
+
+@lru_cache(maxsize=1000)
+def _settings(stored: str) -> collection_pb2.CollectionSettings:
+    """Read once for each text: a collection is asked for with every request, and seldom changes."""
+    return Parse(stored, collection_pb2.CollectionSettings(), ignore_unknown_fields=True)
+
+
+def _thread(row: asyncpg.Record) -> thread_pb2.Thread:
+    return thread_pb2.Thread(
+        thread_id=row["thread_id"],
+        title=row["title"],
+        message_count=row["message_count"],
+        create_time=row["create_time"],
+        update_time=row["update_time"],
     )
 
 
-def _limits(message: collection_pb2.GenerationLimits) -> GenerationLimits:
-    return GenerationLimits(
-        models=tuple(message.models),
-        max_temperature=message.max_temperature if message.HasField("max_temperature") else None,
-        max_output_tokens=message.max_output_tokens if message.HasField("max_output_tokens") else None,
-        max_top_k=message.max_top_k if message.HasField("max_top_k") else None,
-        lowest_min_relevance=(
-            message.lowest_min_relevance if message.HasField("lowest_min_relevance") else None
-        ),
-        fixed_prompt=message.fixed_prompt,
-    )
-
-
-def _thread(row: asyncpg.Record) -> Thread:
-    return Thread(
-        row["thread_id"], row["title"], row["message_count"], row["create_time"], row["update_time"]
-    )
-
-
-def _message_values(message: StoredMessage) -> tuple[Any, ...]:
+def _message_values(message: thread_pb2.Message) -> tuple[Any, ...]:
     return (
         message.message_id,
-        message.role,
+        chat_pb2.ChatMessage.Role.Name(message.role).lower(),
         message.content,
-        _json([source_to_proto(source) for source in message.sources]),
-        _json([citation_to_proto(citation) for citation in message.citations]),
-        MessageToDict(usage_to_proto(message.usage)),
-        message.finish_reason.value if message.finish_reason else None,
+        [MessageToDict(source) for source in message.sources],
+        [MessageToDict(citation) for citation in message.citations],
+        MessageToDict(message.usage),
+        _finish_reason_name(message.finish_reason),
         message.model,
     )
 
 
-def _json(messages: Sequence[Message]) -> list[Any]:
-    return [MessageToDict(message) for message in messages]
+def _role(name: str) -> chat_pb2.ChatMessage.Role.ValueType:
+    return chat_pb2.ChatMessage.Role.Value(name.upper())
 
 
-def _message(row: asyncpg.Record) -> StoredMessage:
-    return StoredMessage(
+def _finish_reason_name(reason: chat_pb2.FinishReason.ValueType) -> str | None:
+    if not reason:
+        return None
+    return chat_pb2.FinishReason.Name(reason).removeprefix(_FINISH_REASON).lower()
+
+
+def _finish_reason(name: str | None) -> chat_pb2.FinishReason.ValueType:
+    if name is None:
+        return chat_pb2.FINISH_REASON_UNSPECIFIED
+    return chat_pb2.FinishReason.Value(f"{_FINISH_REASON}{name.upper()}")
+
+
+def _message(row: asyncpg.Record) -> thread_pb2.Message:
+    is_answer = row["role"] == "assistant"
+    return thread_pb2.Message(
         message_id=row["message_id"],
-        role=row["role"],
+        role=_role(row["role"]),
         content=row["content"],
         sources=_sources(row["sources"]),
-        citations=[
-            citation_from_proto(ParseDict(value, chat_pb2.Citation(), ignore_unknown_fields=True))
-            for value in row["citations"]
-        ],
-        usage=usage_from_proto(ParseDict(row["usage"], chat_pb2.Usage(), ignore_unknown_fields=True)),
-        finish_reason=FinishReason(row["finish_reason"]) if row["finish_reason"] else None,
+        citations=[_parsed(value, chat_pb2.Citation()) for value in row["citations"]],
+        usage=_parsed(row["usage"], chat_pb2.Usage()) if is_answer else None,
+        finish_reason=_finish_reason(row["finish_reason"]),
         model=row["model"],
         create_time=row["create_time"],
     )
-
-
-def _token(*values: object) -> str:
-    return base64.urlsafe_b64encode(json.dumps(values).encode()).decode()
-
-
-def _read_token(token: str, *kinds: Any) -> tuple[Any, ...]:
-    try:
-        values = json.loads(base64.urlsafe_b64decode(token.encode()))
-        return tuple(kind(value) for kind, value in zip(kinds, values, strict=True))
-    except (ValueError, TypeError, binascii.Error):
-        raise InvalidArgumentError([FieldViolation("page_token", "is not a token of this list")]) from None

@@ -1,19 +1,8 @@
 """The retriever over gRPC."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import grpc
-from google.protobuf.json_format import ParseDict
-from groundline.v1 import options_pb2, retriever_service_pb2, retriever_service_pb2_grpc
+from groundline.v1 import retriever_service_pb2, retriever_service_pb2_grpc
 from groundline_runtime.status import translated_rpc_errors
-
-from groundline_coordinator.domain import Options, Retrieval
-from groundline_coordinator.messages import (
-    ReceivedCandidate,
-    degradation_from_proto,
-    timing_from_proto,
-)
 
 __all__ = ["SERVICE", "GrpcRetriever"]
 
@@ -29,19 +18,13 @@ class GrpcRetriever:
         )
 
     async def retrieve(
-        self, query: str, collection_ids: Sequence[str], options: Options, conditions: Mapping[str, Any]
-    ) -> Retrieval:
-        request = retriever_service_pb2.RetrieveRequest(
-            query=query,
-            collection_ids=collection_ids,
-            options=ParseDict(dict(options), options_pb2.RetrievalOptions()),
-        )
-        if conditions:
-            request.filter.update(dict(conditions))
+        self, request: retriever_service_pb2.RetrieveRequest
+    ) -> retriever_service_pb2.RetrieveResponse:
         with translated_rpc_errors():
-            response = await self._stub.Retrieve(request)
-        return Retrieval(
-            candidates=[ReceivedCandidate(candidate) for candidate in response.candidates],
-            degraded=[degradation_from_proto(degradation) for degradation in response.degraded],
-            timings=[timing_from_proto(timing) for timing in response.timings],
-        )
+            return await self._stub.Retrieve(request)
+
+    async def fetch(
+        self, request: retriever_service_pb2.FetchChunksRequest
+    ) -> retriever_service_pb2.FetchChunksResponse:
+        with translated_rpc_errors():
+            return await self._stub.FetchChunks(request)

@@ -5,7 +5,7 @@ import threading
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 
-from groundline.v1 import chat_pb2
+from groundline.v1 import chat_pb2, error_pb2
 from groundline.v1.chat_pb2 import ValidationIssue
 from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
 
@@ -124,4 +124,4 @@ def _unused(request: GenerateRequest) -> list[ValidationIssue]:
     if not names:
         return []
     message = f"the extractive provider calls no language model; not used: {', '.join(names)}"
-    return [ValidationIssue(reason="INPUT_NOT_USED", message=message)]
+    return [ValidationIssue(reason=error_pb2.INPUT_NOT_USED, message=message)]

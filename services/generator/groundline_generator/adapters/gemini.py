@@ -11,8 +11,8 @@ import structlog
 from google import genai
 from google.auth.credentials import Credentials
 from google.genai import errors, types
-from groundline.v1 import chat_pb2
-from groundline.v1.chat_pb2 import FinishReason, Usage, ValidationIssue
+from groundline.v1 import chat_pb2, error_pb2
+from groundline.v1.chat_pb2 import ChatMessage, FinishReason, Usage, ValidationIssue
 from groundline_runtime.errors import GroundlineError
 from groundline_runtime.tokens import estimated_tokens
 from pydantic import SecretStr
@@ -109,7 +109,7 @@ class GeminiModel:
                         model=model,
                         config=types.CreateCachedContentConfig(
                             system_instruction=system or None,
-                            contents=[_content("user", prefix)],
+                            contents=[_content(ChatMessage(role=ChatMessage.USER, content=prefix))],
                             ttl=f"{_CACHE_SECONDS}s",
                         ),
                     )
@@ -168,12 +168,14 @@ class GeminiModel:
 
 
 def _contents(call: ModelCall) -> list[types.Content]:
-    opening = [_content("user", call.prefix)] if call.prefix and not call.cached else []
-    return [*opening, *(_content(message.role, message.content) for message in call.messages)]
+    has_prefix = call.prefix and not call.cached
+    opening = [ChatMessage(role=ChatMessage.USER, content=call.prefix)] if has_prefix else []
+    return [_content(message) for message in (*opening, *call.messages)]
 
 
-def _content(role: str, text: str) -> types.Content:
-    return types.Content(role="model" if role == "assistant" else "user", parts=[types.Part(text=text)])
+def _content(message: ChatMessage) -> types.Content:
+    role = "model" if message.role == ChatMessage.ASSISTANT else "user"
+    return types.Content(role=role, parts=[types.Part(text=message.content)])
 
 
 def _config(call: ModelCall) -> types.GenerateContentConfig:
@@ -202,7 +204,7 @@ def _finish(reason: types.FinishReason) -> FinishReason.ValueType:
 
 def _withheld(reason: str) -> ValidationIssue:
     return ValidationIssue(
-        reason="WITHHELD_FOR_SAFETY", message=f"the provider withheld the answer: {reason}"
+        reason=error_pb2.WITHHELD_FOR_SAFETY, message=f"the provider withheld the answer: {reason}"
     )
 
 

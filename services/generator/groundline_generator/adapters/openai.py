@@ -22,6 +22,7 @@ from groundline_generator.adapters.failures import (
     unreadable,
 )
 from groundline_generator.domain.calls import ModelCall, ModelFinished
+from groundline_generator.domain.prompting import role_name
 
 __all__ = ["OpenAIModel"]
 
@@ -110,7 +111,7 @@ def _parameters(call: ModelCall, refused: frozenset[str]) -> dict[str, Any]:
         schema = json.dumps(call.schema, ensure_ascii=False)
         system += f"\n\nReply with one JSON object and nothing else. Its JSON schema:\n{schema}"
     messages = [{"role": "system", "content": system}] if system else []
-    messages += [{"role": message.role, "content": message.content} for message in call.messages]
+    messages += [{"role": role_name(message), "content": message.content} for message in call.messages]
     if call.prefix:
         opening = next(message for message in messages if message["role"] == "user")
         opening["content"] = f"{call.prefix}\n\n{opening['content']}"

@@ -14,7 +14,15 @@ from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
 from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.tokens import estimated_tokens
 
-__all__ = ["NO_ANSWER_MARKER", "PromptTemplate", "as_data", "beginning", "load_templates", "pack"]
+__all__ = [
+    "NO_ANSWER_MARKER",
+    "PromptTemplate",
+    "as_data",
+    "beginning",
+    "load_templates",
+    "pack",
+    "role_name",
+]
 
 NO_ANSWER_MARKER = "NO_ANSWER"
 """What a model begins a refusal with; it is taken out of the answer."""
@@ -128,10 +136,15 @@ def _context(text: str) -> str:
     return f"\n<context>\n{as_data(text)}\n</context>\n" if text.strip() else ""
 
 
+def role_name(message: ChatMessage) -> str:
+    """As prompts and providers write it: "user" or "assistant"."""
+    return ChatMessage.Role.Name(message.role).lower()
+
+
 def _conversation(messages: Sequence[ChatMessage]) -> str:
     if not messages:
         return ""
-    lines = "\n".join(f"{message.role}: {as_data(message.content)}" for message in messages)
+    lines = "\n".join(f"{role_name(message)}: {as_data(message.content)}" for message in messages)
     return f"\n<conversation>\n{lines}\n</conversation>\n"
 
 

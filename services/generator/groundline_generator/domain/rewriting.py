@@ -79,7 +79,7 @@ _TOPIC_TERMS = 6
 
 def standalone(query: str, history: Sequence[ChatMessage]) -> str:
     """The question with what it leaves out beside it in parentheses."""
-    asked = [message.content for message in history if message.role == "user"]
+    asked = [message.content for message in history if message.role == ChatMessage.USER]
     if not _points_back(query) or not asked:
         return query
     topic = _topic(asked)
@@ -111,7 +111,7 @@ def decompose(query: str, max_sub_queries: int) -> tuple[str, ...]:
         return ()
     asked: list[str] = []
     for part in parts[:max_sub_queries]:
-        history = [ChatMessage(role="user", content=earlier) for earlier in asked]
+        history = [ChatMessage(role=ChatMessage.USER, content=earlier) for earlier in asked]
         asked.append(standalone(part if part.endswith("?") else f"{part}?", history))
     return tuple(asked)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from groundline.v1 import chat_pb2
+from groundline.v1 import chat_pb2, error_pb2
 from groundline.v1.chat_pb2 import FinishReason, Validation, ValidationIssue
 
 from groundline_generator.domain.citations import CitedAnswer
@@ -15,10 +15,10 @@ _LOW_RELEVANCE = 0.4
 
 _ENDINGS = {
     chat_pb2.FINISH_REASON_MAX_TOKENS: ValidationIssue(
-        reason="ANSWER_CUT_OFF", message="the answer ended at its limit of tokens"
+        reason=error_pb2.ANSWER_CUT_OFF, message="the answer ended at its limit of tokens"
     ),
     chat_pb2.FINISH_REASON_SAFETY: ValidationIssue(
-        reason="ANSWER_WITHHELD", message="the provider withheld the rest of the answer"
+        reason=error_pb2.ANSWER_WITHHELD, message="the provider withheld the rest of the answer"
     ),
 }
 
@@ -39,29 +39,31 @@ def validate(
     issues = list(found)
     if finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER:
         if answer.passages:
-            issues.append(_issue("NO_SUPPORTING_PASSAGE", "no passage supports an answer"))
+            issues.append(_issue(error_pb2.NO_SUPPORTING_PASSAGE, "no passage supports an answer"))
         else:
-            issues.append(_issue("NO_PASSAGES", "no passage was given"))
+            issues.append(_issue(error_pb2.NO_PASSAGES, "no passage was given"))
         return Validation(issues=issues)
     if (ending := _ENDINGS.get(finish_reason)) is not None:
         issues.append(ending)
     claims = answer.claims
     if not claims:
-        return Validation(issues=[*issues, _issue("EMPTY_ANSWER", "the answer has no content")])
+        return Validation(issues=[*issues, _issue(error_pb2.EMPTY_ANSWER, "the answer has no content")])
     cited = supported = 0
     for index, claim in enumerate(claims):
         if not answer.cites(claim):
-            issues.append(_issue("UNCITED_SENTENCE", f"no source is cited for: {_shortened(claim.text)}"))
+            issues.append(
+                _issue(error_pb2.UNCITED_SENTENCE, f"no source is cited for: {_shortened(claim.text)}")
+            )
             continue
         cited += 1
         if answer.supports(claim) if verdicts is None else verdicts[index]:
             supported += 1
         else:
             message = f"its sources do not support: {_shortened(claim.text)}"
-            issues.append(_issue("UNSUPPORTED_SENTENCE", message))
+            issues.append(_issue(error_pb2.UNSUPPORTED_SENTENCE, message))
     relevance = _query_relevance(query, answer)
     if relevance < _LOW_RELEVANCE:
-        issues.append(_issue("LOW_RELEVANCE", "the answer says little of what was asked for"))
+        issues.append(_issue(error_pb2.LOW_RELEVANCE, "the answer says little of what was asked for"))
     cited_share, supported_share = cited / len(claims), supported / len(claims)
     return Validation(
         grounded=supported == len(claims),
@@ -84,7 +86,7 @@ def _query_relevance(query: str, answer: CitedAnswer) -> float:
     return len(held) / len(wanted) if wanted else 1.0
 
 
-def _issue(reason: str, message: str) -> ValidationIssue:
+def _issue(reason: error_pb2.ErrorReason.ValueType, message: str) -> ValidationIssue:
     return ValidationIssue(reason=reason, message=message)
 
 

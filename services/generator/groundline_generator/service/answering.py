@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from functools import partial
 
-from groundline.v1 import chat_pb2
+from groundline.v1 import chat_pb2, error_pb2
 from groundline.v1.chat_pb2 import Citation, Usage, Validation, ValidationIssue
 from groundline.v1.generator_service_pb2 import (
     GenerateCompleted,
@@ -147,7 +147,9 @@ class AnswerService:
             judged = await judge.judge(JudgeFaithfulnessRequest(query=query, answer=answer, passages=served))
         except GroundlineError as error:
             issues.append(
-                ValidationIssue(reason="JUDGE_UNAVAILABLE", message=f"checked by terms alone: {error.reason}")
+                ValidationIssue(
+                    reason=error_pb2.JUDGE_UNAVAILABLE, message=f"checked by terms alone: {error.reason}"
+                )
             )
             return None, usage_of(error)
         return [verdict.supported for verdict in judged.verdicts], judged.usage
@@ -158,11 +160,13 @@ def _omitted(request: GenerateRequest, served: dict[int, NumberedPassage]) -> li
     if not left_out:
         return []
     message = f"the prompt's budget had no room for: {', '.join(left_out)}"
-    return [ValidationIssue(reason="PASSAGES_OMITTED", message=message)]
+    return [ValidationIssue(reason=error_pb2.PASSAGES_OMITTED, message=message)]
 
 
 def _unknown(numbers: set[int]) -> list[ValidationIssue]:
     return [
-        ValidationIssue(reason="UNKNOWN_CITATION", message=f"[{number}] names no passage and was removed")
+        ValidationIssue(
+            reason=error_pb2.UNKNOWN_CITATION, message=f"[{number}] names no passage and was removed"
+        )
         for number in sorted(numbers)
     ]

@@ -109,7 +109,7 @@ class Contextualizer:
             for _ in range(2):
                 wanted = [(number, text) for number, text in batch if number not in found]
                 asked = {number for number, _ in wanted}
-                message = ChatMessage(role="user", content=_listed(wanted))
+                message = ChatMessage(role=ChatMessage.USER, content=_listed(wanted))
                 answer = await structured(self.chat, replace(opening, messages=(message,)), _Contexts, paid)
                 found |= {
                     each.chunk: " ".join(each.context.split())

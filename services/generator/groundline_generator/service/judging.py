@@ -191,7 +191,7 @@ def _call(model: str, system: str, prompt: str, answer: type[BaseModel]) -> Mode
     return ModelCall(
         model=model,
         system=system,
-        messages=(ChatMessage(role="user", content=prompt),),
+        messages=(ChatMessage(role=ChatMessage.USER, content=prompt),),
         temperature=0.0,
         schema=schema_of(answer),
     )

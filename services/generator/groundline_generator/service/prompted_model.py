@@ -90,7 +90,7 @@ class PromptedModel:
         return ModelCall(
             model=self.models.of(options.model),
             system=template.system_text(request),
-            messages=(ChatMessage(role="user", content=template.user_text(request, served)),),
+            messages=(ChatMessage(role=ChatMessage.USER, content=template.user_text(request, served)),),
             temperature=options.temperature if options.HasField("temperature") else self.temperature,
             max_output_tokens=options.max_output_tokens or self.max_output_tokens,
         )

@@ -8,7 +8,7 @@ from groundline.v1.generator_service_pb2 import RewriteQueryRequest, RewriteQuer
 from pydantic import BaseModel
 
 from groundline_generator.domain.calls import ModelCall, ModelChoice, total
-from groundline_generator.domain.prompting import as_data
+from groundline_generator.domain.prompting import as_data, role_name
 from groundline_generator.domain.rewriting import decompose, standalone
 from groundline_generator.ports import ChatModel
 from groundline_generator.service.charges import charged
@@ -62,7 +62,7 @@ class ModelRewriter:
         name = self.models.of(request.model)
         query = request.query.strip()
         conversation = "\n".join(
-            f"{message.role}: {as_data(message.content)}" for message in request.chat_history
+            f"{role_name(message)}: {as_data(message.content)}" for message in request.chat_history
         )
         opening = f"<conversation>\n{conversation}\n</conversation>\n\n" if request.chat_history else ""
         limit = request.max_sub_queries or _DEFAULT_SUB_QUERIES
@@ -72,7 +72,7 @@ class ModelRewriter:
         call = ModelCall(
             model=name,
             system=_INSTRUCTIONS.format(limit=limit),
-            messages=(ChatMessage(role="user", content=f"{opening}Question: {as_data(query)}"),),
+            messages=(ChatMessage(role=ChatMessage.USER, content=f"{opening}Question: {as_data(query)}"),),
             temperature=0.0,
             schema=schema_of(_Rewritten),
         )

@@ -15,6 +15,7 @@ from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import Connection, Pool, acquire, is_readable_document, transaction
 from groundline_filters import Columns, Filter, compile_sql
 from groundline_runtime.errors import AbortedError, NotFoundError
+from groundline_signatures import signature
 
 from groundline_ingestor.adapters.postgres import chunk_table
 from groundline_ingestor.adapters.postgres_items import cancel_items_of, finish_items
@@ -59,6 +60,7 @@ CHUNK_COLUMNS: Final = (
     "metadata",
     "allowed_principals",
     "update_time",
+    "signature",
 )
 
 
@@ -420,6 +422,7 @@ def _chunk_records(partition_id: int, new: NewVersion, document: asyncpg.Record)
             {"page": chunk.page, **version.metadata} if chunk.page else version.metadata,
             version.allowed_principals,
             document["update_time"],
+            signature(chunk.section.text),
         )
 
 

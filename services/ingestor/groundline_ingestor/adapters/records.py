@@ -4,7 +4,8 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from groundline.v1 import document_pb2, passage_pb2
+from groundline.v1 import document_pb2, error_pb2, passage_pb2
+from groundline_runtime.reasons import reason_value
 
 from groundline_ingestor.crawling import CrawlRequest
 from groundline_ingestor.domain.documents import DocumentInput, FileContent, is_text
@@ -62,7 +63,7 @@ def failure_json(failure: document_pb2.IngestionFailure | None) -> dict[str, Any
     if failure is None:
         return None
     stage = enum_text(document_pb2.IngestionState, failure.stage)
-    return {"stage": stage, "reason": failure.reason, "message": failure.message}
+    return {"stage": stage, "reason": error_pb2.ErrorReason.Name(failure.reason), "message": failure.message}
 
 
 def read_failure(stored: Mapping[str, Any] | None) -> document_pb2.IngestionFailure | None:
@@ -70,7 +71,7 @@ def read_failure(stored: Mapping[str, Any] | None) -> document_pb2.IngestionFail
         return None
     return document_pb2.IngestionFailure(
         stage=read_enum(document_pb2.IngestionState, stored["stage"]),
-        reason=stored["reason"],
+        reason=reason_value(stored["reason"]),
         message=stored["message"],
     )
 

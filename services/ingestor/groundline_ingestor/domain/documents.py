@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from groundline.v1 import document_pb2, passage_pb2
+from groundline_runtime.reasons import reason_value
 
 from groundline_ingestor.domain.texts import DocumentText
 
@@ -64,7 +65,9 @@ class IngestionError(Exception):
     def __init__(self, stage: document_pb2.IngestionState.ValueType, reason: str, message: str) -> None:
         """`reason`: the name of an ErrorReason."""
         super().__init__(message)
-        self.failure = document_pb2.IngestionFailure(stage=stage, reason=reason, message=message)
+        self.failure = document_pb2.IngestionFailure(
+            stage=stage, reason=reason_value(reason), message=message
+        )
 
 
 def is_document_readable(document: document_pb2.Document, principals: Sequence[str]) -> bool:

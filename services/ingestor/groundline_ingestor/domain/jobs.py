@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from groundline.v1 import chat_pb2, document_pb2, job_pb2
+from groundline.v1 import chat_pb2, document_pb2, error_pb2, job_pb2
 
 from groundline_ingestor.domain.times import timestamp
 
@@ -136,7 +136,7 @@ def lose(item: ItemState, maximum_attempts: int) -> ItemState:
         return _queued(suspect)
     failure = document_pb2.IngestionFailure(
         stage=item.state,
-        reason="ATTEMPTS_EXHAUSTED",
+        reason=error_pb2.ATTEMPTS_EXHAUSTED,
         message=f"its worker was lost {suspect.counted_attempts} times while it worked on nothing else",
     )
     return replace(_ended(suspect, document_pb2.INGESTION_STATE_FAILED), failure=failure)

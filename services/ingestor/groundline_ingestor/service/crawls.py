@@ -8,6 +8,7 @@ from typing import Final
 import structlog
 from groundline.v1 import document_pb2
 from groundline_runtime.errors import UnavailableError
+from groundline_runtime.reasons import reason_value
 
 from groundline_ingestor.crawling import CrawledPage, CrawlRequest
 from groundline_ingestor.domain.collections import StoredCollection
@@ -73,7 +74,7 @@ class Crawling:
                 else:
                     failure = document_pb2.IngestionFailure(
                         stage=document_pb2.INGESTION_STATE_EXTRACTING,
-                        reason=one.reason,
+                        reason=reason_value(one.reason),
                         message=one.message,
                     )
                     await self._crawls.add_failure(claim, one.url, failure)

@@ -7,8 +7,9 @@ from traceback import extract_tb
 from typing import Any, Final
 
 import structlog
-from groundline.v1 import document_pb2, job_pb2
+from groundline.v1 import document_pb2, error_pb2, job_pb2
 from groundline_runtime.errors import Code, GroundlineError, NotFoundError, UnavailableError
+from groundline_runtime.reasons import reason_value
 from opentelemetry import metrics
 
 from groundline_ingestor.domain.documents import IngestionError
@@ -117,7 +118,9 @@ def _failure_of(
     if isinstance(error, IngestionError):
         return error.failure
     if isinstance(error, GroundlineError):
-        return document_pb2.IngestionFailure(stage=stage, reason=error.reason, message=error.message)
+        return document_pb2.IngestionFailure(
+            stage=stage, reason=reason_value(error.reason), message=error.message
+        )
     error_id = str(uuid.uuid4())
     _log.error(
         "document_failed",
@@ -127,7 +130,7 @@ def _failure_of(
     )
     return document_pb2.IngestionFailure(
         stage=stage,
-        reason="INTERNAL",
+        reason=error_pb2.INTERNAL,
         message=f"internal error {error_id}; the service's log holds its cause",
     )
 

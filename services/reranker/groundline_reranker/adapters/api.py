@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+from groundline.v1 import passage_pb2
 from groundline_runtime.context import remaining_seconds
 from groundline_runtime.errors import (
     GroundlineError,
@@ -18,7 +19,6 @@ from groundline_runtime.errors import (
 from pydantic import SecretStr
 
 from groundline_reranker.adapters.documents import document, in_batches
-from groundline_reranker.domain import Candidate
 
 __all__ = ["FORMATS", "ApiScorer", "WireFormat"]
 
@@ -84,21 +84,23 @@ class ApiScorer:
             base_url=(base_url or wire_format.base_url).rstrip("/"), headers=headers, timeout=LONGEST_SECONDS
         )
 
-    async def score(self, query: str, candidates: Sequence[Candidate], model: str | None) -> Sequence[float]:
+    async def score(
+        self, query: str, chunks: Sequence[passage_pb2.Chunk], model: str | None
+    ) -> Sequence[float]:
         """The provider's relevance scores, 0 to 1."""
         name = model or self._model
-        return await in_batches(candidates, self._batch_size, lambda batch: self._batch(query, batch, name))
+        return await in_batches(chunks, self._batch_size, lambda batch: self._batch(query, batch, name))
 
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def _batch(self, query: str, candidates: Sequence[Candidate], model: str) -> list[float]:
+    async def _batch(self, query: str, chunks: Sequence[passage_pb2.Chunk], model: str) -> list[float]:
         answer = await self._post(
             {
                 "model": model,
                 "query": query,
-                "documents": [document(candidate) for candidate in candidates],
-                self._format.count: len(candidates),
+                "documents": [document(chunk) for chunk in chunks],
+                self._format.count: len(chunks),
                 **self._format.extra,
             }
         )
@@ -106,7 +108,7 @@ class ApiScorer:
         try:
             for result in answer[self._format.results]:
                 scores[int(result["index"])] = float(result["relevance_score"])
-            return [scores[place] for place in range(len(candidates))]
+            return [scores[place] for place in range(len(chunks))]
         except (KeyError, TypeError, ValueError):
             raise _malformed() from None
 

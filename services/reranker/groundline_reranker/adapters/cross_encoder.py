@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from groundline.v1 import passage_pb2
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 
 from groundline_reranker.adapters.documents import document
-from groundline_reranker.domain import Candidate
 
 if TYPE_CHECKING:
     from fastembed.rerank.cross_encoder import TextCrossEncoder
@@ -49,7 +49,9 @@ class CrossEncoderScorer:
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="cross-encoder")
         self._loading: asyncio.Task[TextCrossEncoder] | None = None
 
-    async def score(self, query: str, candidates: Sequence[Candidate], model: str | None) -> Sequence[float]:
+    async def score(
+        self, query: str, chunks: Sequence[passage_pb2.Chunk], model: str | None
+    ) -> Sequence[float]:
         """The model's raw scores. Raises FailedPreconditionError for another model than the one set."""
         if model is not None and model.lower() != self._name.lower():
             # Loading what a request names would let it fill memory and disk.
@@ -59,7 +61,7 @@ class CrossEncoderScorer:
         encoder = await asyncio.shield(self._load())
         loop = asyncio.get_running_loop()
         # Passages of like length share a batch, so that little of it is padding.
-        texts = [document(candidate) for candidate in candidates]
+        texts = [document(chunk) for chunk in chunks]
         order = sorted(range(len(texts)), key=lambda place: -len(texts[place]))
         scores = [0.0] * len(texts)
         for batch in itertools.batched(order, self._batch_size):

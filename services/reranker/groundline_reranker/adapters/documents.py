@@ -4,7 +4,7 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
 
-from groundline_reranker.domain import Candidate
+from groundline.v1 import passage_pb2
 
 __all__ = ["MAX_DOCUMENT_CHARACTERS", "document", "in_batches"]
 
@@ -12,23 +12,21 @@ MAX_DOCUMENT_CHARACTERS = 8000
 """Models read some hundred to a few thousand tokens of a passage; more would only be sent to be cut there."""
 
 
-def document(candidate: Candidate) -> str:
+def document(chunk: passage_pb2.Chunk) -> str:
     """The passage after what places it in its document: its context, else the document's title."""
-    placed = candidate.context or candidate.title
-    return (f"{placed}\n\n{candidate.text}" if placed else candidate.text)[:MAX_DOCUMENT_CHARACTERS]
+    placed = chunk.context or chunk.title
+    return (f"{placed}\n\n{chunk.text}" if placed else chunk.text)[:MAX_DOCUMENT_CHARACTERS]
 
 
 async def in_batches(
-    candidates: Sequence[Candidate],
+    chunks: Sequence[passage_pb2.Chunk],
     size: int,
-    score: Callable[[Sequence[Candidate]], Awaitable[Sequence[float]]],
+    score: Callable[[Sequence[passage_pb2.Chunk]], Awaitable[Sequence[float]]],
 ) -> Sequence[float]:
     """Score all batches at once; the first failure ends the others and is raised."""
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(_awaited(score(batch))) for batch in itertools.batched(candidates, size)
-            ]
+            tasks = [group.create_task(_awaited(score(batch))) for batch in itertools.batched(chunks, size)]
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
     return [score for task in tasks for score in task.result()]

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 import grpc
-from groundline.v1 import generator_service_pb2, generator_service_pb2_grpc
+from groundline.v1 import generator_service_pb2, generator_service_pb2_grpc, passage_pb2
 from groundline_runtime.errors import InternalError
 from groundline_runtime.status import translated_rpc_errors
 
 from groundline_reranker.adapters.documents import MAX_DOCUMENT_CHARACTERS, in_batches
-from groundline_reranker.domain import Candidate
 
 __all__ = ["SERVICE", "JudgeScorer"]
 
@@ -27,29 +26,31 @@ class JudgeScorer:
         )
         self._batch_size = batch_size
 
-    async def score(self, query: str, candidates: Sequence[Candidate], model: str | None) -> Sequence[float]:
+    async def score(
+        self, query: str, chunks: Sequence[passage_pb2.Chunk], model: str | None
+    ) -> Sequence[float]:
         """Relevances, 0 to 1."""
         return await in_batches(
-            candidates, self._batch_size, lambda batch: self._batch(query, batch, model or "")
+            chunks, self._batch_size, lambda batch: self._batch(query, batch, model or "")
         )
 
-    async def _batch(self, query: str, candidates: Sequence[Candidate], model: str) -> Sequence[float]:
+    async def _batch(self, query: str, chunks: Sequence[passage_pb2.Chunk], model: str) -> Sequence[float]:
         request = generator_service_pb2.JudgeRelevanceRequest(
             query=query,
             passages=[
                 generator_service_pb2.NumberedPassage(
                     number=number,
-                    text=candidate.text[:MAX_DOCUMENT_CHARACTERS],
-                    context=candidate.context,
-                    title=candidate.title,
-                    chunk_id=str(candidate.chunk_id),
+                    text=chunk.text[:MAX_DOCUMENT_CHARACTERS],
+                    context=chunk.context,
+                    title=chunk.title,
+                    chunk_id=chunk.chunk_id,
                 )
-                for number, candidate in enumerate(candidates, 1)
+                for number, chunk in enumerate(chunks, 1)
             ],
             model=model,
         )
         with translated_rpc_errors():
             response = await self._stub.JudgeRelevance(request)
-        if len(response.relevances) != len(candidates):
+        if len(response.relevances) != len(chunks):
             raise InternalError("JUDGEMENT_INCOMPLETE", "the judge did not judge every passage")
         return list(response.relevances)

@@ -1,37 +1,59 @@
-"""ChunkStore on PostgreSQL: one partition table per collection, a BM25 and an HNSW index on each."""
+"""ChunkStore on PostgreSQL: partitions of chunks, a BM25 and an HNSW index on each.
 
-# ruff: noqa: S608 - what is put into SQL here are constants
+The arms' statements read what ranking needs and no texts; `fetch` reads the chunks that are kept, and decides
+what exists and may be read.
+"""
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+# ruff: noqa: S608 - what is put into SQL here are constants and names of our own
+
+import asyncio
+import itertools
+import json
+import math
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from functools import lru_cache
 
 import asyncpg
 from google.protobuf import json_format
-from groundline.v1 import options_pb2
-from groundline_database import Pool, acquire, is_readable_collection, is_readable_document, require_schema
+from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
+from groundline.v1 import candidate_pb2, options_pb2, passage_pb2
+from groundline_database import (
+    Pool,
+    acquire,
+    is_readable_collection,
+    is_readable_document,
+    require_schema,
+)
 from groundline_embedding.ports import Vectors
 from groundline_filters import Columns, compile_sql
 from groundline_lexical import Connection, LexicalIndex
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from pgvector import HalfVector
 
-from groundline_retriever.converters import to_options
-from groundline_retriever.domain import Chunk, Collection, Hit, IterativeScan, RetrievalOptions, Selection
+from groundline_retriever.domain import Collection, Hit, Selection, with_adjacent
 from groundline_retriever.ports import EncodedVector
 
 __all__ = ["SERVER_SETTINGS", "PostgresChunkStore"]
 
-SCHEMA = {"ingestor": 1}
+SCHEMA = {"ingestor": 7}
 """Least version of the tables that it reads."""
 
-EF_SEARCH, ITERATIVE_SCAN = 100, IterativeScan.STRICT_ORDER
+EF_SEARCH, ITERATIVE_SCAN = 100, options_pb2.ITERATIVE_SCAN_STRICT_ORDER
 """What connections start with, so that a search with the defaults needs no statement to set them."""
+
+_SCANS: Mapping[int, str] = {
+    options_pb2.ITERATIVE_SCAN_OFF: "off",
+    options_pb2.ITERATIVE_SCAN_STRICT_ORDER: "strict_order",
+    options_pb2.ITERATIVE_SCAN_RELAXED_ORDER: "relaxed_order",
+}
 
 SERVER_SETTINGS: Mapping[str, str] = {
     "hnsw.ef_search": str(EF_SEARCH),
-    "hnsw.iterative_scan": ITERATIVE_SCAN.value,
+    "hnsw.iterative_scan": _SCANS[ITERATIVE_SCAN],
     # On SSDs; at PostgreSQL's default of 4 the planner passes HNSW by for a full scan of a small partition.
     "random_page_cost": "1.1",
     # Starting workers and compiling take longer than these searches.
@@ -45,65 +67,92 @@ SERVER_SETTINGS: Mapping[str, str] = {
 PROBED_PARTITIONS = 4
 """Partitions that one readiness check probes; the next check goes on with the next ones."""
 
+PARTITIONS_PER_STATEMENT = 50
+STATEMENTS_AT_ONCE = 4
+"""Of one arm that searches many partitions."""
+
+MOST_OVERFETCH = 250
+"""How many times its limit a keyword search takes from the index at most before it takes all that match."""
+
+REMEMBERED_PARTITIONS = 10_000
+
+KEPT_METADATA = 1000
+"""Documents have many chunks, and popular ones are found again: their metadata is parsed once."""
+
 _READABLE = f"""
-    SELECT c.collection_id, c.partition_id, p.embedding_model, p.dimensions, p.language, p.lexical_backend,
-        c.settings ->> 'retrieval' AS defaults
+    SELECT c.collection_id, c.xmin, c.partition_id, p.embedding_model, p.dimensions, p.language,
+        p.lexical_backend, c.settings ->> 'retrieval' AS defaults
     FROM collections c JOIN chunk_partitions p USING (partition_id)
     WHERE {is_readable_collection("$1", "c")}
 """
 _READABLE_NAMED = f"{_READABLE} AND c.collection_id = ANY ($2::text[]) ORDER BY c.collection_id"
 _READABLE_ALL = f"{_READABLE} ORDER BY c.collection_id"
 
-MOST_OVERFETCH = 250
-"""How many times its limit a keyword search takes from the index at most before it takes all that match."""
+# What ranking needs of a chunk, in the order of Hit's fields after the score and the collection.
+_FEATURES = (
+    "chunk_index, floor(extract(epoch FROM update_time))::bigint AS update_seconds, source_type, signature"
+)
+_FEATURE_NAMES = "chunk_index, update_seconds, source_type, signature"
 
-_SELECTED = """
-    SELECT chunk_id, score, selected FROM ({ranked}) AS ranked
-    WHERE selected ORDER BY score DESC, chunk_id LIMIT {limit:d}
+# Of the first `limit` that the index ranks, those that are selected keep their order; see
+# LexicalIndex.search_sql.
+_KEYWORD = """
+    SELECT {partition_id:d}::bigint AS partition_id, chunk_id, score, selected, {features}
+    FROM ({ranked}) AS ranked
 """
+_SELECTED = (
+    "SELECT * FROM ({statement}) AS found WHERE selected ORDER BY score DESC, chunk_id LIMIT {limit:d}"
+)
 
 # Where no index orders the rows, this computes the distance of each once: it is what they are ordered by.
 _SEMANTIC = """
-    SELECT chunk_id, 1 - distance AS score, true AS selected
+    SELECT {partition_id:d}::bigint AS partition_id, chunk_id, 1 - distance AS score, true AS selected,
+        {features}
     FROM (
-        SELECT chunk_id, {distance} AS distance FROM {table}
+        SELECT chunk_id, {distance} AS distance, {features_sql} FROM {table}
         WHERE {selected} ORDER BY {distance} LIMIT {limit:d}
     ) AS nearest
 """
 
-# Both arms bring the texts of what they find: that takes them less than another round trip would.
-_CHUNK = """
-    c.chunk_id, c.document_id::text, c.chunk_index, c.original_text, c.context_annotation,
-    d.title, d.uri, c.source_type, d.mime_type, c.start_offset, c.end_offset, c.metadata::text, c.update_time,
-    {embedding} AS embedding
+# Adjacent chunks come with those that were asked for; `wanted_id` says next to which a chunk stands. Whether
+# the collection may be read, and its partition is the one in use, is decided by the same statement.
+_FETCH = """
+    SELECT wanted.chunk_id AS wanted_id, c.chunk_id, c.document_id, c.chunk_index, c.original_text,
+        c.context_annotation, d.title, d.uri, c.source_type, d.mime_type, c.start_offset, c.end_offset,
+        c.metadata::text, c.update_time
+    FROM {table} wanted
+    JOIN {table} c ON c.partition_id = wanted.partition_id AND {place}
+    JOIN documents d ON d.document_id = c.document_id
+    JOIN collections k ON k.collection_id = d.collection_id AND k.partition_id = c.partition_id
+    WHERE wanted.partition_id = {partition_id:d} AND wanted.chunk_id = ANY ($2::bigint[])
+        AND d.collection_id = $3 AND {visible} AND {readable}
 """
-_HITS = """
-    SELECT hits.score, {chunk}
-    FROM ({hits}) AS hits
-    LEFT JOIN {table} c
-        ON hits.selected AND c.partition_id = {partition_id:d} AND c.chunk_id = hits.chunk_id
-    LEFT JOIN documents d ON d.document_id = c.document_id
-"""
-_NEIGHBOURS = """
-    SELECT {chunk}
-    FROM {table} c JOIN documents d USING (document_id)
-    WHERE c.partition_id = {partition_id:d} AND {visible}
-        AND (c.document_id, c.chunk_index) IN (SELECT * FROM unnest($2::uuid[], $3::int[]))
-"""
+_ITSELF = "c.chunk_id = wanted.chunk_id"
+_NEARBY = """c.document_id = wanted.document_id
+        AND c.chunk_index BETWEEN wanted.chunk_index - {distance:d} AND wanted.chunk_index + {distance:d}"""
+_PARTITION = "SELECT partition_id FROM collections WHERE collection_id = $1"
 
 _PROBED = """
     SELECT p.partition_id, p.lexical_backend FROM chunk_partitions p JOIN collections c USING (partition_id)
     WHERE p.partition_id > $1 ORDER BY p.partition_id LIMIT $2
 """
 
+_SOURCE_TYPES: Mapping[str, passage_pb2.SourceType.ValueType] = {
+    "file": passage_pb2.SOURCE_TYPE_FILE,
+    "object": passage_pb2.SOURCE_TYPE_OBJECT,
+    "web": passage_pb2.SOURCE_TYPE_WEB,
+}
+
 
 class PostgresChunkStore:
-    """`pool` must have been opened with SERVER_SETTINGS and register_vectors."""
+    """`pool` must have been opened with SERVER_SETTINGS and codecs of vectors."""
 
     def __init__(self, pool: Pool, lexical: LexicalIndex) -> None:
         self._pool = pool
         self._lexical = lexical
         self._probed_up_to = 0
+        self._partitions: dict[str, int] = {}
+        """Where collections were found last."""
 
     async def collections(
         self, collection_ids: Sequence[str], principals: Sequence[str]
@@ -116,6 +165,7 @@ class PostgresChunkStore:
         return [
             Collection(
                 collection_id=row["collection_id"],
+                version=row["xmin"],
                 partition_id=row["partition_id"],
                 embedding_model=row["embedding_model"],
                 dimensions=row["dimensions"],
@@ -127,49 +177,72 @@ class PostgresChunkStore:
         ]
 
     async def keyword(
-        self,
-        collection: Collection,
-        query: str,
-        *,
-        limit: int,
-        selection: Selection,
-        include_vectors: bool,
-    ) -> Sequence[Hit]:
-        self._require_backend(collection)
-        table = _table(collection)
-        prepared = self._lexical.prepare_query(query, collection.language)
+        self, collections: Sequence[Collection], query: str, *, limit: int, selection: Selection
+    ) -> Sequence[Sequence[Hit]]:
+        for collection in collections:
+            self._require_backend(collection)
         selected, arguments = _selected(selection)
-        # Where the index cannot filter, the condition is looked at for what it ranked, of which more is taken
-        # as needed. Where it can, every row is selected, and there is no more to take.
-        filters = self._lexical.capabilities.filters_in_index
-        columns = "true AS selected" if filters else f"{selected} AS selected"
-        async with self._connection() as connection:
-            ranked = self._lexical.search_sql(
-                table,
-                collection.language,
-                limit=limit,
-                columns=columns,
-                condition=selected if filters else "",
+        languages: dict[str, list[Collection]] = defaultdict(list)
+        for collection in collections:
+            languages[collection.language].append(collection)
+        found = await asyncio.gather(
+            *(
+                self._keyword_in(language, group, query, limit, selected, arguments)
+                for language, group in languages.items()
             )
-            statement = _with_chunks(ranked, collection, include_vectors)
-            rows = await self._lexical_rows(connection, statement, limit, prepared, *arguments)
-            found = _hits(rows, collection)
-            for taken in _more(limit, len(found)) if len(found) < len(rows) == limit else ():
-                ranked = self._lexical.search_sql(table, collection.language, limit=taken, columns=columns)
-                selected_only = _SELECTED.format(ranked=ranked, limit=limit)
-                statement = _with_chunks(selected_only, collection, include_vectors)
-                rows = await self._lexical_rows(connection, statement, taken, prepared, *arguments)
-                found = _hits(rows, collection)
-                if len(found) == limit:
-                    break
-        return found
+        )
+        return [hits for of_language in found for hits in of_language]
+
+    async def _keyword_in(
+        self,
+        language: str,
+        collections: Sequence[Collection],
+        query: str,
+        limit: int,
+        selected: str,
+        arguments: Sequence[object],
+    ) -> list[list[Hit]]:
+        """The hits of each collection, which are all of one language."""
+        prepared = self._lexical.prepare_query(query, language)
+
+        async def search(group: Sequence[Collection]) -> list[list[Hit]]:
+            async with self._connection() as connection:
+
+                async def rows_of(taken: int | None, each: Sequence[Collection]) -> list["asyncpg.Record"]:
+                    statements = [self._keyword_sql(one, selected, taken) for one in each]
+                    if taken != limit:
+                        statements = [_SELECTED.format(statement=one, limit=limit) for one in statements]
+                    return await self._lexical_rows(
+                        connection, _union(statements), taken, prepared, *arguments
+                    )
+
+                found = _by_collection(await rows_of(limit, group), group)
+                # Where the index cannot filter, the condition is looked at for what it ranked, of which more
+                # is taken as needed. Where it can, every row is selected, and there is no more to take.
+                for position, collection in enumerate(group):
+                    hits, seen = found[position]
+                    for taken in _more(limit, len(hits)) if len(hits) < seen == limit else ():
+                        [(hits, _)] = _by_collection(await rows_of(taken, [collection]), [collection])
+                        found[position] = hits, 0
+                        if len(hits) == limit:
+                            break
+            return [hits for hits, _ in found]
+
+        return await _in_groups(collections, search)
+
+    def _keyword_sql(self, collection: Collection, selected: str, limit: int | None) -> str:
+        filters = self._lexical.capabilities.filters_in_index
+        ranked = self._lexical.search_sql(
+            _table(collection),
+            collection.language,
+            limit=limit,
+            columns=f"{'true' if filters else selected} AS selected, {_FEATURES}",
+            condition=selected if filters else "",
+        )
+        return _KEYWORD.format(partition_id=collection.partition_id, features=_FEATURE_NAMES, ranked=ranked)
 
     async def _lexical_rows(
-        self,
-        connection: Connection,
-        statement: str,
-        limit: int | None,
-        *arguments: object,
+        self, connection: Connection, statement: str, limit: int | None, *arguments: object
     ) -> list["asyncpg.Record"]:
         settings = self._lexical.search_settings(limit)
         if not settings:
@@ -184,68 +257,72 @@ class PostgresChunkStore:
 
     async def semantic(
         self,
-        collection: Collection,
+        collections: Sequence[Collection],
         vector: EncodedVector,
         *,
         limit: int,
         ef_search: int,
-        iterative_scan: IterativeScan,
+        iterative_scan: options_pb2.IterativeScan.ValueType,
         selection: Selection,
-        include_vectors: bool,
-    ) -> Sequence[Hit]:
+    ) -> Sequence[Sequence[Hit]]:
         selected, arguments = _selected(selection)
-        distance = f"{_column(collection)} <=> $1::halfvec({collection.dimensions})"
 
-        def ordered_by(distance: str) -> str:
-            nearest = _SEMANTIC.format(
-                distance=distance, table=_table(collection), selected=selected, limit=limit
-            )
-            return _with_chunks(nearest, collection, include_vectors)
+        def statement(group: Sequence[Collection], *, by_index: bool) -> str:
+            return _union([_semantic_sql(each, selected, limit, by_index=by_index) for each in group])
 
-        statement = ordered_by(distance)
+        async def search(group: Sequence[Collection]) -> list[list[Hit]]:
+            async with self._connection() as connection:
+                nearest = statement(group, by_index=True)
+                if (ef_search, iterative_scan) == (EF_SEARCH, ITERATIVE_SCAN):
+                    rows = await connection.fetch(nearest, vector, *arguments)
+                else:
+                    async with connection.transaction(readonly=True):
+                        # Both are our own values.
+                        await connection.execute(
+                            f"SET LOCAL hnsw.ef_search = {ef_search:d}; "
+                            f"SET LOCAL hnsw.iterative_scan = {_SCANS[iterative_scan]}"
+                        )
+                        rows = await connection.fetch(nearest, vector, *arguments)
+                found = [hits for hits, _ in _by_collection(rows, group)]
+                short = [position for position, hits in enumerate(found) if len(hits) < limit]
+                if short and iterative_scan != options_pb2.ITERATIVE_SCAN_OFF:
+                    # The scan of the index ends at hnsw.max_scan_tuples. Few are selected, or few there are.
+                    again = [group[position] for position in short]
+                    rows = await connection.fetch(statement(again, by_index=False), vector, *arguments)
+                    for position, (hits, _) in zip(short, _by_collection(rows, again), strict=True):
+                        found[position] = hits
+            return found
+
+        return await _in_groups(collections, search)
+
+    async def fetch(
+        self, selections: Sequence[candidate_pb2.CollectionChunks], principals: Sequence[str]
+    ) -> Sequence[candidate_pb2.FetchedChunk]:
+        fetched: list[candidate_pb2.FetchedChunk] = []
         async with self._connection() as connection:
-            if (ef_search, iterative_scan) == (EF_SEARCH, ITERATIVE_SCAN):
-                rows = await connection.fetch(statement, vector, *arguments)
-            else:
-                async with connection.transaction(readonly=True):
-                    # Both are our own values.
-                    await connection.execute(
-                        f"SET LOCAL hnsw.ef_search = {ef_search:d}; "
-                        f"SET LOCAL hnsw.iterative_scan = {iterative_scan.value}"
-                    )
-                    rows = await connection.fetch(statement, vector, *arguments)
-            if len(rows) < limit and iterative_scan is not IterativeScan.OFF:
-                # The scan of the index ends at hnsw.max_scan_tuples. Few are selected, or few there are.
-                rows = await connection.fetch(ordered_by(f"({distance}) + 0"), vector, *arguments)
-        return _hits(rows, collection)
+            for selection in selections:
+                fetched += await self._fetch_one(connection, selection, principals)
+        return fetched
 
-    async def neighbours(
-        self, collection: Collection, hits: Sequence[Chunk], *, distance: int, principals: Sequence[str]
-    ) -> Mapping[int, Sequence[Chunk]]:
-        wanted = {
-            hit.chunk_id: [
-                (hit.document_id, index)
-                for index in range(max(hit.chunk_index - distance, 0), hit.chunk_index + distance + 1)
-                if index != hit.chunk_index
-            ]
-            for hit in hits
-        }
-        positions = list({position for around in wanted.values() for position in around})
-        statement = _NEIGHBOURS.format(
-            table=_table(collection),
-            partition_id=collection.partition_id,
-            visible=is_readable_document("$1", "c"),
-            chunk=_CHUNK.format(embedding="NULL"),
-        )
-        documents, indexes = zip(*positions, strict=True)
-        async with self._connection() as connection:
-            rows = await connection.fetch(statement, principals, documents, indexes)
-        chunks = [_chunk(collection, *row) for row in rows]
-        known = {(chunk.document_id, chunk.chunk_index): chunk for chunk in chunks}
-        return {
-            chunk_id: [known[position] for position in around if position in known]
-            for chunk_id, around in wanted.items()
-        }
+    async def _fetch_one(
+        self,
+        connection: Connection,
+        selection: candidate_pb2.CollectionChunks,
+        principals: Sequence[str],
+    ) -> Sequence[candidate_pb2.FetchedChunk]:
+        remembered = self._partitions.get(selection.collection_id)
+        if remembered is not None and (
+            found := await _fetched(connection, remembered, selection, principals)
+        ):
+            return found
+        # The statement finds nothing in a partition that is no longer the collection's.
+        partition_id = await connection.fetchval(_PARTITION, selection.collection_id)
+        if partition_id is None or partition_id == remembered:
+            return ()
+        if len(self._partitions) >= REMEMBERED_PARTITIONS:
+            self._partitions.clear()
+        self._partitions[selection.collection_id] = partition_id
+        return await _fetched(connection, partition_id, selection, principals)
 
     async def require_schema(self) -> None:
         """Raise unless the database can be reached and its schema is new enough."""
@@ -281,13 +358,14 @@ class PostgresChunkStore:
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
-        with _changed_collections():
+        with _collection_changes():
             async with acquire(self._pool) as connection:
                 yield connection
 
 
 @contextmanager
-def _changed_collections() -> Iterator[None]:
+def _collection_changes() -> Iterator[None]:
+    """A table that is gone was dropped with its collection, or replaced by a re-index, at this moment."""
     try:
         yield
     except asyncpg.UndefinedTableError:
@@ -298,13 +376,44 @@ def _changed_collections() -> Iterator[None]:
         ) from None
 
 
+async def _in_groups(
+    collections: Sequence[Collection],
+    search: Callable[[Sequence[Collection]], Awaitable[list[list[Hit]]]],
+) -> list[list[Hit]]:
+    """Search so many partitions in a statement, and so many statements at once."""
+    groups = list(itertools.batched(collections, PARTITIONS_PER_STATEMENT))
+    if len(groups) == 1:
+        return await search(groups[0])
+    turns = asyncio.Semaphore(STATEMENTS_AT_ONCE)
+
+    async def in_turn(group: Sequence[Collection]) -> list[list[Hit]]:
+        async with turns:
+            return await search(group)
+
+    found = await asyncio.gather(*(in_turn(group) for group in groups))
+    return [hits for of_group in found for hits in of_group]
+
+
 def _table(collection: Collection) -> str:
     return f"chunks_p{collection.partition_id:d}"
 
 
-def _column(collection: Collection) -> str:
-    """The embedding, spelled as the HNSW index spells it."""
-    return f"(embedding::halfvec({collection.dimensions}))"
+def _union(statements: Sequence[str]) -> str:
+    return statements[0] if len(statements) == 1 else " UNION ALL ".join(f"({one})" for one in statements)
+
+
+def _semantic_sql(collection: Collection, selected: str, limit: int, *, by_index: bool) -> str:
+    # The embedding, spelled as the HNSW index spells it; an expression that it does not have passes it by.
+    distance = f"(embedding::halfvec({collection.dimensions})) <=> $1::halfvec({collection.dimensions})"
+    return _SEMANTIC.format(
+        partition_id=collection.partition_id,
+        features=_FEATURE_NAMES,
+        features_sql=_FEATURES,
+        distance=distance if by_index else f"({distance}) + 0",
+        table=_table(collection),
+        selected=selected,
+        limit=limit,
+    )
 
 
 def _more(limit: int, found: int) -> tuple[int, None]:
@@ -325,35 +434,70 @@ def _selected(selection: Selection) -> tuple[str, Sequence[object]]:
 
 
 @lru_cache(maxsize=256)
-def _defaults(stored: str | None) -> RetrievalOptions:
+def _defaults(stored: str | None) -> options_pb2.RetrievalOptions:
     """A collection's defaults; what a newer release added is not for this one."""
-    if stored is None:
-        return RetrievalOptions()
-    message = json_format.Parse(stored, options_pb2.RetrievalOptions(), ignore_unknown_fields=True)
-    return to_options(message)
+    options = options_pb2.RetrievalOptions()
+    if stored is not None:
+        json_format.Parse(stored, options, ignore_unknown_fields=True)
+    return options
 
 
-def _with_chunks(hits: str, collection: Collection, include_vectors: bool) -> str:
-    """Add to hits (chunk_id, score, selected) the chunks of those that are selected."""
-    return _HITS.format(
-        hits=hits,
-        table=_table(collection),
-        partition_id=collection.partition_id,
-        chunk=_CHUNK.format(embedding="c.embedding" if include_vectors else "NULL"),
+def _by_collection(
+    rows: Sequence["asyncpg.Record"], collections: Sequence[Collection]
+) -> list[tuple[list[Hit], int]]:
+    """Of each collection the hits that are selected, and how many rows there were."""
+    ids = {collection.partition_id: collection.collection_id for collection in collections}
+    hits: dict[int, list[Hit]] = {partition_id: [] for partition_id in ids}
+    seen = dict.fromkeys(ids, 0)
+    for partition_id, chunk_id, score, selected, chunk_index, update_seconds, source_type, signature in rows:
+        seen[partition_id] += 1
+        if selected:
+            hits[partition_id].append(
+                Hit(
+                    chunk_id,
+                    score,
+                    ids[partition_id],
+                    chunk_index,
+                    update_seconds,
+                    _SOURCE_TYPES.get(source_type, passage_pb2.SOURCE_TYPE_UNSPECIFIED),
+                    signature,
+                )
+            )
+    return [(hits[partition_id], seen[partition_id]) for partition_id in ids]
+
+
+async def _fetched(
+    connection: Connection,
+    partition_id: int,
+    selection: candidate_pb2.CollectionChunks,
+    principals: Sequence[str],
+) -> Sequence[candidate_pb2.FetchedChunk]:
+    """The chunks that were wanted, each with those next to it; none in a table that is gone."""
+    distance = selection.adjacent_chunks
+    statement = _FETCH.format(
+        table=f"chunks_p{partition_id:d}",
+        partition_id=partition_id,
+        place=_NEARBY.format(distance=distance) if distance else _ITSELF,
+        visible=is_readable_document("$1", "c"),
+        readable=is_readable_collection("$1", "k"),
     )
-
-
-def _hits(rows: Sequence["asyncpg.Record"], collection: Collection) -> list[Hit]:
-    """Those of the rows that are selected."""
-    return [
-        Hit(_chunk(collection, *chunk), score)
-        for score, *chunk in rows
-        if chunk[0] is not None  # its id
-    ]
+    try:
+        rows = await connection.fetch(statement, principals, selection.chunk_ids, selection.collection_id)
+    except asyncpg.UndefinedTableError:
+        return ()
+    wanted: dict[int, passage_pb2.Chunk] = {}
+    adjacent: dict[int, list[passage_pb2.Chunk]] = defaultdict(list)
+    for wanted_id, *columns in rows:
+        chunk = _chunk(selection.collection_id, *columns)
+        if columns[0] == wanted_id:
+            wanted[wanted_id] = chunk
+        else:
+            adjacent[wanted_id].append(chunk)
+    return [with_adjacent(chunk, adjacent.get(wanted_id, ())) for wanted_id, chunk in wanted.items()]
 
 
 def _chunk(
-    collection: Collection,
+    collection_id: str,
     chunk_id: int,
     document_id: str,
     chunk_index: int,
@@ -367,23 +511,32 @@ def _chunk(
     end_offset: int,
     metadata: str,
     update_time: datetime,
-    embedding: HalfVector | None,
-) -> Chunk:
-    """From the columns of _CHUNK, in their order: reading them by name takes longer."""
-    return Chunk(
-        chunk_id,
-        document_id,
-        collection.collection_id,
-        chunk_index,
-        text,
-        context,
-        title,
-        uri,
-        source_type,
-        mime_type,
-        start_offset,
-        end_offset,
-        metadata,
-        update_time,
-        () if embedding is None else embedding.to_list(),
+) -> passage_pb2.Chunk:
+    """From the columns of _FETCH, in their order: reading them by name takes longer."""
+    return passage_pb2.Chunk(
+        chunk_id=str(chunk_id),
+        document_id=document_id,
+        collection_id=collection_id,
+        chunk_index=chunk_index,
+        text=text,
+        context=context,
+        title=title,
+        uri=uri,
+        source_type=_SOURCE_TYPES.get(source_type, passage_pb2.SOURCE_TYPE_UNSPECIFIED),
+        mime_type=mime_type,
+        start_offset=start_offset,
+        end_offset=end_offset,
+        metadata=_struct(metadata),
+        update_time=Timestamp(
+            seconds=math.floor(update_time.timestamp()), nanos=update_time.microsecond * 1000
+        ),
     )
+
+
+@lru_cache(maxsize=KEPT_METADATA)
+def _struct(metadata: str) -> Struct | None:
+    if metadata == "{}":
+        return None
+    struct = Struct()
+    struct.update(json.loads(metadata))
+    return struct

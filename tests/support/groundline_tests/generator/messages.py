@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from groundline.v1 import chat_pb2
 from groundline.v1.chat_pb2 import ChatMessage, Usage
 from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
 from groundline.v1.options_pb2 import GenerationOptions
@@ -48,7 +49,7 @@ def ask(
 
 
 def user(content: str) -> ChatMessage:
-    return ChatMessage(role="user", content=content)
+    return ChatMessage(role=chat_pb2.ChatMessage.USER, content=content)
 
 
 def used(prompt: int = 0, cached: int = 0, output: int = 0) -> Usage:

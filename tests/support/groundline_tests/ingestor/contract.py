@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 from google.protobuf import json_format
-from groundline.v1 import collection_pb2, document_pb2, job_pb2, passage_pb2
+from groundline.v1 import collection_pb2, document_pb2, error_pb2, job_pb2, passage_pb2
 from groundline_filters import parse
 from groundline_ingestor.crawling import CrawlRequest
 from groundline_ingestor.domain.collections import StoredCollection
@@ -43,7 +43,7 @@ DIMENSIONS: Final = 8
 MAXIMUM_ATTEMPTS: Final = 3
 FAILURE: Final = document_pb2.IngestionFailure(
     stage=document_pb2.INGESTION_STATE_EXTRACTING,
-    reason="EMPTY_TEXT",
+    reason=error_pb2.EMPTY_TEXT,
     message="the document holds no text",
 )
 
@@ -383,7 +383,7 @@ class StoreContract:
         [item] = await stores.jobs.items(job.job_id, None, after=-1, limit=1)
         assert (item.state, item.failure.reason) == (
             document_pb2.INGESTION_STATE_FAILED,
-            "ATTEMPTS_EXHAUSTED",
+            error_pb2.ATTEMPTS_EXHAUSTED,
         )
         document = await stores.documents.find("charged", item.document_id)
         assert document

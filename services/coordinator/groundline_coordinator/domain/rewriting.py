@@ -7,9 +7,17 @@ and German words are known; of other languages only short follow-ups and several
 import re
 from collections.abc import Sequence
 
-from groundline_coordinator.domain import Candidate, HistoryMessage, RewritingMode
+from groundline.v1 import candidate_pb2, chat_pb2, generator_service_pb2, options_pb2
 
-__all__ = ["MAX_SUB_QUERIES", "is_complex", "is_follow_up", "is_weak", "wants_rewriting"]
+__all__ = [
+    "MAX_SUB_QUERIES",
+    "is_complex",
+    "is_follow_up",
+    "is_weak",
+    "queries_of",
+    "status_of",
+    "wants_rewriting",
+]
 
 MAX_SUB_QUERIES = 4
 
@@ -48,18 +56,16 @@ _SEVERAL = re.compile(
 )
 
 
-def wants_rewriting(mode: RewritingMode, query: str, history: Sequence[HistoryMessage]) -> bool:
+def wants_rewriting(
+    mode: options_pb2.RewritingMode.ValueType, query: str, history: Sequence[chat_pb2.ChatMessage]
+) -> bool:
     """Whether to rewrite before the first search."""
-    match mode:
-        case RewritingMode.OFF:
-            return False
-        case RewritingMode.ALWAYS:
-            return True
-        case RewritingMode.AUTO:
-            return is_follow_up(query, history) or is_complex(query)
+    if mode == options_pb2.REWRITING_MODE_OFF:
+        return False
+    return mode == options_pb2.REWRITING_MODE_ALWAYS or is_follow_up(query, history) or is_complex(query)
 
 
-def is_follow_up(query: str, history: Sequence[HistoryMessage]) -> bool:
+def is_follow_up(query: str, history: Sequence[chat_pb2.ChatMessage]) -> bool:
     """Whether the question may not be understood without the conversation before it."""
     if not history:
         return False
@@ -80,10 +86,26 @@ def is_complex(query: str) -> bool:
     )
 
 
-def is_weak(candidates: Sequence[Candidate], weak_similarity: float) -> bool:
+def is_weak(sets: Sequence[candidate_pb2.CandidateSet], weak_similarity: float) -> bool:
     """Whether a search found nothing, or nothing that is at least this similar.
 
     Without the semantic arm nothing is known of similarity, and what was found counts as good.
     """
-    similarities = [each.semantic.score for each in candidates if each.semantic is not None]
-    return not candidates or (bool(similarities) and max(similarities) < weak_similarity)
+    lists = [ranked for each in sets for ranked in each.lists if ranked.chunk_ids]
+    best = [ranked.scores[0] for ranked in lists if ranked.arm == candidate_pb2.SEARCH_ARM_SEMANTIC]
+    return not lists or (bool(best) and max(best) < weak_similarity)
+
+
+def queries_of(rewrite: generator_service_pb2.RewriteQueryResponse) -> Sequence[str]:
+    """What to search for: the standalone question, then its parts, each once."""
+    return tuple(dict.fromkeys((rewrite.standalone_query, *rewrite.sub_queries)))
+
+
+def status_of(query: str, rewrite: generator_service_pb2.RewriteQueryResponse) -> chat_pb2.ChatStatus:
+    """What of a rewriting a client is told: nothing where the question stayed what it was."""
+    rewritten = "" if rewrite.standalone_query == query else rewrite.standalone_query
+    return chat_pb2.ChatStatus(
+        rewritten_query=rewritten,
+        sub_queries=rewrite.sub_queries,
+        rewriting_model=rewrite.model if rewritten or rewrite.sub_queries else "",
+    )

@@ -1,0 +1,1 @@
+"""What the coordinator computes: pure functions over the contract's messages."""

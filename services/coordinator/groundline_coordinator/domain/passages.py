@@ -1,0 +1,204 @@
+"""From ranked chunks to passages, and from passages to sources and to what the model sees."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from groundline.v1 import (
+    candidate_pb2,
+    chat_pb2,
+    generator_service_pb2,
+    passage_pb2,
+    retriever_service_pb2,
+)
+from groundline_validation import limits_of
+
+__all__ = [
+    "adjacent_chunks_of",
+    "by_one_arm",
+    "extended_text",
+    "number_sources",
+    "numbered_passages",
+    "passages_of",
+    "selections_of",
+    "shortened",
+]
+
+SNIPPET_CHARACTERS = 400
+DEFAULT_TOP_K = 8
+
+MAX_PASSAGE_CHARACTERS: Final = limits_of(generator_service_pb2.NumberedPassage, "text").max_length
+
+_SEMANTIC = candidate_pb2.SEARCH_ARM_SEMANTIC
+
+
+def by_one_arm(sets: Sequence[candidate_pb2.CandidateSet], top_k: int) -> list[candidate_pb2.RankedChunk]:
+    """The order of the semantic arm, or of the keyword arm where that found nothing: no fusion is needed.
+
+    Keyword scores do not compare across indexes, so ranks do; ties go to the smaller chunk id. A chunk that
+    is there several times counts where it stands best.
+    """
+    collections: dict[int, str] = {}
+    for each in sets:
+        names = each.features.collection_ids
+        for chunk_id, position in zip(each.features.chunk_ids, each.features.collections, strict=True):
+            collections[chunk_id] = names[position]
+    lists = [ranked for each in sets for ranked in each.lists]
+    deciding = [ranked for ranked in lists if ranked.arm == _SEMANTIC and ranked.chunk_ids]
+    found = [entry for ranked in deciding or lists for entry in _entries(ranked)]
+    found.sort(
+        key=(lambda entry: (-entry[2], entry[0])) if deciding else (lambda entry: (entry[1], entry[0]))
+    )
+    best: dict[int, candidate_pb2.RankedChunk] = {}
+    for chunk_id, rank, score in found:
+        if len(best) == top_k:
+            break
+        arm = passage_pb2.ArmScore(rank=rank, score=score)
+        explanation = passage_pb2.ScoreExplanation(
+            semantic=arm if deciding else None, keyword=None if deciding else arm, final_score=score
+        )
+        best.setdefault(
+            chunk_id,
+            candidate_pb2.RankedChunk(
+                chunk_id=chunk_id, collection_id=collections[chunk_id], score=score, explanation=explanation
+            ),
+        )
+    return list(best.values())
+
+
+def _entries(ranked: candidate_pb2.RankedList) -> Iterator[tuple[int, int, float]]:
+    """Chunk id, rank and score."""
+    for rank, (chunk_id, score) in enumerate(zip(ranked.chunk_ids, ranked.scores, strict=True), 1):
+        yield chunk_id, rank, score
+
+
+def adjacent_chunks_of(
+    retrieved: Iterable[retriever_service_pb2.RetrieveResponse],
+) -> Mapping[str, int]:
+    """By collection how many adjacent chunks its passages are to be read with."""
+    return {name: count for each in retrieved for name, count in each.adjacent_chunks.items()}
+
+
+def selections_of(
+    ranked: Iterable[candidate_pb2.RankedChunk], adjacent_chunks: Mapping[str, int]
+) -> list[candidate_pb2.CollectionChunks]:
+    """What to read for ranked chunks: themselves with what is adjacent, and their duplicates."""
+    kept: dict[str, list[int]] = {}
+    duplicates: dict[str, list[int]] = {}
+    for each in ranked:
+        kept.setdefault(each.collection_id, []).append(each.chunk_id)
+        for duplicate in each.duplicates:
+            duplicates.setdefault(duplicate.collection_id, []).append(duplicate.chunk_id)
+    return [
+        candidate_pb2.CollectionChunks(
+            collection_id=name, chunk_ids=chunk_ids, adjacent_chunks=adjacent_chunks.get(name, 0)
+        )
+        for name, chunk_ids in kept.items()
+    ] + [
+        candidate_pb2.CollectionChunks(collection_id=name, chunk_ids=chunk_ids)
+        for name, chunk_ids in duplicates.items()
+    ]
+
+
+def passages_of(
+    ranked: Iterable[candidate_pb2.RankedChunk], fetched: Iterable[candidate_pb2.FetchedChunk]
+) -> list[passage_pb2.Passage]:
+    """The ranked chunks that could be read, in their order.
+
+    Each chunk is there once: an adjacent one is no passage, and not adjacent to a better passage as well.
+    """
+    known = {int(each.chunk.chunk_id): each for each in fetched}
+    readable = [each for each in ranked if each.chunk_id in known]
+    shown = {str(each.chunk_id) for each in readable}
+    passages = []
+    for each in readable:
+        found = known[each.chunk_id]
+        adjacent = [chunk for chunk in found.adjacent_chunks if chunk.chunk_id not in shown]
+        shown.update(chunk.chunk_id for chunk in adjacent)
+        passages.append(
+            passage_pb2.Passage(
+                chunk=found.chunk,
+                score=each.score,
+                explanation=each.explanation,
+                alternatives=[
+                    passage_pb2.Alternative(
+                        chunk=known[duplicate.chunk_id].chunk, similarity=duplicate.similarity
+                    )
+                    for duplicate in each.duplicates
+                    if duplicate.chunk_id in known
+                ],
+                adjacent_chunks=adjacent,
+            )
+        )
+    return passages
+
+
+def extended_text(passage: passage_pb2.Passage) -> str:
+    """A passage's text with that of its adjacent chunks, in document order; a line break where something is
+    between. At most MAX_PASSAGE_CHARACTERS: the nearest chunks come first.
+    """
+    chunk = passage.chunk
+    taken = [chunk]
+    left = MAX_PASSAGE_CHARACTERS - len(chunk.text)
+    for each in sorted(passage.adjacent_chunks, key=lambda each: abs(each.chunk_index - chunk.chunk_index)):
+        left -= len(each.text) + 1
+        if left < 0:
+            break
+        taken.append(each)
+    text, end = "", 0
+    for each in sorted(taken, key=lambda each: each.chunk_index):
+        text += each.text if not text or each.start_offset == end else f"\n{each.text}"
+        end = each.end_offset
+    return text[:MAX_PASSAGE_CHARACTERS]
+
+
+def number_sources(passages: Iterable[passage_pb2.Passage]) -> list[chat_pb2.Source]:
+    """Passages as sources, numbered from 1 in their order."""
+    return [
+        chat_pb2.Source(
+            number=number,
+            title=passage.chunk.title,
+            uri=passage.chunk.uri,
+            type=passage.chunk.source_type,
+            snippet=shortened(passage.chunk.text, SNIPPET_CHARACTERS),
+            chunk_id=passage.chunk.chunk_id,
+            document_id=passage.chunk.document_id,
+            collection_id=passage.chunk.collection_id,
+            score=passage.score,
+            explanation=passage.explanation,
+            metadata=passage.chunk.metadata if passage.chunk.HasField("metadata") else None,
+            start_offset=passage.chunk.start_offset,
+            end_offset=passage.chunk.end_offset,
+        )
+        for number, passage in enumerate(passages, start=1)
+    ]
+
+
+def numbered_passages(
+    passages: Iterable[passage_pb2.Passage],
+) -> list[generator_service_pb2.NumberedPassage]:
+    """Passages as the generator takes them, numbered like their sources."""
+    return [
+        generator_service_pb2.NumberedPassage(
+            number=number,
+            text=extended_text(passage),
+            context=passage.chunk.context,
+            title=passage.chunk.title,
+            uri=passage.chunk.uri,
+            chunk_id=passage.chunk.chunk_id,
+            similarity=passage.explanation.semantic.score
+            if passage.explanation.HasField("semantic")
+            else None,
+        )
+        for number, passage in enumerate(passages, start=1)
+    ]
+
+
+def shortened(text: str, limit: int) -> str:
+    """The text, or its beginning up to a word's end with an ellipsis, at most `limit` code points."""
+    text = text.strip()
+    if len(text) <= limit:
+        return text
+    cut = text[: limit - 1]
+    if not text[limit - 1].isspace() and any(character.isspace() for character in cut):
+        cut = cut.rsplit(maxsplit=1)[0]
+    return cut.rstrip() + "…"

@@ -1,0 +1,80 @@
+"""Requests as far as they have been looked up."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from google.protobuf.struct_pb2 import Struct
+from groundline.v1 import chat_pb2, collection_pb2, coordinator_service_pb2, options_pb2
+
+__all__ = ["AnyRequest", "Claim", "Collection", "Inquiry", "Question", "Scope", "Turn", "inquiry_of"]
+
+type Question = coordinator_service_pb2.ChatRequest | coordinator_service_pb2.AnswerRequest
+type AnyRequest = Question | coordinator_service_pb2.SearchRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """What Chat, Answer and Search have in common: what to look for, where, and how."""
+
+    query: str
+    collection_ids: Sequence[str]
+    filter: Struct
+    retrieval: options_pb2.RetrievalOptions
+    rerank: options_pb2.RerankOptions
+
+
+def inquiry_of(request: AnyRequest) -> Inquiry:
+    return Inquiry(
+        query=request.query.strip(),
+        collection_ids=tuple(dict.fromkeys(request.collection_ids)),
+        filter=request.filter,
+        retrieval=request.options.retrieval,
+        rerank=request.options.rerank,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A collection that the caller may read."""
+
+    collection_id: str
+    version: int
+    """Changes whenever the collection does."""
+    settings: collection_pb2.CollectionSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is searched, with the options that the request and its collection's defaults make together."""
+
+    versions: Mapping[str, int]
+    """Of the collections that the request names; empty for all that the caller may read."""
+    is_empty: bool
+    """Whether the caller may read nothing at all."""
+    rerank: options_pb2.RerankOptions
+    generation: options_pb2.GenerationOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A request_id of one owner, taken for the answer `message_id` to one request."""
+
+    owner: str
+    request_id: str
+    fingerprint: bytes
+    """SHA-256 of the request without its request_id."""
+    message_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A question whose collections and thread exist; `replay` where it has been answered already."""
+
+    question: Question
+    inquiry: Inquiry
+    scope: Scope
+    owner: str
+    history: Sequence[chat_pb2.ChatMessage]
+    started: chat_pb2.ChatStarted
+    claim: Claim | None = None
+    replay: coordinator_service_pb2.AnswerResponse | None = field(default=None)

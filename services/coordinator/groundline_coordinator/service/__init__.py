@@ -1,0 +1,1 @@
+"""The use cases of the coordinator, over its ports."""

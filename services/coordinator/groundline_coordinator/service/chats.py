@@ -1,0 +1,388 @@
+"""The workflow: load the thread, find passages, generate, validate, store.
+
+Whatever a request names (collections, a thread, an earlier attempt) is looked up in `begin`, before the
+first event, so that a caller reads NOT_FOUND as a status; what fails after that has been announced as begun.
+"""
+
+import asyncio
+import hashlib
+import time
+import uuid
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import structlog
+from groundline.v1 import (
+    chat_pb2,
+    coordinator_service_pb2,
+    generator_service_pb2,
+    options_pb2,
+    passage_pb2,
+    thread_pb2,
+)
+from groundline_runtime.context import (
+    Caller,
+    current_trace_id,
+    deadline_at,
+    deadline_within,
+    remaining_seconds,
+)
+from groundline_runtime.errors import GroundlineError, InternalError, NotFoundError
+from groundline_runtime.reasons import reason_value
+
+from groundline_coordinator.domain.conversation import add_usage, recent_history
+from groundline_coordinator.domain.options import scope_of
+from groundline_coordinator.domain.passages import number_sources, numbered_passages, shortened
+from groundline_coordinator.domain.turns import Claim, Inquiry, Question, Scope, Turn, inquiry_of
+from groundline_coordinator.ports import CollectionCatalog, Generator, Reranker, Retriever, ThreadStore
+from groundline_coordinator.service.progress import Progress, milliseconds_since
+from groundline_coordinator.service.searching import (
+    Emit,
+    Event,
+    PassageSearch,
+    Searched,
+    SearchLimits,
+    stage_errors,
+)
+from groundline_coordinator.service.threads import owner_of
+
+__all__ = ["ChatService", "Limits"]
+
+TITLE_CHARACTERS = 120
+
+# Of the time that is left when generation begins; generation has no fallback and gets the rest.
+_STORING_SHARE = 0.1
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class Limits(SearchLimits):
+    """Bounds of the workflow, in seconds, messages and tokens."""
+
+    store_timeout_seconds: float
+    history_messages: int
+    history_tokens: int
+    default_timeout_seconds: float
+
+
+@dataclass
+class _Exchange:
+    """An answer as far as it has come."""
+
+    turn: Turn
+    searched: Searched | None = None
+    sources: Sequence[chat_pb2.Source] = ()
+    pieces: list[str] = field(default_factory=list)
+    has_ended: bool = False
+    """Whether it has been stored, or is being stored."""
+
+    @property
+    def answer(self) -> str:
+        return "".join(self.pieces)
+
+    def answered(self, completed: chat_pb2.ChatCompleted) -> coordinator_service_pb2.AnswerResponse:
+        status = self.searched.status if self.searched else chat_pb2.ChatStatus()
+        return coordinator_service_pb2.AnswerResponse(
+            thread_id=self.turn.started.thread_id,
+            message_id=self.turn.started.message_id,
+            trace_id=self.turn.started.trace_id,
+            answer=self.answer,
+            sources=self.sources,
+            completed=completed,
+            rewritten_query=status.rewritten_query,
+            sub_queries=status.sub_queries,
+            rewriting_model=status.rewriting_model,
+        )
+
+
+class ChatService:
+    """Chat, Answer and Search."""
+
+    def __init__(
+        self,
+        *,
+        retriever: Retriever,
+        reranker: Reranker,
+        generator: Generator,
+        catalog: CollectionCatalog,
+        threads: ThreadStore,
+        limits: Limits,
+    ) -> None:
+        self._passages = PassageSearch(
+            retriever=retriever, reranker=reranker, generator=generator, limits=limits
+        )
+        self._generator = generator
+        self._catalog = catalog
+        self._threads = threads
+        self._limits = limits
+        self._storing: set[asyncio.Task[None]] = set()
+
+    async def begin(self, caller: Caller, question: Question) -> Turn:
+        """Look up what the question names, and claim its request_id.
+
+        Raises NotFoundError (COLLECTION_NOT_FOUND, THREAD_NOT_FOUND), InvalidArgumentError for what is beyond
+        a collection's limits, and what ThreadStore.claim raises.
+        """
+        owner, inquiry = owner_of(caller), inquiry_of(question)
+        scope = await self._scope(caller, inquiry, question.options.generation)
+        history = await self._history(owner, question)
+        started = chat_pb2.ChatStarted(
+            thread_id=question.thread_id.lower() or str(uuid.uuid4()),
+            message_id=str(uuid.uuid4()),
+            trace_id=current_trace_id() or "",
+        )
+        turn = Turn(question, inquiry, scope, owner, history, started)
+        if not question.request_id:
+            return turn
+        claim = Claim(owner, question.request_id, _fingerprint(question), started.message_id)
+        replay = await self._threads.claim(claim, self._lease_seconds())
+        if replay is None:
+            return replace(turn, claim=claim)
+        replay.trace_id = started.trace_id
+        earlier = chat_pb2.ChatStarted(
+            thread_id=replay.thread_id, message_id=replay.message_id, trace_id=replay.trace_id
+        )
+        return replace(turn, started=earlier, replay=replay)
+
+    async def chat(self, turn: Turn, emit: Emit) -> coordinator_service_pb2.AnswerResponse:
+        """Emit the events of an answer: started, status and sources, texts, and completed last.
+
+        Cancelled, it stores what was said until then as cancelled; failed, it stores nothing.
+        """
+        if turn.replay is not None:
+            await _replay(turn.started, turn.replay, emit)
+            return turn.replay
+        exchange = _Exchange(turn)
+        try:
+            return await self._converse(exchange, emit)
+        except asyncio.CancelledError:
+            if not exchange.has_ended:
+                self._detach(self._store_cancelled(exchange))
+            raise
+        except BaseException:
+            if turn.claim is not None and not exchange.has_ended:
+                self._detach(self._in_own_time(self._threads.release(turn.claim)))
+            raise
+
+    async def answer(
+        self, caller: Caller, question: coordinator_service_pb2.AnswerRequest
+    ) -> coordinator_service_pb2.AnswerResponse:
+        """The same work, whole."""
+        return await self.chat(await self.begin(caller, question), _ignore)
+
+    async def search(
+        self, caller: Caller, request: coordinator_service_pb2.SearchRequest
+    ) -> coordinator_service_pb2.SearchResponse:
+        """Retrieve, rerank and read. Raises as `begin` for collections and their limits."""
+        progress, inquiry = Progress(), inquiry_of(request)
+        scope = await self._scope(caller, inquiry, options_pb2.GenerationOptions())
+        searched = await self._passages.find(inquiry, scope, progress, _ignore)
+        return coordinator_service_pb2.SearchResponse(
+            passages=searched.passages,
+            degraded=progress.degraded,
+            timings=progress.timings,
+            trace_id=current_trace_id() or "",
+            cut=searched.cut,
+        )
+
+    async def settle(self) -> None:
+        """Wait for what is still being stored; call it when no more requests come."""
+        await asyncio.gather(*self._storing, return_exceptions=True)
+
+    async def _converse(self, exchange: _Exchange, emit: Emit) -> coordinator_service_pb2.AnswerResponse:
+        turn, progress = exchange.turn, Progress()
+        await emit(turn.started)
+        searched = await self._passages.find(
+            turn.inquiry,
+            turn.scope,
+            progress,
+            emit,
+            history=turn.history,
+            mode=turn.question.options.rewriting,
+        )
+        exchange.searched = searched
+        exchange.sources = number_sources(searched.passages)
+        await emit(chat_pb2.ChatSources(sources=exchange.sources))
+        await emit(chat_pb2.ChatStatus(stage=passage_pb2.STAGE_GENERATING))
+        with progress.stage(passage_pb2.STAGE_GENERATING):
+            generated = await self._generate(exchange, searched, progress, emit)
+        completed = chat_pb2.ChatCompleted(
+            finish_reason=generated.finish_reason,
+            usage=generated.usage,
+            citations=generated.citations,
+            validation=generated.validation,
+            degraded=progress.degraded,
+            timings=progress.timings,
+            model=generated.model,
+            prompt_version=generated.prompt_version,
+        )
+        add_usage(completed.usage, searched.rewrite.usage)
+        exchange.has_ended = True
+        # Whoever leaves now has read the whole answer: it is stored as such.
+        await asyncio.shield(self._detach(self._store(exchange, completed)))
+        await emit(completed)
+        return exchange.answered(completed)
+
+    async def _scope(
+        self, caller: Caller, inquiry: Inquiry, generation: options_pb2.GenerationOptions
+    ) -> Scope:
+        found = await self._catalog.readable(caller.principals, inquiry.collection_ids)
+        known = {collection.collection_id for collection in found}
+        if missing := [name for name in inquiry.collection_ids if name not in known]:
+            raise NotFoundError("COLLECTION_NOT_FOUND", f"no such collection: {', '.join(missing)}")
+        return scope_of(inquiry, generation, found)
+
+    async def _history(self, owner: str, question: Question) -> Sequence[chat_pb2.ChatMessage]:
+        messages: Sequence[chat_pb2.ChatMessage] = question.chat_history
+        if question.thread_id:
+            # Read even where the request brings its own: the thread must be the caller's to be appended to.
+            stored = await self._threads.history(owner, question.thread_id, self._limits.history_messages)
+            messages = messages or stored
+        return recent_history(messages, max_tokens=self._limits.history_tokens)
+
+    def _lease_seconds(self) -> float:
+        """How long an attempt may take: when it died without a word, a retry may begin after that."""
+        left = remaining_seconds()
+        allowed = self._limits.default_timeout_seconds if left is None else left
+        return allowed + self._limits.store_timeout_seconds
+
+    async def _generate(
+        self, exchange: _Exchange, searched: Searched, progress: Progress, emit: Emit
+    ) -> generator_service_pb2.GenerateCompleted:
+        turn = exchange.turn
+        request = generator_service_pb2.GenerateRequest(
+            query=searched.rewrite.standalone_query,
+            passages=numbered_passages(searched.passages),
+            chat_history=turn.history,
+            options=turn.scope.generation,
+            additional_context=turn.question.additional_context,
+        )
+        begun = time.perf_counter()
+        with _time_to_store_left(), stage_errors("generation"):
+            async with aclosing(self._generator.generate(request)) as events:
+                async for event in events:
+                    if event.HasField("completed"):
+                        return event.completed
+                    if not exchange.pieces:
+                        progress.timings.append(
+                            passage_pb2.StageTiming(
+                                stage=passage_pb2.STAGE_FIRST_TOKEN, duration_ms=milliseconds_since(begun)
+                            )
+                        )
+                    exchange.pieces.append(event.delta.text)
+                    await emit(event.delta.text)
+        raise InternalError("ANSWER_INCOMPLETE", "the answer ended without a finish reason")
+
+    async def _store(self, exchange: _Exchange, completed: chat_pb2.ChatCompleted) -> None:
+        """Store the exchange. The caller has read the answer by now, so a failure only degrades it."""
+        try:
+            async with deadline_within(self._limits.store_timeout_seconds):
+                await self._append(exchange, completed, exchange.answered(completed))
+        except GroundlineError as error:
+            completed.degraded.add(
+                component=passage_pb2.COMPONENT_HISTORY,
+                reason=reason_value(error.reason),
+                message=f"the messages were not stored: {error.message}",
+            )
+            if exchange.turn.claim is not None:
+                self._detach(self._in_own_time(self._threads.release(exchange.turn.claim)))
+
+    async def _store_cancelled(self, exchange: _Exchange) -> None:
+        """Store what was said until the caller went away; a retry of the request is done anew."""
+        completed = chat_pb2.ChatCompleted(
+            finish_reason=chat_pb2.FINISH_REASON_CANCELLED,
+            usage=exchange.searched.rewrite.usage if exchange.searched else None,
+        )
+        await self._in_own_time(self._append(exchange, completed, None))
+        if exchange.turn.claim is not None:
+            await self._in_own_time(self._threads.release(exchange.turn.claim))
+
+    async def _append(
+        self,
+        exchange: _Exchange,
+        completed: chat_pb2.ChatCompleted,
+        answered: coordinator_service_pb2.AnswerResponse | None,
+    ) -> None:
+        turn, query = exchange.turn, exchange.turn.inquiry.query
+        messages = (
+            thread_pb2.Message(message_id=str(uuid.uuid4()), role=chat_pb2.ChatMessage.USER, content=query),
+            thread_pb2.Message(
+                message_id=turn.started.message_id,
+                role=chat_pb2.ChatMessage.ASSISTANT,
+                content=exchange.answer,
+                sources=exchange.sources,
+                citations=completed.citations,
+                usage=completed.usage,
+                finish_reason=completed.finish_reason,
+                model=completed.model,
+            ),
+        )
+        await self._threads.append(
+            turn.owner,
+            turn.started.thread_id,
+            shortened(query, TITLE_CHARACTERS),
+            messages,
+            create=not turn.question.thread_id,
+            answered=(turn.claim, answered) if turn.claim and answered else None,
+        )
+
+    async def _in_own_time(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do it although the request is over; it waits for nobody, so a failure is only logged."""
+        seconds = self._limits.store_timeout_seconds
+        try:
+            with deadline_at(time.monotonic() + seconds):
+                async with deadline_within(seconds):
+                    await work
+        except GroundlineError as error:
+            _log.warning("not_stored_after_request", reason=error.reason)
+
+    def _detach(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run it to its end, whatever happens to the request."""
+        task = asyncio.create_task(work, name="store")
+        self._storing.add(task)
+        task.add_done_callback(self._storing.discard)
+        return task
+
+
+async def _replay(
+    started: chat_pb2.ChatStarted, answered: coordinator_service_pb2.AnswerResponse, emit: Emit
+) -> None:
+    await emit(started)
+    if answered.rewritten_query or answered.sub_queries:
+        await emit(
+            chat_pb2.ChatStatus(
+                stage=passage_pb2.STAGE_RETRIEVING,
+                rewritten_query=answered.rewritten_query,
+                sub_queries=answered.sub_queries,
+                rewriting_model=answered.rewriting_model,
+            )
+        )
+    await emit(chat_pb2.ChatSources(sources=answered.sources))
+    if answered.answer:
+        await emit(answered.answer)
+    await emit(answered.completed)
+
+
+async def _ignore(event: Event | str) -> None:
+    pass
+
+
+def _fingerprint(question: Question) -> bytes:
+    """SHA-256 of all but the request_id; the same for the same request to Chat and to Answer."""
+    rest = coordinator_service_pb2.ChatRequest.FromString(question.SerializeToString())
+    rest.ClearField("request_id")
+    return hashlib.sha256(rest.SerializeToString(deterministic=True)).digest()
+
+
+@contextmanager
+def _time_to_store_left() -> Iterator[None]:
+    """Narrow the deadline of the calls made inside, so that an answer that uses it up can still be stored."""
+    left = remaining_seconds()
+    if left is None:
+        yield
+        return
+    with deadline_at(time.monotonic() + left * (1 - _STORING_SHARE)):
+        yield

@@ -1,0 +1,60 @@
+"""What a request gathers for its last event, and the shares of time that its stages get."""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from groundline.v1 import error_pb2, passage_pb2
+from groundline_runtime.context import remaining_seconds
+from opentelemetry import trace
+
+__all__ = ["Progress", "milliseconds_since", "share"]
+
+_tracer = trace.get_tracer("groundline_coordinator")
+
+
+@dataclass
+class Progress:
+    """Degradations and timings so far."""
+
+    degraded: list[passage_pb2.Degradation] = field(default_factory=list)
+    timings: list[passage_pb2.StageTiming] = field(default_factory=list)
+
+    @contextmanager
+    def stage(self, stage: passage_pb2.Stage.ValueType) -> Iterator[None]:
+        """A span and a timing around a stage; the timing stands before those of its parts."""
+        position, begun = len(self.timings), time.perf_counter()
+        with _tracer.start_as_current_span(passage_pb2.Stage.Name(stage).removeprefix("STAGE_").lower()):
+            yield
+        self.timings.insert(
+            position, passage_pb2.StageTiming(stage=stage, duration_ms=milliseconds_since(begun))
+        )
+
+    def add_slowest(self, timings: Iterable[passage_pb2.StageTiming]) -> None:
+        """Of work side by side the longest time of each part, which is what the request waited for."""
+        parts: dict[passage_pb2.Stage.ValueType, float] = {}
+        for timing in timings:
+            parts[timing.stage] = max(parts.get(timing.stage, 0.0), timing.duration_ms)
+        self.timings.extend(
+            passage_pb2.StageTiming(stage=part, duration_ms=duration) for part, duration in parts.items()
+        )
+
+    def degrade(
+        self,
+        component: passage_pb2.Component.ValueType,
+        reason: error_pb2.ErrorReason.ValueType,
+        message: str,
+    ) -> None:
+        self.degraded.append(passage_pb2.Degradation(component=component, reason=reason, message=message))
+
+
+def share(part: float, maximum: float) -> float:
+    """Seconds: `part` of what the request has left, at most `maximum`."""
+    left = remaining_seconds()
+    return maximum if left is None else min(maximum, part * left)
+
+
+def milliseconds_since(begun: float) -> float:
+    """Since an instant of time.perf_counter()."""
+    return (time.perf_counter() - begun) * 1000

@@ -1,0 +1,1 @@
+"""What ranking computes: pure functions over the columns of a request."""

@@ -1,0 +1,104 @@
+"""How alike passages are, and what follows from it: near-duplicates, and diversity."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from groundline.v1 import options_pb2
+from groundline_signatures import pairwise_similarity
+from numpy.typing import NDArray
+
+from groundline_reranker.domain.candidates import Candidates, Floats, Integers
+
+__all__ = ["DEFAULT_DEDUPLICATION_THRESHOLD", "Choice", "diversified", "near_duplicates"]
+
+DEFAULT_DEDUPLICATION_THRESHOLD = 0.9
+
+WINDOW = 4
+MIN_WINDOW, MAX_WINDOW = 50, 400
+"""Near-duplicates are looked for among this many times top_k of the best fused candidates, at least 50: what
+comes after them is not returned. A strategy that orders anew may bring up any of them; for it, among 400."""
+
+DIVERSITY_WINDOW = 4
+"""Diversity chooses among this many times top_k of the best; each choice is compared with all of them."""
+
+
+def near_duplicates(
+    candidates: Candidates, rows: Integers, options: options_pb2.RerankOptions, *, top_k: int
+) -> Mapping[int, tuple[int, float]]:
+    """Row → the row of the better passage that it is a near-duplicate of, and how similar they are.
+
+    `rows` are in order, best first. Chunks without a signature have no duplicates.
+    """
+    threshold = (
+        options.deduplication_threshold
+        if options.HasField("deduplication_threshold")
+        else DEFAULT_DEDUPLICATION_THRESHOLD
+    )
+    if not threshold:
+        return {}
+    keeps_order = options.strategy in (
+        options_pb2.RERANK_STRATEGY_UNSPECIFIED,
+        options_pb2.RERANK_STRATEGY_NONE,
+    )
+    window = rows[: max(WINDOW * top_k, MIN_WINDOW) if keeps_order else MAX_WINDOW]
+    similarities = _similarities(candidates, window)
+    alike = similarities >= np.float32(threshold)
+    duplicates: dict[int, tuple[int, float]] = {}
+    removed = np.zeros(len(window), bool)
+    # Most passages have no duplicate: only those that have one are looked at, in order.
+    for place in np.flatnonzero(np.tril(alike, -1).any(axis=1)):
+        better = np.flatnonzero(alike[place, :place] & ~removed[:place])
+        if len(better):
+            nearest = better[np.argmax(similarities[place, better])]
+            removed[place] = True
+            duplicates[int(window[place])] = (int(window[nearest]), float(similarities[place, nearest]))
+    return duplicates
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A passage that diversity chose: its place among those it chose from, its relevance (0 to 1), how
+    similar it is to the most similar one before it (0 to 1), and the value that decided."""
+
+    place: int
+    relevance: float
+    redundancy: float
+    value: float
+
+
+def diversified(
+    candidates: Candidates, rows: Sequence[int], scores: Floats, count: int, mmr_lambda: float
+) -> list[Choice]:
+    """The first `count` by maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998).
+
+    Each time the passage comes next whose relevance (its score on a scale from 0 for the worst to 1 for the
+    best) times lambda, less its similarity to the most similar one before it times 1 - lambda, is greatest.
+    That value never rises.
+    """
+    pool = np.array(rows[: DIVERSITY_WINDOW * count], np.int64)
+    if not len(pool):
+        return []
+    similarities = _similarities(candidates, pool)
+    scores = scores[: len(pool)]
+    span = scores.max() - scores.min()
+    relevance = (scores - scores.min()) / span if span else np.ones(len(pool))
+    redundancy = np.zeros(len(pool))
+    is_left = np.ones(len(pool), bool)
+    chosen: list[Choice] = []
+    for _ in range(min(count, len(pool))):
+        values = np.where(is_left, mmr_lambda * relevance - (1 - mmr_lambda) * redundancy, -np.inf)
+        best = int(np.argmax(values))
+        chosen.append(Choice(best, float(relevance[best]), float(redundancy[best]), float(values[best])))
+        is_left[best] = False
+        redundancy = np.maximum(redundancy, similarities[best])
+    return chosen
+
+
+def _similarities(candidates: Candidates, rows: Integers) -> NDArray[np.float32]:
+    signatures = candidates.signatures[rows]
+    similarities = pairwise_similarity(signatures)
+    unknown = ~signatures.any(axis=1)
+    similarities[unknown] = 0.0
+    similarities[:, unknown] = 0.0
+    return similarities

@@ -1,0 +1,176 @@
+"""The weighted strategy: a sum of components that need no model."""
+
+import math
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+from groundline.v1 import options_pb2, passage_pb2
+
+from groundline_reranker.domain.candidates import Candidates, Floats, Integers
+from groundline_reranker.domain.fusion import Fused
+
+__all__ = ["DEFAULT_WEIGHTS", "reads_texts", "weighted_components", "weights_of"]
+
+DEFAULT_WEIGHTS: Mapping[str, float] = {
+    "semantic": 0.4,
+    "vector": 0.4,
+    "position": 0.2,
+    "recency": 0.0,
+    "type": 0.0,
+    "keyword": 0.0,
+    "proximity": 0.0,
+}
+RECENCY_HALF_LIFE_SECONDS = 90 * 86_400
+
+_WORD = re.compile(r"[^\W_]+")
+_TYPE_NAMES: Mapping[int, str] = {
+    passage_pb2.SOURCE_TYPE_FILE: "file",
+    passage_pb2.SOURCE_TYPE_OBJECT: "object",
+    passage_pb2.SOURCE_TYPE_WEB: "web",
+}
+
+type Texts = Mapping[int, passage_pb2.Chunk]
+"""Chunks by row of the candidates."""
+
+
+def weights_of(options: options_pb2.RerankOptions) -> Mapping[str, float]:
+    """The weight of each component."""
+    return {
+        name: getattr(options.weights, name) if options.weights.HasField(name) else default  # type: ignore[arg-type]
+        for name, default in DEFAULT_WEIGHTS.items()
+    }
+
+
+def reads_texts(options: options_pb2.RerankOptions) -> bool:
+    """Whether a component is wanted that looks at the passages' words."""
+    weights = weights_of(options)
+    return bool(weights["keyword"] or weights["proximity"])
+
+
+def weighted_components(
+    candidates: Candidates,
+    fused: Fused,
+    rows: Integers,
+    texts: Texts,
+    query: str,
+    options: options_pb2.RerankOptions,
+) -> Mapping[str, tuple[Floats, float]]:
+    """By name each component's values, from 0 to 1, for the passages in `rows`, and its weight, if it has
+    one.
+
+    fused     the fused score as a share of the best
+    vector    the cosine similarity; for a passage that vector search did not find, the lowest that it found
+    position  1 / (1 + index of the chunk in its document)
+    recency   halves every 90 days before the newest of the candidates, so that no clock decides
+    type      the priority of the source type; 0 for one without
+    keyword   the share of the query's words that the passage has, rare ones among the candidates for more
+    proximity how near to each other it has the query's neighbouring words, 1 where they are side by side
+    """
+    weights = weights_of(options)
+    values: dict[str, Floats] = {
+        "semantic": _fused(fused.scores[rows]),
+        "vector": _vector(fused, rows),
+        "position": 1 / (1 + candidates.chunk_indexes[rows]),
+        "recency": _recency(candidates.update_seconds[rows]),
+        "type": _priorities(candidates.source_types[rows], options.type_priorities),
+    }
+    if reads_texts(options):
+        found = [texts[row] for row in rows.tolist()]
+        values["keyword"] = np.array(list(_coverage(query, found)))
+        values["proximity"] = np.array(list(_proximity(query, found)))
+    return {
+        "fused" if name == "semantic" else name: (values[name], weight)
+        for name, weight in weights.items()
+        if weight
+    }
+
+
+def _fused(scores: Floats) -> Floats:
+    best = scores.max(initial=0.0)
+    return np.maximum(scores / best, 0.0) if best > 0 else np.zeros(len(scores))
+
+
+def _vector(fused: Fused, rows: Integers) -> Floats:
+    scores, found = fused.semantic.scores[rows], fused.semantic.ranks[rows] > 0
+    lowest = scores[found].min() if found.any() else 0.0
+    return np.clip(np.where(found, scores, lowest), 0.0, 1.0)
+
+
+def _recency(seconds: Integers) -> Floats:
+    """Of a document without a time 0."""
+    newest = seconds.max(initial=0)
+    return np.where(seconds > 0, 0.5 ** ((newest - seconds) / RECENCY_HALF_LIFE_SECONDS), 0.0)
+
+
+def _priorities(source_types: Integers, priorities: Mapping[str, float]) -> Floats:
+    known = {number: priorities[name] for number, name in _TYPE_NAMES.items() if name in priorities}
+    return np.array([known.get(source_type, 0.0) for source_type in source_types.tolist()])
+
+
+def _coverage(query: str, chunks: Sequence[passage_pb2.Chunk]) -> Iterable[float]:
+    wanted = set(_words(query))
+    held = [wanted.intersection(_words(_whole(chunk))) for chunk in chunks]
+    rarity = _rarity(wanted, held)
+    whole = math.fsum(rarity.values())
+    return (math.fsum(sorted(rarity[word] for word in words)) / whole if whole else 0.0 for words in held)
+
+
+def _proximity(query: str, chunks: Sequence[passage_pb2.Chunk]) -> Iterable[float]:
+    """Of each pair of neighbouring query words 1 / their least distance, weighted by their rarity.
+
+    Words that most candidates have are left out: they connect what stands on both sides of them.
+    """
+    words = _words(query)
+    places = [_places(set(words), _words(_whole(chunk))) for chunk in chunks]
+    rarity = _rarity(words, places)
+    telling = [word for word in words if 2 * sum(word in found for found in places) <= len(places)]
+    pairs = [(one, other) for one, other in pairwise(telling) if one != other]
+    whole = math.fsum(rarity[one] + rarity[other] for one, other in pairs)
+    return (
+        math.fsum(
+            (rarity[one] + rarity[other]) / _distance(found[one], found[other])
+            for one, other in pairs
+            if one in found and other in found
+        )
+        / whole
+        if whole
+        else 0.0
+        for found in places
+    )
+
+
+def _places(wanted: Container[str], words: Iterable[str]) -> Mapping[str, Sequence[int]]:
+    found: dict[str, list[int]] = {}
+    for place, word in enumerate(words):
+        if word in wanted:
+            found.setdefault(word, []).append(place)
+    return found
+
+
+def _distance(ones: Sequence[int], others: Sequence[int]) -> int:
+    """The least distance between places of two different words; both are in order."""
+    least, one, other = math.inf, 0, 0
+    while one < len(ones) and other < len(others):
+        least = min(least, abs(ones[one] - others[other]))
+        if ones[one] < others[other]:
+            one += 1
+        else:
+            other += 1
+    return int(least)
+
+
+def _rarity(words: Iterable[str], held: Sequence[Container[str]]) -> Mapping[str, float]:
+    """The idf of BM25 over the candidates: words that nearly all have, such as articles, count for little."""
+    total = len(held)
+    counts = {word: sum(word in found for found in held) for word in words}
+    return {word: math.log1p((total - count + 0.5) / (count + 0.5)) for word, count in counts.items()}
+
+
+def _whole(chunk: passage_pb2.Chunk) -> str:
+    return f"{chunk.title}\n{chunk.context}\n{chunk.text}"
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
