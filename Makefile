@@ -85,6 +85,10 @@ test-cluster: setup ## Apply the manifests to a real control plane, built from G
 	@command -v go > /dev/null || { echo "test-cluster: install Go 1.24 or newer" >&2; exit 1; }
 	$(BIN)/python -m pytest tests/cluster
 
+.PHONY: test-lexical
+test-lexical: setup ## Test the keyword engines, on the server that GROUNDLINE_TEST_POSTGRES_URL names if it is set
+	$(BIN)/python -m pytest tests/unit/lexical tests/integration/lexical
+
 .PHONY: generate
 generate: setup ## Write the stubs in libs/contracts and the reference in docs/ from protos/
 	$(BIN)/python tools/protos.py generate

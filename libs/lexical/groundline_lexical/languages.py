@@ -1,6 +1,13 @@
 """Languages that collections may be in."""
 
-__all__ = ["ENGLISH_STOP_STEMS", "ENGLISH_STOP_WORDS", "SIMPLE", "STEMMED", "languages"]
+__all__ = [
+    "ENGLISH_STOP_STEMS",
+    "ENGLISH_STOP_WORDS",
+    "SIMPLE",
+    "STEMMED",
+    "languages",
+    "without_stop_words",
+]
 
 SIMPLE = "simple"
 """Text as it is, without stop words and stemming: for code, names, and every language that is not listed."""
@@ -42,6 +49,8 @@ _ENGLISH = """
 ENGLISH_STOP_WORDS = tuple(_ENGLISH.split())
 """Words of grammar, and those that questions are asked with, as the lists of other languages have them."""
 
+_ENGLISH_STOP_WORDS = frozenset(ENGLISH_STOP_WORDS)
+
 _STEMS = "abov ani becaus befor doe dure onc onli ourselv themselv veri whi yourselv"
 
 ENGLISH_STOP_STEMS = tuple(_STEMS.split())
@@ -51,3 +60,13 @@ ENGLISH_STOP_STEMS = tuple(_STEMS.split())
 def languages() -> frozenset[str]:
     """The names that create_index knows, "simple" among them; any other is indexed as simple."""
     return STEMMED | {SIMPLE}
+
+
+def without_stop_words(words: str, language: str) -> str:
+    """Words of a query, with spaces between, without our own stop words, which there are for English only.
+
+    For backends that have PostgreSQL's lists in the index, which may lack some.
+    """
+    if language != "english":
+        return words
+    return " ".join(word for word in words.split() if word not in _ENGLISH_STOP_WORDS)

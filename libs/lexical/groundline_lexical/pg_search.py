@@ -10,7 +10,7 @@ import asyncpg
 from groundline_lexical.errors import LexicalIndexError
 from groundline_lexical.languages import ENGLISH_STOP_STEMS, ENGLISH_STOP_WORDS, STEMMED
 from groundline_lexical.ports import Capabilities, Connection
-from groundline_lexical.tables import plain_name
+from groundline_lexical.tables import plain_name, rebuild_index
 from groundline_lexical.text import searched_text
 
 __all__ = ["PgSearchIndex"]
@@ -49,6 +49,11 @@ _FOUND = """
     WHERE chunk_id @@@ paradedb.boolean(
         should => ARRAY[paradedb.term('chunk_id', $1::bigint), paradedb.term('chunk_id', $2::bigint)]
     )
+"""
+
+_MISSING = """
+    SELECT (SELECT count(*) FROM {table})
+        - (SELECT count(*) FROM {table} WHERE chunk_id @@@ paradedb.all())
 """
 
 
@@ -135,6 +140,14 @@ class PgSearchIndex:
                 return True
             found = await connection.fetchval(_FOUND.format(table=table), *known)
         return bool(found == len(set(known)))
+
+    async def missing_rows(self, connection: Connection, table: str) -> int | None:
+        missing = await connection.fetchval(_MISSING.format(table=plain_name(table)), timeout=None)
+        assert isinstance(missing, int)
+        return missing
+
+    async def rebuild(self, connection: Connection, table: str) -> None:
+        await rebuild_index(connection, table)
 
 
 def _tokenizer(language: str) -> Mapping[str, object]:

@@ -17,8 +17,8 @@ class Capabilities:
     """What search, readiness and repair may rely on, which differs between backends."""
 
     survives_unclean_stop: bool
-    """After a crash every committed row is found. Otherwise REINDEX every index before it is trusted again:
-    what is lost is lost silently, and no check but the rebuild proves the rest sound."""
+    """After a crash every committed row is found. Otherwise every index is to be rebuilt before it is trusted
+    again: rows may be lost silently, and no check proves that the others are sound."""
 
     answers_on_standby: bool
     """A streaming standby can be searched."""
@@ -100,5 +100,20 @@ class LexicalIndex(Protocol):
     async def probe(self, connection: Connection, table: str) -> bool:
         """Whether the index finds the oldest and the newest row of the table; an empty table is fine.
 
-        Must run outside a transaction. A table without the index is an error of the database.
+        Quick enough to ask often, and no proof: rows between the two may be missing. Must run outside a
+        transaction. A table without the index is an error of the database.
+        """
+
+    async def missing_rows(self, connection: Connection, table: str) -> int | None:
+        """How many rows of the table the index does not hold, counted; None where it cannot count its rows.
+
+        Reads the whole table. 0 does not prove an index sound after an unclean stop, of which its words may
+        still be wrong, but tells whether rows were lost. Must run outside a transaction.
+        """
+
+    async def rebuild(self, connection: Connection, table: str) -> None:
+        """Build the index anew while the old one is searched and written to, then put it in its place.
+
+        What a backend needs that does not survive an unclean stop, and what follows a new release of the
+        extension that says so. Takes as long as create_index on the table. Must run outside a transaction.
         """

@@ -1,30 +1,32 @@
-"""What is indexed of a chunk, and what is searched for: text with the parts of its identifiers.
+"""What is indexed of a chunk, and what is searched for: words, among them the parts of identifiers.
 
-The backends' tokenizers split at everything that is no letter or digit, so `snake_case` and `dotted.names`
-fall apart by themselves. What they do not give is added here: the parts of `camelCase` and `utf8`, and
-`snakecase` as one word, which finds the same name in either spelling.
+Each backend takes text apart in its own way; PostgreSQL's parser makes a single token of `a/b.py`, of a host
+or an e-mail address. So what is stored is words already, in lower case and with one space between them: runs
+of letters and digits with their marks. `snake_case` and `dotted.names` fall apart by that. What is added is
+the parts of `camelCase` and `utf8`, and `snakecase` as one word, which finds a name in either spelling.
 
-Nor do they split what is written without spaces: a whole clause of Chinese or Japanese would be one word. Its
-pairs of neighbouring characters are added, and those of Korean, whose words carry particles: in every
+Nor does that split what is written without spaces: a whole clause of Chinese or Japanese would be one word.
+Its pairs of neighbouring characters are added, and those of Korean, whose words carry particles: in every
 collection, which may hold several languages, and without a dictionary, which would lack names.
 """
 
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 from itertools import chain, islice
 from urllib.parse import unquote, urlsplit
 
 __all__ = ["TEXT_VERSION", "lexical_text", "searched_text"]
 
-TEXT_VERSION = 2
+TEXT_VERSION = 3
 """Raised when `lexical_text` makes another text of the same chunk, which then has to be stored anew."""
 
 TITLE_WEIGHT = 2
 """How often a title counts: it says in few words what the whole is about, and stands once among many."""
 
 MAX_QUERY_WORDS = 256
-"""Distinct words of a query that are searched for; each costs a posting list."""
+"""Words of a query that are searched for, and sub-tokens beside them; each costs a posting list."""
 
 MAX_SUB_TOKENS = 2000
 """Most tokens added to one text."""
@@ -33,6 +35,7 @@ MAX_SUB_TOKENS = 2000
 _MAX_IDENTIFIER_CHARACTERS = 80
 
 _WORD = re.compile(r"\w+")
+_ASCII_WORD = re.compile(r"[a-z0-9]+")
 _LOWER, _UPPER = "a-zß-öø-ÿ", "A-ZÀ-ÖØ-Þ"
 _BOUNDARY = re.compile(
     rf"(?<=[{_LOWER}])(?=[{_UPPER}])"  # camel|Case
@@ -47,34 +50,69 @@ _UNSPACED = re.compile(
 )
 
 
+# What does not show, or only chooses how a character is drawn: the soft hyphen, the zero-width joiner, the
+# variation selectors.
+_INVISIBLE = dict.fromkeys((0xAD, 0x200D, *range(0xFE00, 0xFE10)))
+
+
 def lexical_text(text: str, *, context: str, title: str, uri: str) -> str:
     """What the index holds of a chunk: title, path, context, the text itself, and sub-tokens of all of them.
 
-    The title is there TITLE_WEIGHT times and the path once, what the context has of them included. The result
-    holds nothing that PostgreSQL cannot store.
+    The title is there TITLE_WEIGHT times and the path once, what the context has of them included.
     """
     path = _path(uri)
     titles = [title] * (TITLE_WEIGHT - (title in context)) if title else []
     paths = [path] if path and path not in context else []
-    whole = _clean("\n".join([*titles, *paths, *([context] if context else []), text]))
-    added = " ".join([*islice(_sub_tokens(whole), MAX_SUB_TOKENS), *_pairs(whole, singles=True)])
-    return f"{whole}\n{added}" if added else whole
+    whole = _clean("\n".join([*titles, *paths, context, text]))
+    words = " ".join(_words(whole))
+    added = [*islice(_sub_tokens(whole), MAX_SUB_TOKENS), *_pairs(words, singles=True)]
+    return " ".join([words, *added]) if added else words
 
 
 def searched_text(query: str) -> str:
-    """The query's words and sub-tokens, each once, whatever its case; empty when it has none."""
+    """The query's words and sub-tokens; empty when it has none.
+
+    What is written twice is searched for once; a word in several names, such as `il` in `IL-6` and `IL-10`,
+    counts as often.
+    """
     cleaned = _clean(query)
-    words: dict[str, None] = dict.fromkeys(cleaned.lower().split())
-    words = dict.fromkeys(islice(words, MAX_QUERY_WORDS))
-    parts = chain(_sub_tokens(cleaned), _pairs(cleaned, singles=False))
-    added: dict[str, None] = dict.fromkeys(islice(parts, MAX_QUERY_WORDS))
-    return " ".join(words | added)
+    written = dict.fromkeys(_lower(cleaned).split())
+    words = list(islice(chain.from_iterable(map(_words, written)), MAX_QUERY_WORDS))
+    parts = chain(_sub_tokens(cleaned), _pairs(" ".join(words), singles=False))
+    added = dict.fromkeys(part for part in islice(parts, MAX_QUERY_WORDS) if part not in written)
+    return " ".join([*words, *added])
 
 
 def _clean(text: str) -> str:
-    """Compatibility-composed, so that one spelling meets another, without NUL and lone surrogates."""
-    storable = text.replace("\0", " ").encode("utf-8", "replace").decode("utf-8")
-    return unicodedata.normalize("NFKC", storable)
+    """Compatibility-composed, so that one spelling meets another, and valid Unicode."""
+    if text.isascii():
+        return text
+    valid = text.encode("utf-8", "replace").decode("utf-8")
+    return unicodedata.normalize("NFKC", valid).translate(_INVISIBLE)
+
+
+def _words(text: str) -> list[str]:
+    lowered = _lower(text)
+    if lowered.isascii():
+        return _ASCII_WORD.findall(lowered)
+    return _marked_word().findall(lowered.replace("_", " "))
+
+
+def _lower(text: str) -> str:
+    # Python keeps the dot of a Turkish capital I as a mark of its own.
+    return text.lower().replace("i\u0307", "i")
+
+
+@cache
+def _marked_word() -> re.Pattern[str]:
+    r"""A letter or digit, then any of them and of their marks, such as the vowel signs of Tamil.
+
+    The marks, which \w leaves out, are all below U+1F000.
+    """
+    marks = (chr(code) for code in range(0x300, 0x1F000))
+    return re.compile(
+        rf"\w[\w{''.join(mark for mark in marks if unicodedata.category(mark) in ('Mn', 'Mc'))}]*"
+    )
 
 
 def _sub_tokens(text: str) -> Iterator[str]:
@@ -85,28 +123,28 @@ def _sub_tokens(text: str) -> Iterator[str]:
         if not word.isascii() and _UNSPACED.search(word):
             # The letters and figures beside such characters are words of their own.
             for segment in _UNSPACED.sub(" ", word.replace("_", " ")).split():
-                yield segment.lower()
+                yield _lower(segment)
                 yield from _parts(segment)
             continue
         segments = [segment for segment in word.split("_") if segment]
         for segment in segments:
             yield from _parts(segment)
         if len(segments) > 1:
-            yield "".join(segments).lower()
+            yield _lower("".join(segments))
 
 
 def _parts(segment: str) -> Iterator[str]:
     parts = _BOUNDARY.split(segment)
     if len(parts) > 1:
-        yield from (part.lower() for part in parts)
+        yield from map(_lower, parts)
 
 
-def _pairs(text: str, *, singles: bool) -> Iterator[str]:
+def _pairs(words: str, *, singles: bool) -> Iterator[str]:
     """Of each run of characters without spaces the overlapping pairs; single characters where they stand
     alone and, for the words of one character among those searched for, `singles` all of them."""
-    if text.isascii():
+    if words.isascii():
         return
-    for match in _UNSPACED.finditer(text):
+    for match in _UNSPACED.finditer(words):
         run = match[0]
         if singles or len(run) == 1:
             yield from run

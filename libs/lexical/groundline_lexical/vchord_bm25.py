@@ -1,10 +1,4 @@
-"""TensorChord's VectorChord-BM25 0.3 with pg_tokenizer.
-
-NOT RUN YET: written from the extensions' sources. No server at hand offers them, so the contract tests skip
-this backend, with a warning. Run tests/integration/lexical on a server that has both before relying on it;
-the tests of stemming, stop words and text without spaces are expected to fail there: subwords are no stems,
-none of them is a stop word, and one may be a single character.
-"""
+"""TensorChord's VectorChord-BM25 0.3 with pg_tokenizer."""
 
 import re
 from collections.abc import Mapping
@@ -13,8 +7,9 @@ from typing import Self
 import asyncpg
 
 from groundline_lexical.errors import LexicalIndexError
+from groundline_lexical.languages import SIMPLE, STEMMED, without_stop_words
 from groundline_lexical.ports import Capabilities, Connection
-from groundline_lexical.tables import plain_name
+from groundline_lexical.tables import plain_name, rebuild_index
 from groundline_lexical.text import searched_text
 
 __all__ = ["VchordBm25Index"]
@@ -23,51 +18,78 @@ __all__ = ["VchordBm25Index"]
 _SUPPORTED = (0, 3)
 
 _EXTENSIONS = ("pg_tokenizer", "vchord_bm25")
+_IS_INSTALLED = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = $1)"
 
-# A multilingual vocabulary of subwords that is compiled into pg_tokenizer: nothing is downloaded or trained,
-# no word is unknown, and subwords do some of what stemming does.
-_TOKENIZER, _CONFIGURATION = "groundline", 'model = "llmlingua2"'
-
-# tokenize() is STABLE, since a tokenizer can be dropped; this one never is. An index needs an IMMUTABLE
-# function, and one in SQL would be inlined.
-_CREATE_TOKENS = f"""
-    CREATE FUNCTION bm25_catalog.groundline_tokens(text) RETURNS bm25_catalog.bm25vector
-    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT AS $body$
+# tokenize() is STABLE, since a tokenizer can be dropped; ours never are. An index needs an IMMUTABLE
+# function, and one in SQL would be inlined. The extensions' casts look for their types in search_path, which
+# is pg_catalog alone while an index is built.
+_CREATE_TOKENS = """
+    CREATE FUNCTION groundline_tokens(words text, tokenizer text) RETURNS bm25_catalog.bm25vector
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE STRICT
+    SET search_path = bm25_catalog, tokenizer_catalog, pg_catalog AS $body$
     BEGIN
-        RETURN tokenizer_catalog.tokenize($1, '{_TOKENIZER}')::bm25_catalog.bm25vector;
+        RETURN tokenizer_catalog.tokenize(words, tokenizer)::bm25_catalog.bm25vector;
     END
     $body$
 """
-_HAS_TOKENS = "SELECT to_regproc('bm25_catalog.groundline_tokens') IS NOT NULL"
+_HAS_TOKENS = "SELECT to_regprocedure('groundline_tokens(text, text)') IS NOT NULL"
+
+# Each word is reduced to its stem, or dropped, by PostgreSQL's own dictionary of the language, and then taken
+# apart by a multilingual vocabulary of subwords that is compiled into pg_tokenizer: nothing is downloaded or
+# trained, and no word is unknown.
 _CREATE_TOKENIZER = "SELECT tokenizer_catalog.create_tokenizer($1, $2)"
+_TOKENIZERS = "SELECT name FROM tokenizer_catalog.tokenizer"
+_WORDS = """
+    model = "llmlingua2"
+    pre_tokenizer.regex = "[^ ]+"
+"""
+_STEMS = """
+    [[token_filters]]
+    pg_dict = "pg_catalog.{language}_stem"
+"""
+_DICTIONARIES = """
+    SELECT dictname FROM pg_ts_dict WHERE dictnamespace = 'pg_catalog'::regnamespace
+"""
 
+_TOKENS = "groundline_tokens({words}, '{tokenizer}')"
 _CREATE_INDEX = """
-    CREATE INDEX {table}_bm25 ON {table}
-    USING bm25 ((bm25_catalog.groundline_tokens(lexical_text)) bm25_catalog.bm25_ops)
+    CREATE INDEX {table}_bm25 ON {table} USING bm25 (({tokens}) bm25_catalog.bm25_ops)
 """
 
-# <&> is the negative score. The query names the index that is scanned, unchecked: it must be this table's.
-# Rows that share no token score 0; a scan of the index leaves them out, any other does not.
-_DISTANCE = """
-    (bm25_catalog.groundline_tokens(lexical_text) <&> bm25_catalog.to_bm25query(
-        '{table}_bm25'::regclass, bm25_catalog.groundline_tokens($1::text)))
-"""
+# <&> is the negative score; 0 is a row with none of the tokens, which a scan of the index leaves out, and any
+# other does not. The query names the index that is scanned, unchecked: it must be this table's. It is a query
+# of its own so that its words are taken apart once, not for each row.
 _SEARCH = """
-    SELECT chunk_id, -{distance} AS score{columns} FROM {table}
-    WHERE {distance} < 0 ORDER BY {distance}, chunk_id LIMIT {limit}
+    SELECT chunk_id, -distance AS score{columns}
+    FROM (
+        SELECT *, {tokens} <&> (
+            SELECT bm25_catalog.to_bm25query('{table}_bm25'::regclass, {query})
+        ) AS distance
+        FROM {table} ORDER BY distance LIMIT {limit}
+    ) AS {table}
+    WHERE distance < 0
+    ORDER BY distance, chunk_id
 """
 
-# The index gives no more rows than this setting, whatever LIMIT says; -1 looks at every row.
+# The index gives no more rows than this setting, whatever LIMIT says; -1 looks at every row. A scan looks for
+# the extension's own type by its bare name.
 _LIMIT_SETTING, _MOST, _ALL = "bm25_catalog.bm25_limit", 65_535, -1
+_SEARCH_PATH = '"$user", public, bm25_catalog'
 
+# The oldest and the newest row that have a token to be found by; their first words are enough.
 _KNOWN = """
-    SELECT lexical_text FROM {table}
+    SELECT chunk_id, words FROM (SELECT chunk_id, left(lexical_text, 200) AS words FROM {table}) AS {table}
     WHERE chunk_id IN ((SELECT min(chunk_id) FROM {table}), (SELECT max(chunk_id) FROM {table}))
+        AND {tokens}::text <> '{{}}'
 """
+_DEFINITION = "SELECT pg_get_indexdef($1::text::regclass)"
 
 
 class VchordBm25Index:
-    """LexicalIndex on vchord_bm25 0.3; every language is tokenized alike. See the module: not run yet."""
+    """LexicalIndex on vchord_bm25 0.3.
+
+    After an unclean stop searches may raise "range end index … out of range" until the index is rebuilt.
+    """
 
     name = "vchord_bm25"
     capabilities = Capabilities(
@@ -91,13 +113,15 @@ class VchordBm25Index:
         try:
             async with connection.transaction():
                 for extension in _EXTENSIONS:
-                    await connection.execute(f"CREATE EXTENSION IF NOT EXISTS {extension}")
+                    if not await connection.fetchval(_IS_INSTALLED, extension):
+                        await connection.execute(f"CREATE EXTENSION {extension}")
+                await self._create_tokenizers(connection)
                 if not await connection.fetchval(_HAS_TOKENS):
-                    await connection.execute(_CREATE_TOKENIZER, _TOKENIZER, _CONFIGURATION)
                     await connection.execute(_CREATE_TOKENS)
         except asyncpg.InsufficientPrivilegeError:
             raise LexicalIndexError(
-                "this role may not create pg_tokenizer and vchord_bm25: let a superuser migrate once"
+                "this role may not create pg_tokenizer and vchord_bm25, or may not use their schemas: let a "
+                "superuser create them and grant the role what the README of groundline-lexical says"
             ) from None
         except (asyncpg.FeatureNotSupportedError, asyncpg.UndefinedFileError) as error:
             raise LexicalIndexError(
@@ -105,12 +129,22 @@ class VchordBm25Index:
                 f"({type(error).__name__})"
             ) from None
 
+    async def _create_tokenizers(self, connection: Connection) -> None:
+        """What is missing of one for each language."""
+        there = {row["name"] for row in await connection.fetch(_TOKENIZERS)}
+        dictionaries = {row["dictname"] for row in await connection.fetch(_DICTIONARIES)}
+        for language in (SIMPLE, *sorted(STEMMED)):
+            stems = _STEMS.format(language=language) if f"{language}_stem" in dictionaries else ""
+            if _tokenizer(language) not in there:
+                await connection.execute(_CREATE_TOKENIZER, _tokenizer(language), _WORDS + stems)
+
     async def create_index(
         self, connection: Connection, table: str, language: str, *, is_shared: bool = False
     ) -> None:
         if is_shared:
             raise ValueError("vchord_bm25 does not filter collections")
-        await connection.execute(_CREATE_INDEX.format(table=plain_name(table)))
+        tokens = _tokens("lexical_text", language)
+        await connection.execute(_CREATE_INDEX.format(table=plain_name(table), tokens=tokens))
 
     def search_sql(
         self,
@@ -124,25 +158,52 @@ class VchordBm25Index:
     ) -> str:
         if condition or collections:
             raise ValueError("vchord_bm25 does not filter in its index")
-        table = plain_name(table)
         return _SEARCH.format(
-            table=table,
-            distance=_DISTANCE.format(table=table),
+            table=plain_name(table),
+            tokens=_tokens("lexical_text", language),
+            query=_tokens("$1::text", language),
             limit="ALL" if limit is None else f"{limit:d}",
             columns=f", {columns}" if columns else "",
         )
 
     def search_settings(self, limit: int | None) -> Mapping[str, str]:
-        return {_LIMIT_SETTING: str(_ALL if limit is None or limit > _MOST else limit)}
+        most = _ALL if limit is None or limit > _MOST else limit
+        return {_LIMIT_SETTING: str(most), "search_path": _SEARCH_PATH}
 
     def prepare_query(self, query: str, language: str) -> str:
-        return searched_text(query)
+        return without_stop_words(searched_text(query), language)
 
     async def probe(self, connection: Connection, table: str) -> bool:
-        statement = self.search_sql(table, "", limit=1)
+        table = plain_name(table)
+        definition = await connection.fetchval(_DEFINITION, f"{table}_bm25")
+        found = re.search(rf"'{_tokenizer('')}([a-z]+)'", definition)
+        assert found is not None, "an index that this backend has not made"
+        language = found[1]
+        search = self.search_sql(table, language, limit=_MOST)
+        statement = f"SELECT FROM ({search}) AS found WHERE chunk_id = $2"
         async with connection.transaction(isolation="repeatable_read", readonly=True):
-            for row in await connection.fetch(_KNOWN.format(table=plain_name(table))):
-                # Whichever row has these words; of equal rows any is as good as the known one.
-                if row["lexical_text"].strip() and not await connection.fetch(statement, row["lexical_text"]):
+            # So that the row is looked for in this index.
+            await connection.execute(
+                f"SET LOCAL enable_sort = off; SET LOCAL {_LIMIT_SETTING} = {_MOST}; "
+                f"SET LOCAL search_path = {_SEARCH_PATH}"
+            )
+            known = _KNOWN.format(table=table, tokens=_tokens("words", language))
+            for row in await connection.fetch(known):
+                if not await connection.fetch(statement, row["words"], row["chunk_id"]):
                     return False
         return True
+
+    async def missing_rows(self, connection: Connection, table: str) -> int | None:
+        return None
+
+    async def rebuild(self, connection: Connection, table: str) -> None:
+        await rebuild_index(connection, table)
+
+
+def _tokenizer(language: str) -> str:
+    return f"groundline_{language}"
+
+
+def _tokens(words: str, language: str) -> str:
+    """SQL of the tokens of words."""
+    return _TOKENS.format(words=words, tokenizer=_tokenizer(language if language in STEMMED else SIMPLE))

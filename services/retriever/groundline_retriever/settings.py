@@ -23,7 +23,7 @@ class RetrieverSettings(ServiceSettings, DatabaseSettings):
     embedding: EmbeddingSettings = Field(default_factory=EmbeddingSettings)
     """Embedding model; the same as the ingestor's."""
 
-    lexical_backend: Literal["pg_search", "vchord_bm25"] | None = None
+    lexical_backend: Literal["pg_textsearch", "pg_search", "vchord_bm25"] | None = None
     """BM25 backend; unset, the one whose extension the database has."""
 
     query_cache_size: Annotated[int, Field(ge=0, le=1_000_000)] = 1000

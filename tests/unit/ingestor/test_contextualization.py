@@ -129,7 +129,7 @@ async def test_chunks_of_a_document_share_calls_that_carry_it_whole() -> None:
         assert (call["title"], call["prompt"], call["model"]) == ("Manual", "p", "m")
     assert [chunk.context for chunk in done][-1] == f"Where Chunk{CHUNKS_PER_CALL}. is."
     assert done[0].embedded_text == "Where Chunk0. is.\n\nChunk0."
-    assert "Where Chunk0. is." in done[0].lexical_text
+    assert "where chunk0 is" in done[0].lexical_text
     assert [chunk.section for chunk in done] == [chunk.section for chunk in given.chunks]
     assert setup.usages == [chat_pb2.Usage(prompt_tokens=100, cached_tokens=80, output_tokens=5)] * 2
 

@@ -1,4 +1,4 @@
-"""The state in which single writes leave a BM25 index of pg_search."""
+"""What is pg_search's own."""
 
 from collections.abc import AsyncIterator
 
@@ -32,3 +32,16 @@ async def test_no_segment_is_left_for_searches_to_build_and_few_for_them_to_open
     assert sum(segment["num_docs"] for segment in segments) == WRITES
     assert not any(segment["mutable"] for segment in segments)
     assert len(segments) <= WRITES / 5
+
+
+async def test_the_best_are_taken_from_the_index_without_ranking_the_rest(
+    written: "asyncpg.Connection[asyncpg.Record]",
+) -> None:
+    await written.execute("ALTER TABLE rows ADD collection_id text NOT NULL DEFAULT 'registers'")
+    await written.execute("DROP INDEX rows_bm25")
+    await PgSearchIndex().create_index(written, "rows", "english", is_shared=True)
+    for collections, arguments in (("", []), ("$2", [["registers"]])):
+        sql = PgSearchIndex().search_sql("rows", "english", limit=5, collections=collections)
+        statement = await written.prepare(f"EXPLAIN (ANALYZE, COSTS OFF) {sql}")
+        plan = "\n".join(row[0] for row in await statement.fetch("lease", *arguments))
+        assert "TopNScanExecState" in plan

@@ -1,0 +1,144 @@
+"""Databases with a lexical backend, on a server that may be given from outside."""
+
+import asyncio
+import os
+import warnings
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import NoReturn
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+from groundline_lexical import LexicalIndex, LexicalIndexError, detect_lexical_index
+from groundline_lexical.pg_textsearch import PgTextsearchIndex
+
+from groundline_tests.postgres import server_binaries
+
+__all__ = [
+    "ROLE",
+    "SEARCH_SETTINGS",
+    "URL_VARIABLE",
+    "Database",
+    "create_role",
+    "database_with",
+    "lexical_server_settings",
+    "offered_index",
+]
+
+URL_VARIABLE = "GROUNDLINE_TEST_POSTGRES_URL"
+"""URL of a server, with the right to create databases and extensions, whose backends are tested."""
+
+ROLE = "groundline"
+"""No superuser; owns the databases on servers of the tests' own."""
+
+SEARCH_SETTINGS = {"plan_cache_mode": "force_generic_plan", "max_parallel_workers_per_gather": "0"}
+"""Of connections that search."""
+
+# What a superuser does before others migrate, as the README of groundline-lexical has it.
+_PREPARATION: Mapping[str, Sequence[str]] = {
+    "pg_textsearch": ("CREATE EXTENSION pg_textsearch",),
+    "pg_search": ("CREATE EXTENSION pg_search",),
+    "vchord_bm25": (
+        "CREATE EXTENSION pg_tokenizer",
+        "CREATE EXTENSION vchord_bm25",
+        f"GRANT USAGE ON SCHEMA bm25_catalog, tokenizer_catalog TO {ROLE}",
+        f"GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA tokenizer_catalog TO {ROLE}",
+    ),
+}
+
+_OFFERED = "SELECT default_version FROM pg_available_extensions WHERE name = $1"
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database with a backend's extension."""
+
+    url: str
+    admin_url: str
+    """Of the same database, as the role that the server's URL names."""
+    index: LexicalIndex
+
+
+async def lexical_server_settings() -> Mapping[str, str]:
+    """Settings of a server that loads what the backends among its extensions need loaded."""
+    process = await asyncio.create_subprocess_exec(
+        str(server_binaries() / "pg_config"), "--pkglibdir", stdout=asyncio.subprocess.PIPE
+    )
+    output, _ = await process.communicate()
+    folder = output.decode().strip()
+    files = {name.partition(".")[0] for name in os.listdir(folder)}
+    loaded = [name for name in ("pg_textsearch", "pg_tokenizer") if name in files]
+    return {"shared_preload_libraries": f"'{','.join(loaded)}'"}
+
+
+async def create_role(url: str) -> None:
+    """Create ROLE on a server."""
+    connection = await asyncpg.connect(url)
+    await connection.execute(f"CREATE ROLE {ROLE} LOGIN")
+    await connection.close()
+
+
+@asynccontextmanager
+async def database_with(
+    backend: str, server: str, *, name: str, owner: str | None
+) -> AsyncIterator[Database]:
+    """A new database with the backend's extension; skips where there is none to have.
+
+    `owner` is a role that a superuser prepares the database for, and that has no right to more. None takes
+    the role of `server`, a URL, which creates the extension itself.
+    """
+    index = await offered_index(server, backend)
+    admin = await asyncpg.connect(server)
+    try:
+        await admin.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        await admin.execute(f'CREATE DATABASE "{name}"' + (f" OWNER {owner}" if owner else ""))
+        try:
+            if owner is not None:
+                superuser = await asyncpg.connect(_database(server, name))
+                for statement in _PREPARATION[backend]:
+                    await superuser.execute(statement)
+                await superuser.close()
+            url = _database(server, name, owner)
+            connection = await asyncpg.connect(url)
+            try:
+                await index.create_extension(connection)
+            except LexicalIndexError as error:
+                _skip(str(error))
+            finally:
+                await connection.close()
+            yield Database(url, _database(server, name), index)
+        finally:
+            await admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+    finally:
+        await admin.close()
+
+
+async def offered_index(server: str, backend: str) -> LexicalIndex:
+    """The backend in the version that the server at a URL offers; skips where there is none to test."""
+    connection = await asyncpg.connect(server)
+    try:
+        version = await connection.fetchval(_OFFERED, backend)
+        if backend == PgTextsearchIndex.name and version is not None:
+            # The wheel has a version that production refuses, with the same SQL.
+            return PgTextsearchIndex.of_version(version, allow_lossy=True)
+        return await detect_lexical_index(connection, backend)
+    except LexicalIndexError as error:
+        _skip(str(error))
+    finally:
+        await connection.close()
+
+
+def _skip(reason: str) -> NoReturn:
+    """A backend that is skipped is to be seen, not to fail."""
+    reason = f"LEXICAL BACKEND NOT TESTED: {reason}"
+    warnings.warn(reason, pytest.PytestWarning, stacklevel=2)
+    pytest.skip(reason)
+
+
+def _database(url: str, name: str, role: str | None = None) -> str:
+    parts = urlsplit(url)
+    location = parts.netloc.rpartition("@")[2]
+    netloc = parts.netloc if role is None else f"{role}@{location}"
+    return parts._replace(netloc=netloc, path=f"/{name}").geturl()

@@ -1,0 +1,200 @@
+"""A PostgreSQL server of a test's own, which it may configure, crash and copy."""
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlencode
+
+import asyncpg
+import psutil
+from groundline_cli.stack.identity import Identity, unprivileged_identity
+from groundline_cli.stack.postgres import binaries
+from groundline_cli.stack.process import ChildProcess, Command
+
+__all__ = ["BINARIES_VARIABLE", "PostgresServer", "server_binaries"]
+
+BINARIES_VARIABLE = "GROUNDLINE_TEST_POSTGRES_BIN"
+"""Names the folder of another PostgreSQL's programs, which may have other extensions than the wheel's."""
+
+_SUPERUSER = "postgres"
+_ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C"}
+_READY_SECONDS = 120.0
+_POLL_SECONDS = 0.05
+
+_CONFIGURATION: Mapping[str, str] = {
+    "listen_addresses": "''",
+    "max_connections": "40",
+    "random_page_cost": "1.1",
+    "jit": "off",
+    # Only processes are killed here: what they wrote is kept by the operating system.
+    "fsync": "off",
+    "restart_after_crash": "off",
+}
+
+
+def server_binaries() -> Path:
+    """The folder of the programs that servers are started from."""
+    named = os.environ.get(BINARIES_VARIABLE)
+    return Path(named) if named else binaries()
+
+
+class PostgresServer:
+    """A server below `directory`, reachable through a unix socket, as superuser and without a password.
+
+    `settings` go into its configuration as they are written there.
+    """
+
+    def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
+        self._directory = directory
+        self._cluster = directory / "cluster"
+        self._settings = settings
+        self._identity: Identity | None = None
+        self._socket_directory: Path | None = None
+        self._process: ChildProcess | None = None
+
+    @property
+    def dsn(self) -> str:
+        """URL of the database `postgres`."""
+        return self.dsn_of("postgres")
+
+    def dsn_of(self, database: str) -> str:
+        """URL of a database, as superuser."""
+        location = urlencode({"host": str(self._socket_directory)}, safe="/")
+        return f"postgresql://{_SUPERUSER}@/{database}?{location}"
+
+    async def start(self) -> None:
+        """Start, after an unclean stop too; return once connections are accepted."""
+        self._identity = unprivileged_identity(self._cluster)
+        if not self._cluster.exists():
+            self._make_cluster_directory()
+            await self._run(
+                "initdb",
+                f"--pgdata={self._cluster}",
+                f"--username={_SUPERUSER}",
+                "--auth=trust",
+                "--encoding=UTF8",
+                "--locale=C",
+                "--no-sync",
+            )
+            self._configure()
+        await self._start()
+
+    async def stop(self) -> None:
+        """Shut down in order."""
+        if self._process is not None:
+            await self._process.stop()
+            self._process = None
+        self._remove_socket_directory()
+
+    async def kill(self) -> None:
+        """SIGKILL for the server and each of its processes at once."""
+        assert self._process is not None
+        server = psutil.Process(self._process.pid)
+        processes = [server, *server.children(recursive=True)]
+        for process in processes:
+            try:
+                process.send_signal(signal.SIGKILL)
+            except psutil.NoSuchProcess:
+                continue
+        await self._process.stop()
+        self._process = None
+        await asyncio.to_thread(psutil.wait_procs, processes, timeout=30)
+        self._remove_socket_directory()
+
+    async def standby(self, directory: Path) -> "PostgresServer":
+        """A started copy that replays what this server writes."""
+        copy = PostgresServer(directory, self._settings)
+        copy._identity = self._identity
+        copy._make_cluster_directory()
+        await copy._run(
+            "pg_basebackup",
+            f"--pgdata={copy._cluster}",
+            f"--dbname={self.dsn}",
+            "--write-recovery-conf",
+            "--checkpoint=fast",
+            "--no-sync",
+        )
+        await copy._start()
+        return copy
+
+    async def replayed(self, primary: "PostgresServer") -> None:
+        """Wait until this standby has what is written on `primary` now."""
+        source, copy = await asyncpg.connect(primary.dsn), await asyncpg.connect(self.dsn)
+        try:
+            wanted = await source.fetchval("SELECT pg_current_wal_lsn()")
+            async with asyncio.timeout(_READY_SECONDS):
+                while True:
+                    if await copy.fetchval("SELECT pg_last_wal_replay_lsn() >= $1", wanted):
+                        return
+                    await asyncio.sleep(_POLL_SECONDS)
+        finally:
+            await source.close()
+            await copy.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def _make_cluster_directory(self) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._cluster.mkdir(mode=0o700)
+        self._own(self._cluster)
+
+    def _configure(self) -> None:
+        with (self._cluster / "postgresql.conf").open("a", encoding="utf-8") as configuration:
+            for name, value in {**_CONFIGURATION, **self._settings}.items():
+                configuration.write(f"{name} = {value}\n")
+
+    async def _start(self) -> None:
+        self._socket_directory = Path(tempfile.mkdtemp(prefix="groundline-"))
+        self._own(self._socket_directory)
+        options = ("-D", str(self._cluster), "-c", f"unix_socket_directories={self._socket_directory}")
+        command = Command(
+            name="postgres",
+            argv=(str(server_binaries() / "postgres"), *options),
+            env=_ENVIRONMENT,
+            stop_signal=signal.SIGINT,
+            orphan_signal=signal.SIGINT,
+            identity=self._identity,
+        )
+        self._process = await ChildProcess.start(command, self._directory / "postgres.log")
+        async with asyncio.timeout(_READY_SECONDS):
+            while True:
+                assert self._process.returncode is None, self._process.obituary()
+                try:
+                    connection = await asyncpg.connect(self.dsn)
+                except (OSError, asyncpg.CannotConnectNowError):
+                    await asyncio.sleep(_POLL_SECONDS)
+                else:
+                    await connection.close()
+                    return
+
+    async def _run(self, program: str, *options: str) -> None:
+        command = Command(
+            name=program,
+            argv=(str(server_binaries() / program), *options),
+            env=_ENVIRONMENT,
+            identity=self._identity,
+        )
+        child = await ChildProcess.start(command, self._directory / f"{program}.log")
+        assert await child.wait() == 0, child.obituary()
+
+    def _own(self, path: Path) -> None:
+        if self._identity is not None:
+            os.chown(path, self._identity.uid, self._identity.gid)
+
+    def _remove_socket_directory(self) -> None:
+        if self._socket_directory is not None:
+            shutil.rmtree(self._socket_directory, ignore_errors=True)
+            self._socket_directory = None
