@@ -324,7 +324,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
         lambda m: policy(m, "reranker")["egress"].pop(1),
     ),
     "the database refuses a service": (
-        "database: lacks ingress from coordinator:5432",
+        "NetworkPolicy database: lacks ingress from ",
         lambda m: policy(m, "database")["ingress"][0]["from"].pop(0),
     ),
     "the database's metrics are cut off": (
