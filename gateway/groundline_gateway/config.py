@@ -74,6 +74,7 @@ def render(settings: GatewaySettings, holders: Mapping[str, Holder] = MappingPro
         settings,
     )
     http["local_reply_config"]["mappers"] = local_replies(_retry_after_seconds(settings))
+    _named(http["access_log"])["audit"]["typed_config"] |= _audit_sink(settings)
     site = http["route_config"]["virtual_hosts"][0]
     _override(site, "identity", {"@type": _LUA_PER_ROUTE, "filter_context": _holders(settings, holders)})
     _fill_own_routes(_named(site["routes"]))
@@ -162,6 +163,8 @@ def arguments(settings: GatewaySettings, path: Path) -> list[str]:
         "--concurrency",
         str(settings.worker_threads),
         "--disable-hot-restart",
+        "--file-flush-interval-msec",
+        "1000",
         "--log-level",
         "warning",
         "--log-format",
@@ -196,6 +199,13 @@ def _fill_filters(filters: dict[str, Node], exposed: Sequence[Endpoint], setting
     transcoder = filters["grpc_json_transcoder"]
     transcoder["proto_descriptor_bin"] = base64.b64encode(descriptor_set().SerializeToString()).decode()
     transcoder["services"] = sorted(service.full_name for service in exposed_services())
+
+
+def _audit_sink(settings: GatewaySettings) -> Node:
+    if settings.audit_log_file is None:
+        return {"@type": f"{_EXTENSIONS}.access_loggers.stream.v3.StderrAccessLog"}
+    path = str(settings.audit_log_file)
+    return {"@type": f"{_EXTENSIONS}.access_loggers.file.v3.FileAccessLog", "path": path}
 
 
 def _fill_own_routes(routes: dict[str, Node]) -> None:
@@ -260,6 +270,7 @@ def _holders(settings: GatewaySettings, holders: Mapping[str, Holder]) -> Node:
     return {
         hashed: {
             "client": holder.client,
+            "credential": f"key:{holder.key_id}" if holder.key_id else "key",
             "principals": format_principals(Caller(tuple(holder.principals))),
             "scopes": list(holder.scopes),
             **({"expires": holder.expire_time.timestamp()} if holder.expire_time else {}),

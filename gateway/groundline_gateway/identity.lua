@@ -125,6 +125,7 @@ local function token_holder(info)
       table.sort(principals)
       return {
         client = escape(strings(claims, take.client)[1] or ""):sub(1, 128),
+        credential = "token",
         principals = table.concat(principals, ","),
         scopes = scopes,
       }
@@ -159,6 +160,7 @@ function envoy_on_request(request)
   end
   local route = info:routeName()
   info:dynamicMetadata():set("groundline", "client", holder["client"])
+  info:dynamicMetadata():set("groundline", "credential", holder["credential"])
   if not has_scope(holder, route) then
     local wanted = {}
     for scope in pairs(SCOPES[route]) do

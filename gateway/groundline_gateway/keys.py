@@ -27,6 +27,8 @@ class Holder:
     principals: Sequence[str]
     scopes: Sequence[Scope]
     expire_time: datetime | None = None
+    key_id: str | None = None
+    """None for a key of the settings."""
 
 
 @dataclass(frozen=True)
@@ -113,11 +115,14 @@ class KeyStore:
         with database_errors():
             rows = await self._pool.fetch(
                 """
-                SELECT encode(hash, 'hex') AS hash, name, principals, scopes, expire_time FROM api_keys
+                SELECT encode(hash, 'hex') AS hash, key_id, name, principals, scopes, expire_time
+                FROM api_keys
                 WHERE revoke_time IS NULL AND (expire_time IS NULL OR expire_time > now()) ORDER BY hash
                 """
             )
         return {
-            row["hash"]: Holder(row["name"], row["principals"], row["scopes"], row["expire_time"])
+            row["hash"]: Holder(
+                row["name"], row["principals"], row["scopes"], row["expire_time"], row["key_id"]
+            )
             for row in rows
         }

@@ -165,6 +165,8 @@ class GatewaySettings(Settings):
     """Time for a connection to a service to come about."""
     health_interval_seconds: Seconds = 2
     """Time between health checks of each service."""
+    audit_log_file: Path | None = None
+    """Where it is kept who did what, one JSON line a request. Not set: standard error."""
     otlp_endpoint: AnyHttpUrl | None = None
     """Collector of traces over OTLP/gRPC, such as http://collector:4317. Not set: no traces."""
     worker_threads: PositiveInt = 2
