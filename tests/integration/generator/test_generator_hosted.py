@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -226,7 +227,8 @@ async def test_instructions_in_passages_stay_within_their_delimiters(generator: 
     await generate(await generator.stub(), request)
     prompt = json.dumps(generator.server.requests[0].body)
     # Once in the rules, and once for each passage.
-    assert prompt.count("</passage>") == 1 + len(PASSAGES)
+    (nonce,) = set(re.findall(r"</passage-([0-9a-f]{8})>", prompt))
+    assert prompt.count(f"</passage-{nonce}>") == 1 + len(PASSAGES)
 
 
 @hosted
@@ -314,7 +316,7 @@ async def test_a_server_without_structured_output_is_asked_in_words_from_then_on
 async def test_a_template_of_the_operator_is_used_and_named(generator: Generator, tmp_path: Path) -> None:
     (tmp_path / "formal.toml").write_text(
         'version = 2\nsystem = "Formal. $no_answer_marker"\n'
-        'user = "$passages $question"\npassage = "[$number] $text"\n'
+        'user = "$passages $question"\npassage = "[$number] $text $nonce"\n'
     )
     generator.replies(generator.wire.answer("Paris is the capital of France. [2]"))
     request = generator_service_pb2.GenerateRequest()

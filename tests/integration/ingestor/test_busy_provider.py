@@ -62,7 +62,7 @@ class BusyProvider:
         if count % 7 == 0:
             return self._wire.failure(503)
         self.answered += 1
-        numbers = re.findall(r'<chunk number=\\"(\d+)\\">', json.dumps(request.body))
+        numbers = re.findall(r'<chunk-\w+ number=\\"(\d+)\\">', json.dumps(request.body))
         contexts = [{"chunk": int(number), "context": f"On part {number}."} for number in numbers]
         wire = self._wire
         texts = [wire.text(json.dumps({"contexts": contexts})), wire.end()]

@@ -1,6 +1,7 @@
 """Rewriting, contextualizing and judging by a language model, scripted."""
 
 import json
+import re
 
 import pytest
 from groundline.v1 import chat_pb2
@@ -45,7 +46,7 @@ async def test_a_rewriting_comes_with_its_parts_and_price() -> None:
     assert rewriting.standalone_query == "Is A better than B?"
     assert list(rewriting.sub_queries) == ["A", "B"]
     assert (rewriting.model, rewriting.usage) == ("m", used(10, 2, 5))
-    assert chat.calls[0].messages[0].content.count("</conversation>") == 1
+    assert len(re.findall(r"</conversation-[0-9a-f]{8}>", chat.calls[0].messages[0].content)) == 1
 
 
 @pytest.mark.parametrize("limit", [1, 4])
@@ -62,9 +63,9 @@ async def test_every_chunk_gets_its_context_in_order() -> None:
     result = await Contextualizer(chat, MODELS, 1000).contextualize(document("Whole document.", ["x"] * 12))
     assert list(result.contexts) == [f"c{n}" for n in range(1, 13)]
     assert result.usage == used(20, 4, 10)
-    assert (
-        chat.calls[0].prefix == chat.calls[1].prefix == '<document title="T">\nWhole document.\n</document>'
-    )
+    prefix = chat.calls[0].prefix
+    assert chat.calls[1].prefix == prefix
+    assert re.fullmatch(r'<document-([0-9a-f]{8}) title="T">\nWhole document.\n</document-\1>', prefix)
 
 
 async def test_a_chunk_that_was_left_out_is_asked_for_again() -> None:

@@ -105,7 +105,7 @@ async def test_the_answer_tells_model_template_and_usage() -> None:
     chat = ScriptedChat(["Paris is the capital of France [3].", END])
     _, completed = await answered(prompted(chat))
     assert completed.model == "served-model"
-    assert completed.prompt_version.startswith("default@1/")
+    assert completed.prompt_version.startswith("default@2/")
     assert completed.usage == used(9, 3, 4)
     assert completed.validation.grounded
     assert chat.calls[0].max_output_tokens == 50

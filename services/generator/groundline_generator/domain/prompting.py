@@ -1,4 +1,4 @@
-"""Prompts: templates as configuration, and passages packed into them as data that cannot break out."""
+"""Prompts: templates as configuration, and passages packed into them."""
 
 import hashlib
 import re
@@ -14,11 +14,13 @@ from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
 from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.tokens import estimated_tokens
 
+from groundline_generator.domain.fences import attribute, fenced, new_nonce
+
 __all__ = [
     "NO_ANSWER_MARKER",
     "PromptTemplate",
-    "as_data",
     "beginning",
+    "conversation",
     "load_templates",
     "pack",
     "role_name",
@@ -28,17 +30,19 @@ NO_ANSWER_MARKER = "NO_ANSWER"
 """What a model begins a refusal with; it is taken out of the answer."""
 
 _PLACEHOLDERS = {
-    "system": {"system_prompt", "no_answer_marker"},
-    "user": {"passages", "additional_context", "conversation", "question"},
-    "passage": {"number", "title", "uri", "placed", "text"},
+    "system": {"system_prompt", "no_answer_marker", "nonce"},
+    "user": {"passages", "additional_context", "conversation", "question", "nonce"},
+    "passage": {"number", "title", "uri", "placed", "text", "nonce"},
 }
 _REQUIRED = {
     "system": {"no_answer_marker"},
     "user": {"passages", "question"},
-    "passage": {"number", "text"},
+    "passage": {"number", "text", "nonce"},
 }
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}$")
-_TAG = re.compile(r"<(?=\s*/?\s*(?:passage|context|conversation|document|chunk|answer)\b)", re.IGNORECASE)
+_ANY_NONCE = new_nonce()
+"""Of the length that all have."""
+
 _BLANK_LINES = re.compile(r"\n{3,}")
 
 
@@ -51,28 +55,31 @@ class PromptTemplate:
     user: Template
     passage: Template
 
-    def system_text(self, request: GenerateRequest) -> str:
+    def system_text(self, request: GenerateRequest, nonce: str) -> str:
         """The operator's own instructions first, then the rules, so that these have the last word."""
         return self.system.substitute(
-            system_prompt=request.options.system_prompt, no_answer_marker=NO_ANSWER_MARKER
+            system_prompt=request.options.system_prompt, no_answer_marker=NO_ANSWER_MARKER, nonce=nonce
         ).strip()
 
-    def user_text(self, request: GenerateRequest, passages: Sequence[NumberedPassage]) -> str:
+    def user_text(self, request: GenerateRequest, passages: Sequence[NumberedPassage], nonce: str) -> str:
+        context = request.additional_context
         text = self.user.substitute(
-            passages="\n".join(self.passage_text(passage) for passage in passages),
-            additional_context=_context(request.additional_context),
-            conversation=_conversation(request.chat_history),
-            question=as_data(request.query.strip()),
+            passages="\n".join(self.passage_text(passage, nonce) for passage in passages),
+            additional_context=f"\n{fenced('context', nonce, context)}\n" if context.strip() else "",
+            conversation=conversation(request.chat_history, nonce),
+            question=request.query.strip(),
+            nonce=nonce,
         )
         return _BLANK_LINES.sub("\n\n", text).strip()
 
-    def passage_text(self, passage: NumberedPassage) -> str:
+    def passage_text(self, passage: NumberedPassage, nonce: str) -> str:
         return self.passage.substitute(
             number=passage.number,
-            title=_attribute(passage.title),
-            uri=_attribute(passage.uri),
-            placed=f"({as_data(passage.context)})\n" if passage.context else "",
-            text=as_data(passage.text),
+            title=attribute(passage.title),
+            uri=attribute(passage.uri),
+            placed=f"({passage.context})\n" if passage.context else "",
+            text=passage.text,
+            nonce=nonce,
         ).strip()
 
 
@@ -104,7 +111,7 @@ def pack(
     kept: list[NumberedPassage] = []
     remaining = budget_tokens
     for passage in passages:
-        cost = estimated_tokens(template.passage_text(passage))
+        cost = estimated_tokens(template.passage_text(passage, _ANY_NONCE))
         if cost > remaining and not kept:
             passage = _cut(passage, cost, remaining)
             cost = min(cost, remaining)
@@ -123,29 +130,17 @@ def beginning(text: str, max_tokens: int) -> str:
     return (head.rsplit(None, 1)[0] if " " in head else head) + " …"
 
 
-def as_data(text: str) -> str:
-    """Text that cannot open or close one of our delimiters."""
-    return _TAG.sub("&lt;", text)
-
-
-def _attribute(text: str) -> str:
-    return " ".join(text.replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;").split())
-
-
-def _context(text: str) -> str:
-    return f"\n<context>\n{as_data(text)}\n</context>\n" if text.strip() else ""
-
-
 def role_name(message: ChatMessage) -> str:
     """As prompts and providers write it: "user" or "assistant"."""
     return ChatMessage.Role.Name(message.role).lower()
 
 
-def _conversation(messages: Sequence[ChatMessage]) -> str:
+def conversation(messages: Sequence[ChatMessage], nonce: str) -> str:
+    """What was said so far, empty where nothing was."""
     if not messages:
         return ""
-    lines = "\n".join(f"{role_name(message)}: {as_data(message.content)}" for message in messages)
-    return f"\n<conversation>\n{lines}\n</conversation>\n"
+    lines = "\n".join(f"{role_name(message)}: {message.content}" for message in messages)
+    return f"\n{fenced('conversation', nonce, lines)}\n"
 
 
 def _cut(passage: NumberedPassage, cost: int, budget: int) -> NumberedPassage:

@@ -12,6 +12,7 @@ from groundline.v1.options_pb2 import GenerationOptions
 from groundline_runtime.errors import FailedPreconditionError
 
 from groundline_generator.domain.calls import ModelCall, ModelChoice, ModelFinished
+from groundline_generator.domain.fences import new_nonce
 from groundline_generator.domain.markers import MarkerFilter, cites
 from groundline_generator.domain.prompting import PromptTemplate, pack
 from groundline_generator.domain.refusals import RefusalFilter, reads_like_refusal, refusal
@@ -87,10 +88,13 @@ class PromptedModel:
         self, request: GenerateRequest, served: Sequence[NumberedPassage], template: PromptTemplate
     ) -> ModelCall:
         options = request.options
+        nonce = new_nonce()
         return ModelCall(
             model=self.models.of(options.model),
-            system=template.system_text(request),
-            messages=(ChatMessage(role=ChatMessage.USER, content=template.user_text(request, served)),),
+            system=template.system_text(request, nonce),
+            messages=(
+                ChatMessage(role=ChatMessage.USER, content=template.user_text(request, served, nonce)),
+            ),
             temperature=options.temperature if options.HasField("temperature") else self.temperature,
             max_output_tokens=options.max_output_tokens or self.max_output_tokens,
         )
