@@ -261,18 +261,25 @@ def contexts(generator: Generator, *numbers: int) -> Reply:
 
 
 @gemini
-async def test_a_long_document_is_cached_once_and_forgotten_after(generator: Generator) -> None:
+async def test_a_long_document_is_cached_once_for_all_requests_and_forgotten_at_the_end(
+    generator: Generator,
+) -> None:
     created = Reply([json.dumps({"name": "cachedContents/7"})], content_type="application/json")
     gone = Reply(["{}"], content_type="application/json")
-    generator.replies(created, contexts(generator, *range(1, 11)), contexts(generator, 11), gone)
-    document = "A long document. " * 2000
-    response = await (await generator.stub()).ContextualizeChunks(
-        generator_service_pb2.ContextualizeChunksRequest(document_text=document, chunk_texts=["x"] * 11)
+    replies = [contexts(generator, *range(1, 11)), contexts(generator, 11)]
+    generator.replies(created, *replies, *replies, gone)
+    request = generator_service_pb2.ContextualizeChunksRequest(
+        document_text="A long document. " * 2000, chunk_texts=["x"] * 11
     )
-    assert list(response.contexts) == [f"c{n}" for n in range(1, 12)]
+    stub = await generator.stub()
+    for _ in range(2):
+        response = await stub.ContextualizeChunks(request)
+        assert list(response.contexts) == [f"c{n}" for n in range(1, 12)]
+    await generator.stack.aclose()
     made, *calls, deleted = generator.server.requests
     assert made.path.endswith("/cachedContents")
     assert "A long document." in json.dumps(made.body)
+    assert len(calls) == 4
     for call in calls:
         assert call.body["cachedContent"] == "cachedContents/7"
         assert "systemInstruction" not in call.body

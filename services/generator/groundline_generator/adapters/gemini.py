@@ -26,12 +26,12 @@ from groundline_generator.adapters.failures import (
     translated,
     unreadable,
 )
+from groundline_generator.adapters.prefix_caches import LIFE_SECONDS, PrefixCaches
 from groundline_generator.domain.calls import ModelCall, ModelFinished
 
 __all__ = ["GeminiModel"]
 
 _CONNECT_SECONDS = 5.0
-_CACHE_SECONDS = 600
 _SAFETY = {
     types.FinishReason.SAFETY,
     types.FinishReason.RECITATION,
@@ -73,6 +73,7 @@ class GeminiModel:
         on_vertex = vertex_project is not None
         self.provider = "gcp.vertex_ai" if on_vertex else "gcp.gemini"
         self._cache_min_tokens = cache_min_tokens
+        self._caches = PrefixCaches(self._make_cache, self._delete_cache)
         self._http = httpx2.AsyncClient(
             timeout=httpx2.Timeout(silence_seconds, connect=_CONNECT_SECONDS),
             follow_redirects=True,
@@ -94,35 +95,38 @@ class GeminiModel:
         )
 
     async def aclose(self) -> None:
+        await self._caches.aclose()
         await self._client.aio.aclose()
         self._client.close()
         await self._http.aclose()
 
     @asynccontextmanager
     async def cache(self, model: str, system: str, prefix: str) -> AsyncIterator[str | None]:
-        """Keep a prefix at the provider for the length of the block; a failure costs the saving, no more."""
-        name = None
-        if estimated_tokens(system) + estimated_tokens(prefix) >= self._cache_min_tokens:
-            try:
-                with translated(_meaning, model):
-                    created = await self._client.aio.caches.create(
-                        model=model,
-                        config=types.CreateCachedContentConfig(
-                            system_instruction=system or None,
-                            contents=[_content(ChatMessage(role=ChatMessage.USER, content=prefix))],
-                            ttl=f"{_CACHE_SECONDS}s",
-                        ),
-                    )
-                    name = created.name
-            except GroundlineError as error:
-                _log.warning("context_cache_not_made", model=model, reason=error.reason)
-        try:
+        """Have the provider keep a prefix, for this block and those that follow soon; see PrefixCaches."""
+        if estimated_tokens(system) + estimated_tokens(prefix) < self._cache_min_tokens:
+            yield None
+            return
+        async with self._caches.use(model, system, prefix) as name:
             yield name
-        finally:
-            if name is not None:
-                await self._forget(model, name)
 
-    async def _forget(self, model: str, name: str) -> None:
+    async def _make_cache(self, model: str, system: str, prefix: str) -> str | None:
+        """A failure costs the saving, no more."""
+        try:
+            with translated(_meaning, model):
+                created = await self._client.aio.caches.create(
+                    model=model,
+                    config=types.CreateCachedContentConfig(
+                        system_instruction=system or None,
+                        contents=[_content(ChatMessage(role=ChatMessage.USER, content=prefix))],
+                        ttl=f"{LIFE_SECONDS}s",
+                    ),
+                )
+                return created.name
+        except GroundlineError as error:
+            _log.warning("context_cache_not_made", model=model, reason=error.reason)
+            return None
+
+    async def _delete_cache(self, model: str, name: str) -> None:
         try:
             with translated(_meaning, model):
                 await self._client.aio.caches.delete(name=name)
