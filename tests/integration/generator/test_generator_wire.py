@@ -67,11 +67,11 @@ async def test_a_wrong_request_names_every_field(stub: Stub) -> None:
 
 
 async def test_a_passage_as_long_as_chunks_and_neighbours_can_be_is_answered_from(stub: Stub) -> None:
-    """The largest chunk_size with the most neighbour_chunks: 21 chunks, which need not overlap."""
+    """The largest chunk_size with the most adjacent_chunks: 21 chunks, which need not overlap."""
     longest = limits_of(generator_service_pb2.NumberedPassage, "text").max_length
     size = limits_of(collection_pb2.ChunkingSettings, "chunk_size").maximum
-    neighbours = limits_of(options_pb2.RetrievalOptions, "neighbour_chunks").maximum
-    assert longest > size * (2 * neighbours + 1)
+    adjacent = limits_of(options_pb2.RetrievalOptions, "adjacent_chunks").maximum
+    assert longest > size * (2 * adjacent + 1)
     text = "Whales sing.\n" * (longest // 13 - 10) + "Paris is the capital of France."
     passage = generator_service_pb2.NumberedPassage(number=1, text=text)
     answer, _ = await generate(
