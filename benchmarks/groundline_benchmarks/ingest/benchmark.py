@@ -21,8 +21,8 @@ from groundline_database import Pool, acquire, open_pool, register_vectors
 from groundline_embedding import EmbeddingSettings, create_embedder
 from groundline_embedding.local import models
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
-from groundline_ingestor.adapters.postgres import chunk_table
 from groundline_ingestor.adapters.postgres_documents import CHUNK_COLUMNS
+from groundline_ingestor.adapters.postgres_partitions import chunk_table
 from groundline_ingestor.adapters.postgres_vector_indexes import (
     LEAST_ROWS,
     PostgresVectorIndexes,
@@ -366,7 +366,24 @@ def _records(rows: Sequence[NewVersion]) -> Iterator[tuple[Any, ...]]:
     for new in rows:
         for index, (chunk, vector) in enumerate(zip(new.chunks, new.vectors, strict=True)):
             text = chunk.section.text
-            yield 1, document, index, text, "", chunk.lexical_text, vector, 0, 1, b"", "file", {}, [], now
+            yield (
+                1,
+                "floor",
+                document,
+                index,
+                text,
+                "",
+                chunk.lexical_text,
+                vector,
+                0,
+                1,
+                b"",
+                "file",
+                {},
+                [],
+                now,
+                b"",
+            )
 
 
 class _BareModel:

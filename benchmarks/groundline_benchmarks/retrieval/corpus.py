@@ -8,14 +8,15 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
-from uuid import UUID
+from uuid import NAMESPACE_URL, uuid5
 
 import asyncpg
 import numpy as np
 from groundline_cli.client import GatewayClient
 from groundline_database import register_vectors
+from groundline_ingestor.adapters.postgres_partitions import move_collection
 from groundline_ingestor.adapters.postgres_vector_indexes import builds_held_off, vector_index_on
-from groundline_lexical import Connection, lexical_text
+from groundline_lexical import Connection, detect_lexical_index, lexical_text
 from pgvector import HalfVector
 
 from groundline_benchmarks.measuring.running import MeasurementError
@@ -58,8 +59,8 @@ _CONCURRENT_CREATIONS = 4
 _SEED = 20_260
 
 _COLUMNS = (
-    "partition_id", "document_id", "chunk_index", "original_text", "context_annotation", "lexical_text",
-    "embedding", "start_offset", "end_offset", "content_hash", "source_type", "metadata",
+    "partition_id", "collection_id", "document_id", "chunk_index", "original_text", "context_annotation",
+    "lexical_text", "embedding", "start_offset", "end_offset", "content_hash", "source_type", "metadata",
     "allowed_principals", "update_time",
 )  # fmt: skip
 
@@ -140,6 +141,9 @@ async def _connected(database_url: str) -> AsyncIterator["asyncpg.Connection[Any
 
 
 async def _fill_and_index(connection: "asyncpg.Connection[Any]", collection: str, count: int) -> None:
+    async with connection.transaction():
+        # What is written here by hand is too large for the partition that small collections share.
+        await move_collection(connection, await detect_lexical_index(connection), collection)
     partition_id = await partition_of(connection, collection)
     table = f"chunks_p{partition_id}"
     definitions = {method: ddl for method, ddl, _ in await connection.fetch(_INDEXES, table)}
@@ -199,7 +203,8 @@ async def _write(
     documents: list[tuple[object, ...]] = []
     chunks: list[tuple[object, ...]] = []
     for (number, text), vector in zip(batch, vectors, strict=True):
-        document_id, uri = UUID(int=(partition_id << 64) + number), f"bench/{number}.txt"
+        uri = f"bench/{number}.txt"
+        document_id = uuid5(NAMESPACE_URL, f"{collection}/{uri}")
         metadata = json.dumps({"bucket": number % BUCKETS, "source": "benchmark"})
         documents.append(
             (document_id, collection, uri, "file", f"Text {number}", "text/plain", b"", b"", len(text),
@@ -207,8 +212,8 @@ async def _write(
         )  # fmt: skip
         lexical = lexical_text(text, context="", title=f"Text {number}", uri=uri)
         chunks.append(
-            (partition_id, document_id, 0, text, "", lexical, HalfVector(vector), 0, len(text), b"", "file",
-             metadata, [], now)
+            (partition_id, collection, document_id, 0, text, "", lexical, HalfVector(vector), 0, len(text),
+             b"", "file", metadata, [], now)
         )  # fmt: skip
     await connection.copy_records_to_table(
         "documents",

@@ -114,7 +114,7 @@ def stores_on(pool: Pool, lexical: LexicalIndex, *, spool_directory: Path | None
     """All of them in PostgreSQL; what is too large for memory is put into a directory."""
     return Stores(
         PostgresCollections(pool, lexical),
-        PostgresDocuments(pool),
+        PostgresDocuments(pool, lexical),
         PostgresJobs(pool),
         PostgresQueue(pool, spool_directory=spool_directory),
         PostgresCrawls(pool),

@@ -83,6 +83,8 @@ class Collection:
     language: str
     lexical_backend: str
     defaults: options_pb2.RetrievalOptions = field(default_factory=options_pb2.RetrievalOptions)
+    is_shared: bool = False
+    """Whether the partition holds other collections as well."""
 
     def options(self, given: options_pb2.RetrievalOptions) -> options_pb2.RetrievalOptions:
         """The collection's defaults, with what a request gives in their place."""

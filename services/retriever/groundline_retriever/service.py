@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import structlog
-from groundline.v1 import candidate_pb2, passage_pb2, retriever_service_pb2
+from groundline.v1 import candidate_pb2, options_pb2, passage_pb2, retriever_service_pb2
 from groundline_filters import Filter, parse, plain
 from groundline_runtime.context import Caller, remaining_seconds
 from groundline_runtime.errors import (
@@ -111,9 +111,15 @@ class RetrievalService:
         watch = _Stopwatch()
         groups: dict[Parameters, list[Collection]] = defaultdict(list)
         adjacent_chunks: dict[str, int] = {}
+        # Most collections have the same defaults, as one object; of a thousand, merging them takes long.
+        merged: dict[int, tuple[options_pb2.RetrievalOptions, Parameters]] = {}
         for collection in await self._collections(request, caller.principals):
-            options = collection.options(request.options)
-            groups[Parameters.of(options)].append(collection)
+            known = merged.get(id(collection.defaults))
+            if known is None:
+                options = collection.options(request.options)
+                known = merged[id(collection.defaults)] = options, Parameters.of(options)
+            options, parameters = known
+            groups[parameters].append(collection)
             if options.adjacent_chunks:
                 adjacent_chunks[collection.collection_id] = options.adjacent_chunks
         for parameters, collections in groups.items():

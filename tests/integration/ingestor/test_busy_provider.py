@@ -23,7 +23,7 @@ from groundline_generator.service.rewriting import RuleRewriter
 from groundline_generator.servicer import GeneratorServicer, UseCases
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
 from groundline_ingestor.adapters.contextualizing import GENERATOR_SERVICE, GrpcContextWriter
-from groundline_ingestor.adapters.postgres import chunk_table
+from groundline_ingestor.adapters.postgres_partitions import chunk_table
 from groundline_ingestor.domain.documents import DocumentInput
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
@@ -159,7 +159,8 @@ async def test_a_provider_that_refuses_every_third_call_slows_a_job_and_does_not
     assert [item.chunks.stored for item in items] == [CHUNKS] * DOCUMENTS
     async with acquire(pool) as connection:
         rows = await connection.fetch(
-            f"SELECT context_annotation FROM {chunk_table(collection.partition_id)}"
+            f"SELECT context_annotation FROM {chunk_table(collection.partition_id)} WHERE collection_id = $1",
+            collection.collection_id,
         )
     assert len(rows) == CHUNKS * DOCUMENTS
     assert all(re.fullmatch(r"On part \d+\.", row["context_annotation"]) for row in rows)

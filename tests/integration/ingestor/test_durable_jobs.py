@@ -13,7 +13,7 @@ from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
 from groundline_embedding.ports import Vectors
 from groundline_ingestor.__main__ import Stores, assemble, open_sandbox, stores_on, working
-from groundline_ingestor.adapters.postgres import chunk_table
+from groundline_ingestor.adapters.postgres_partitions import chunk_table
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentInput
 from groundline_ingestor.domain.hashes import content_hash
@@ -409,8 +409,8 @@ async def test_a_reindex_loses_no_write_and_swaps_at_once(
     # The worker settled the job by itself; settling once more drops what it replaced, its grace being over.
     await busy.stores.reindex.settle(0)
     async with acquire(pool) as connection:
-        replaced = chunk_table(collection.partition_id)
-        assert await connection.fetchval("SELECT to_regclass($1)", replaced) is None
+        left = f"SELECT count(*) FROM {chunk_table(collection.partition_id)} WHERE collection_id = $1"
+        assert await connection.fetchval(left, collection.collection_id) == 0
 
 
 async def test_a_reindex_that_is_cancelled_leaves_everything(

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from groundline.v1 import passage_pb2
 from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
-from groundline_ingestor.adapters.postgres import chunk_table
 from groundline_ingestor.adapters.postgres_collections import PostgresCollections
 from groundline_ingestor.adapters.postgres_crawls import PostgresCrawls
 from groundline_ingestor.adapters.postgres_documents import PostgresDocuments
 from groundline_ingestor.adapters.postgres_jobs import PostgresJobs
+from groundline_ingestor.adapters.postgres_partitions import chunk_table
 from groundline_ingestor.adapters.postgres_queue import PostgresQueue
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion
 from groundline_ingestor.domain.texts import Chunk, Section, Stretch
 from groundline_ingestor.domain.work import NewVersion
-from groundline_lexical import detect_lexical_index
+from groundline_lexical import LexicalIndex, detect_lexical_index
 from groundline_runtime.errors import UnavailableError
 from groundline_tests.ingestor import StoreContract
 from groundline_tests.ingestor.messages import a_collection
@@ -25,9 +25,9 @@ from pydantic import SecretStr
 
 
 class PostgresStores:
-    def __init__(self, pool: Pool, collections: PostgresCollections) -> None:
-        self.collections = collections
-        self.documents = PostgresDocuments(pool)
+    def __init__(self, pool: Pool, lexical: LexicalIndex) -> None:
+        self.collections = PostgresCollections(pool, lexical)
+        self.documents = PostgresDocuments(pool, lexical)
         self.jobs = PostgresJobs(pool)
         self.queue = PostgresQueue(pool)
         self.crawls = PostgresCrawls(pool)
@@ -55,8 +55,9 @@ class TestPostgresStores(StoreContract):
     @pytest.fixture
     async def stores(self, pool: Pool) -> AsyncIterator[PostgresStores]:
         async with acquire(pool) as connection:
-            collections = PostgresCollections(pool, await detect_lexical_index(connection))
-        yield PostgresStores(pool, collections)
+            stores = PostgresStores(pool, await detect_lexical_index(connection))
+        yield stores
+        collections = stores.collections
         for collection in await collections.list_readable(("user:ann", "user:bob"), after="", limit=100):
             await collections.delete(collection.collection_id)
 
@@ -71,8 +72,8 @@ async def test_a_lost_database_is_unavailable_and_names_no_host(pool: Pool) -> N
 
 async def test_the_page_of_a_chunk_is_metadata_of_its_own_unless_the_document_has_such(pool: Pool) -> None:
     async with acquire(pool) as connection:
-        collections = PostgresCollections(pool, await detect_lexical_index(connection))
-    documents = PostgresDocuments(pool)
+        lexical = await detect_lexical_index(connection)
+    collections, documents = PostgresCollections(pool, lexical), PostgresDocuments(pool, lexical)
     collection = await collections.create(a_collection("pages", dimensions=2, readers=(), writers=()), "")
     version = DocumentVersion(
         uri="a.pdf",

@@ -11,7 +11,8 @@ from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import job_pb2, passage_pb2
 from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors, transaction
 from groundline_ingestor.__main__ import Stores, stores_on
-from groundline_ingestor.adapters.postgres import chunk_table
+from groundline_ingestor.adapters import postgres_partitions
+from groundline_ingestor.adapters.postgres_partitions import chunk_table
 from groundline_ingestor.adapters.postgres_vector_indexes import LEAST_ROWS, PostgresVectorIndexes
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentInput, DocumentVersion
@@ -34,6 +35,11 @@ async def pool(database_url: str) -> AsyncIterator[Pool]:
         yield pool
 
 
+@pytest.fixture(autouse=True)
+def partitions_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgres_partitions, "MAXIMUM_SHARED_CHUNKS", 0)
+
+
 @pytest.fixture
 async def stores(pool: Pool) -> AsyncIterator[Stores]:
     async with acquire(pool) as connection:
@@ -53,7 +59,9 @@ async def filled(stores: Stores, rows: int, name: str = "docs") -> StoredCollect
     """A collection of one document with so many chunks."""
     collection = await stores.collections.create(a_collection(name, dimensions=DIMENSIONS), "")
     await stores.documents.store(collection, [version(f"{name}.txt", rows)])
-    return collection
+    moved = await stores.collections.find(name)
+    assert moved is not None
+    return moved
 
 
 def version(uri: str, rows: int) -> NewVersion:

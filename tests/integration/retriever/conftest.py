@@ -28,8 +28,8 @@ from groundline_tests.runtime import serve
 from pydantic import SecretStr
 
 _COLUMNS = (
-    "partition_id", "document_id", "chunk_index", "original_text", "context_annotation", "lexical_text",
-    "embedding", "start_offset", "end_offset", "content_hash", "source_type", "metadata",
+    "partition_id", "collection_id", "document_id", "chunk_index", "original_text", "context_annotation",
+    "lexical_text", "embedding", "start_offset", "end_offset", "content_hash", "source_type", "metadata",
     "allowed_principals", "update_time", "signature",
 )  # fmt: skip
 
@@ -54,22 +54,36 @@ class Corpus:
         model: str | None = None,
         language: str = "english",
         lexical_backend: str | None = None,
+        is_shared: bool = False,
     ) -> list[int]:
-        """Create a collection, one chunk and document per text; returns the chunk ids."""
+        """Create a collection, one chunk and document per text; returns the chunk ids.
+
+        A shared one goes to the partition that all of its model and language share.
+        """
         dimensions = self.embedder.dimensions
         async with self.connection.transaction():
             partition_id = await self.connection.fetchval(
                 """
                 INSERT INTO chunk_partitions
                     (collection_id, embedding_model, dimensions, language, lexical_backend)
-                VALUES ($1, $2, $3, $4, $5) RETURNING partition_id
+                VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING RETURNING partition_id
                 """,
-                collection_id,
+                None if is_shared else collection_id,
                 model or self.embedder.model,
                 dimensions,
                 language,
                 lexical_backend or self.lexical.name,
             )
+            is_new = partition_id is not None
+            if not is_new:
+                partition_id = await self.connection.fetchval(
+                    """
+                    SELECT partition_id FROM chunk_partitions
+                    WHERE collection_id IS NULL AND embedding_model = $1 AND language = $2
+                    """,
+                    model or self.embedder.model,
+                    language,
+                )
             await self.connection.execute(
                 """
                 INSERT INTO collections (collection_id, name, settings, readers, writers, partition_id)
@@ -81,15 +95,17 @@ class Corpus:
                 writers,
                 partition_id,
             )
-            table = f"chunks_p{partition_id}"
-            await self.connection.execute(
-                f"""
-                CREATE TABLE {table} PARTITION OF chunks FOR VALUES IN ({partition_id});
-                CREATE INDEX {table}_hnsw ON {table}
-                    USING hnsw ((embedding::halfvec({dimensions})) halfvec_cosine_ops)
-                """
-            )
-            await self.lexical.create_index(self.connection, table, language)
+            if is_new:
+                table = f"chunks_p{partition_id}"
+                await self.connection.execute(
+                    f"""
+                    CREATE TABLE {table} PARTITION OF chunks FOR VALUES IN ({partition_id});
+                    CREATE INDEX {table}_hnsw ON {table}
+                        USING hnsw ((embedding::halfvec({dimensions})) halfvec_cosine_ops);
+                    CREATE INDEX {table}_collection ON {table} (collection_id)
+                    """
+                )
+                await self.lexical.create_index(self.connection, table, language, is_shared=is_shared)
         return await self.add(collection_id, texts)
 
     async def add(
@@ -117,8 +133,9 @@ class Corpus:
                  described, principals, "ready", 1)
             )  # fmt: skip
             chunks.append(
-                (partition_id, document_id, 0, text, "", lexical_text(text, context="", title=title, uri=uri),
-                 vector, 0, len(text), digest, "file", described, principals, now, signature(text))
+                (partition_id, collection_id, document_id, 0, text, "",
+                 lexical_text(text, context="", title=title, uri=uri), vector, 0, len(text), digest,
+                 "file", described, principals, now, signature(text))
             )  # fmt: skip
         async with self.connection.transaction():
             await self.connection.copy_records_to_table(

@@ -543,7 +543,7 @@ async def _plans(connection: Any, corpus: Any, table: str) -> dict[str, str]:
         selected=visible,
         limit=50,
         features=postgres._FEATURE_NAMES,
-        features_sql=postgres._FEATURES,
+        features_sql=f"collection_id, {postgres._FEATURES}",
     )
     keyword = corpus.lexical.search_sql(table, "english", limit=50, columns=f"{visible} AS selected")
     found = {}

@@ -182,13 +182,9 @@ def test_the_last_part_of_a_uri_names_it(uri: str, part: str) -> None:
 def test_the_ingestion_hash_follows_what_decides_the_chunks_and_nothing_else() -> None:
     given = DocumentInput("text", uri="a.md")
 
-    def hashed(
-        given: DocumentInput, settings: dict[str, Any] | None = None, partition_id: int = 1, model: str = "m"
-    ) -> bytes:
+    def hashed(given: DocumentInput, settings: dict[str, Any] | None = None, model: str = "m") -> bytes:
         collection = a_collection(model=model, **(settings or {}))
-        return ingestion_hash(
-            input_hash(given, content_hash(given.content)), collection.settings, partition_id
-        )
+        return ingestion_hash(input_hash(given, content_hash(given.content)), collection.settings)
 
     same = [
         replace(given, metadata={"a": 1}),
@@ -203,7 +199,6 @@ def test_the_ingestion_hash_follows_what_decides_the_chunks_and_nothing_else() -
         hashed(given, {"contextualization": {"mode": "CONTEXTUALIZATION_MODE_NONE"}}),
         hashed(given, model="other"),
         hashed(given, {"lexical": {"language": "german"}}),
-        hashed(given, partition_id=2),
     ]
     assert {hashed(one) for one in same} == {hashed(given)}
     assert len({hashed(given), *other}) == len(other) + 1

@@ -1,4 +1,6 @@
-"""Collections in PostgreSQL, each with a partition of its own."""
+"""Collections in PostgreSQL."""
+
+# ruff: noqa: S608 - what is put into SQL here are constants and names that chunk_table() makes of numbers
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -10,12 +12,16 @@ from groundline_database import Connection, Pool, acquire, is_readable_collectio
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import AlreadyExistsError
 
-from groundline_ingestor.adapters.postgres import chunk_table
+from groundline_ingestor.adapters.postgres_partitions import (
+    PartitionKind,
+    find_partition,
+    partitions_with,
+)
 from groundline_ingestor.adapters.postgres_vector_indexes import builds_held_off
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.times import moment, timestamp
 
-__all__ = ["PostgresCollections", "create_partition", "read_settings", "settings_json"]
+__all__ = ["PostgresCollections", "read_settings", "settings_json"]
 
 # Parts of the settings that are stored in columns of their own, here and with the partition.
 _COLUMNS: Final = ("access", "embedding", "lexical")
@@ -92,32 +98,36 @@ class PostgresCollections:
 
     async def delete(self, collection_id: str) -> bool:
         async with acquire(self._pool) as connection:
-            partitions = await self._partitions(connection, collection_id)
+            own = [
+                partition.partition_id
+                for partition in await partitions_with(connection, collection_id)
+                if not partition.is_shared
+            ]
             # Those that come in between are empty, and nothing is built on them.
-            async with builds_held_off(connection, partitions), connection.transaction():
+            async with builds_held_off(connection, own), connection.transaction():
                 # Waits for documents being stored, which hold a share lock on the row.
                 found = await connection.fetchval(
                     "SELECT true FROM collections WHERE collection_id = $1 FOR UPDATE", collection_id
                 )
                 if not found:
                     return False
-                for partition_id in await self._partitions(connection, collection_id):
-                    await connection.execute(f"DROP TABLE {chunk_table(partition_id)}")
+                for partition in await partitions_with(connection, collection_id):
+                    if partition.is_shared:
+                        await connection.execute(
+                            f"DELETE FROM {partition.table} WHERE collection_id = $1", collection_id
+                        )
+                    else:
+                        await connection.execute(f"DROP TABLE {partition.table}")
                 await connection.execute("DELETE FROM collections WHERE collection_id = $1", collection_id)
         return True
-
-    async def _partitions(self, connection: Connection, collection_id: str) -> list[int]:
-        rows = await connection.fetch(
-            "SELECT partition_id FROM chunk_partitions WHERE collection_id = $1 ORDER BY partition_id",
-            collection_id,
-        )
-        return [row["partition_id"] for row in rows]
 
     async def _insert(
         self, connection: Connection, collection: collection_pb2.Collection, request_id: str
     ) -> None:
         settings = collection.settings
-        partition_id = await create_partition(connection, self._lexical, collection.collection_id, settings)
+        partition_id = await find_partition(
+            connection, self._lexical, collection.collection_id, PartitionKind.of(settings)
+        )
         await connection.execute(
             """
             INSERT INTO collections
@@ -137,38 +147,6 @@ class PostgresCollections:
         async with acquire(self._pool) as connection:
             row = await connection.fetchrow(f"{_SELECT} WHERE c.request_id = $1", request_id)
         return _collection(row) if row else None
-
-
-async def create_partition(
-    connection: Connection,
-    lexical: LexicalIndex,
-    collection_id: str,
-    settings: collection_pb2.CollectionSettings,
-) -> int:
-    """An empty partition, not in use yet; returns its id. Its HNSW index is built when it has grown."""
-    partition_id = await connection.fetchval(
-        """
-        INSERT INTO chunk_partitions (collection_id, embedding_model, dimensions, language, lexical_backend)
-        VALUES ($1, $2, $3, $4, $5) RETURNING partition_id
-        """,
-        collection_id,
-        settings.embedding.model,
-        settings.embedding.dimensions,
-        settings.lexical.language,
-        lexical.name,
-    )
-    assert isinstance(partition_id, int)
-    table = chunk_table(partition_id)
-    # ATTACH locks the parent less than PARTITION OF does; the CHECK spares it the scan.
-    await connection.execute(
-        f"""
-        CREATE TABLE {table}
-            (LIKE chunks INCLUDING DEFAULTS INCLUDING STORAGE, CHECK (partition_id = {partition_id:d}));
-        ALTER TABLE chunks ATTACH PARTITION {table} FOR VALUES IN ({partition_id:d});
-        """
-    )
-    await lexical.create_index(connection, table, settings.lexical.language)
-    return partition_id
 
 
 def settings_json(settings: collection_pb2.CollectionSettings) -> dict[str, Any]:

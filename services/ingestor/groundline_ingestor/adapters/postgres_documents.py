@@ -14,11 +14,18 @@ from groundline.v1 import document_pb2, job_pb2, passage_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import Connection, Pool, acquire, is_readable_document, transaction
 from groundline_filters import Columns, Filter, compile_sql
+from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import AbortedError, NotFoundError
 from groundline_signatures import signature
 
-from groundline_ingestor.adapters.postgres import chunk_table
 from groundline_ingestor.adapters.postgres_items import cancel_items_of, finish_items
+from groundline_ingestor.adapters.postgres_partitions import (
+    chunk_table,
+    has_moved,
+    is_outgrown,
+    move_collection,
+    partitions_with,
+)
 from groundline_ingestor.adapters.postgres_vector_indexes import vector_index_state
 from groundline_ingestor.adapters.records import enum_text, read_enum, read_failure
 from groundline_ingestor.domain.collections import StoredCollection
@@ -47,6 +54,7 @@ _COLUMNS: Final = (
 )
 CHUNK_COLUMNS: Final = (
     "partition_id",
+    "collection_id",
     "document_id",
     "chunk_index",
     "original_text",
@@ -67,8 +75,9 @@ CHUNK_COLUMNS: Final = (
 class PostgresDocuments:
     """Implements DocumentRepository."""
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, lexical: LexicalIndex) -> None:
         self._pool = pool
+        self._lexical = lexical
 
     async def find(self, collection_id: str, document_id: str) -> document_pb2.Document | None:
         async with acquire(self._pool) as connection:
@@ -100,11 +109,11 @@ class PostgresDocuments:
     async def store(
         self, collection: StoredCollection, versions: Sequence[NewVersion]
     ) -> Sequence[StoredOutcome]:
-        table = chunk_table(collection.partition_id)
+        await self._make_room(collection.collection_id, sum(len(new.chunks) for new in versions))
         stored: dict[str, StoredOutcome] = {}
         rows: list[tuple[NewVersion, asyncpg.Record]] = []
         async with transaction(self._pool) as connection:
-            await hold_collection(connection, collection)
+            partition_id = await hold_collection(connection, collection)
             # In one order, so that two groups with documents in common wait for each other but never both.
             for new in sorted(versions, key=lambda new: new.version.uri):
                 row = await _upsert(connection, collection, new)
@@ -113,11 +122,14 @@ class PostgresDocuments:
                 stored[new.version.uri] = (str(row["document_id"]), outcome)
             replaced = [row["document_id"] for _, row in rows if not row["is_inserted"]]
             if replaced:
-                await connection.execute(f"DELETE FROM {table} WHERE document_id = ANY($1::uuid[])", replaced)
+                await connection.execute(
+                    f"DELETE FROM {chunk_table(partition_id)} WHERE document_id = ANY($1::uuid[])",
+                    replaced,
+                )
                 await connection.execute(
                     "DELETE FROM document_texts WHERE document_id = ANY($1::uuid[])", replaced
                 )
-            await copy_chunks(connection, collection.partition_id, rows)
+            await copy_chunks(connection, partition_id, collection.collection_id, rows)
             # COPY sends one stretch after the other, executemany() would hold all of them.
             await connection.copy_records_to_table(
                 "document_texts",
@@ -132,11 +144,18 @@ class PostgresDocuments:
             )
         return [stored[new.version.uri] for new in versions]
 
+    async def _make_room(self, collection_id: str, added: int) -> None:
+        """Move a collection that would outgrow a shared partition before it does."""
+        async with acquire(self._pool) as connection:
+            if await is_outgrown(connection, collection_id, added):
+                async with connection.transaction():
+                    await move_collection(connection, self._lexical, collection_id)
+
     async def refresh(
         self, collection: StoredCollection, version: DocumentVersion, claim: Claim | None = None
     ) -> StoredOutcome | None:
         async with transaction(self._pool) as connection:
-            await hold_collection(connection, collection)
+            partition_id = await hold_collection(connection, collection)
             row = await connection.fetchrow(
                 f"SELECT {_COLUMNS} FROM documents WHERE collection_id = $1 AND uri = $2 FOR UPDATE",
                 collection.collection_id,
@@ -149,7 +168,7 @@ class PostgresDocuments:
                 version.allowed_principals
             )
             if not unchanged:
-                await _update_in_place(connection, collection, document_id, version)
+                await _update_in_place(connection, partition_id, document_id, version)
             elif row["state"] != "done":
                 await connection.execute(
                     "UPDATE documents SET state = 'done', failure = NULL WHERE document_id = $1::uuid",
@@ -198,6 +217,14 @@ class PostgresDocuments:
     async def stats(self, collection: StoredCollection) -> pb.CollectionStats:
         table = chunk_table(collection.partition_id)
         async with acquire(self._pool) as connection:
+            is_shared = await connection.fetchval(
+                "SELECT collection_id IS NULL FROM chunk_partitions WHERE partition_id = $1",
+                collection.partition_id,
+            )
+            storage = f"pg_total_relation_size('{table}'::regclass)"
+            if is_shared:  # its share of it, by the number of rows that PostgreSQL last counted
+                rows = f"(SELECT reltuples FROM pg_class WHERE oid = '{table}'::regclass)"
+                storage = f"({storage} * count(*) / greatest({rows}, count(*), 1))::bigint"
             states = await connection.fetch(
                 "SELECT state, count(*) FROM documents WHERE collection_id = $1 GROUP BY state",
                 collection.collection_id,
@@ -216,13 +243,20 @@ class PostgresDocuments:
                        count(*) FILTER (WHERE NOT EXISTS (
                            SELECT FROM documents d WHERE d.document_id = c.document_id
                        )) AS orphans,
-                       pg_total_relation_size('{table}'::regclass) AS storage
-                FROM {table} c
-                """
+                       {storage} AS storage
+                FROM {table} c WHERE NOT $1 OR collection_id = $2
+                """,
+                is_shared,
+                collection.collection_id,
             )
             assert sizes is not None, "aggregates have a row"
             assert chunks is not None, "aggregates have a row"
-            vector_index = await vector_index_state(connection, collection.partition_id, chunks["chunks"])
+            # Few of a shared partition are searched exactly.
+            vector_index = (
+                pb.VECTOR_INDEX_STATE_NONE
+                if is_shared
+                else await vector_index_state(connection, collection.partition_id, chunks["chunks"])
+            )
         counts = {read_enum(document_pb2.IngestionState, row["state"]): row["count"] for row in states}
         return pb.CollectionStats(
             states=[pb.StateCount(state=state, document_count=counts[state]) for state in sorted(counts)],
@@ -237,15 +271,22 @@ class PostgresDocuments:
         )
 
 
-async def hold_collection(connection: Connection, collection: StoredCollection) -> None:
-    """Keep the collection and its partition in place until the transaction ends."""
-    partition_id = await connection.fetchval(
+async def hold_collection(connection: Connection, collection: StoredCollection) -> int:
+    """Keep the collection in its partition until the transaction ends; returns the partition's id.
+
+    It may have moved since it was looked up, which changes no chunk. Raises NotFoundError, and AbortedError
+    when it was indexed again.
+    """
+    partition_id: int | None = await connection.fetchval(
         "SELECT partition_id FROM collections WHERE collection_id = $1 FOR SHARE", collection.collection_id
     )
     if partition_id is None:
         raise NotFoundError("COLLECTION_NOT_FOUND", f"no collection {collection.collection_id!r}")
-    if partition_id != collection.partition_id:
+    if partition_id != collection.partition_id and not await has_moved(
+        connection, collection.collection_id, collection.partition_id, partition_id
+    ):
         raise AbortedError("COLLECTION_CHANGED", "the collection was indexed again meanwhile; try again")
+    return partition_id
 
 
 def _selected(selection: Filter, principals: Sequence[str]) -> tuple[str, list[Any]]:
@@ -294,25 +335,24 @@ async def _delete(
     if not rows:
         return 0
     # Those that wait for their drop as well: a search that began before a swap reads them.
-    partitions = await connection.fetch(
-        "SELECT partition_id FROM chunk_partitions WHERE collection_id = $1 FOR KEY SHARE",
-        collection.collection_id,
-    )
     deleted = [row["document_id"] for row in rows]
-    for partition in partitions:
+    for partition in await partitions_with(connection, collection.collection_id):
         await connection.execute(
-            f"DELETE FROM {chunk_table(partition['partition_id'])} WHERE document_id = ANY($1::uuid[])",
-            deleted,
+            f"DELETE FROM {partition.table} WHERE document_id = ANY($1::uuid[])", deleted
         )
     await cancel_items_of(connection, collection.collection_id, [row["uri"] for row in rows])
     return len(rows)
 
 
 async def copy_chunks(
-    connection: Connection, partition_id: int, rows: Iterable[tuple[NewVersion, asyncpg.Record]]
+    connection: Connection,
+    partition_id: int,
+    collection_id: str,
+    rows: Iterable[tuple[NewVersion, asyncpg.Record]],
 ) -> None:
     """Write the chunks of documents, each with its row of the table documents."""
-    records = (record for new, row in rows for record in _chunk_records(partition_id, new, row))
+    into = (partition_id, collection_id)
+    records = (record for new, row in rows for record in _chunk_records(into, new, row))
     for batch in batched(records, COPY_ROWS):
         await connection.copy_records_to_table(
             chunk_table(partition_id), records=batch, columns=CHUNK_COLUMNS
@@ -348,7 +388,7 @@ async def _upsert(connection: Connection, collection: StoredCollection, new: New
 
 
 async def _update_in_place(
-    connection: Connection, collection: StoredCollection, document_id: str, version: DocumentVersion
+    connection: Connection, partition_id: int, document_id: str, version: DocumentVersion
 ) -> None:
     updated = await connection.fetchrow(
         """
@@ -367,7 +407,7 @@ async def _update_in_place(
     # The page of a chunk is its own, unless the document has metadata of that name.
     await connection.execute(
         f"""
-        UPDATE {chunk_table(collection.partition_id)}
+        UPDATE {chunk_table(partition_id)}
         SET metadata = CASE WHEN $5 OR NOT metadata ? 'page' THEN $2
                             ELSE jsonb_build_object('page', metadata -> 'page') || $2 END,
             allowed_principals = $3, update_time = $4
@@ -403,12 +443,14 @@ def _values(collection: StoredCollection, version: DocumentVersion) -> tuple[Any
     )
 
 
-def _chunk_records(partition_id: int, new: NewVersion, document: asyncpg.Record) -> Iterator[tuple[Any, ...]]:
+def _chunk_records(
+    into: tuple[int, str], new: NewVersion, document: asyncpg.Record
+) -> Iterator[tuple[Any, ...]]:
     version = new.version
     source_type = enum_text(passage_pb2.SourceType, version.source_type)
     for index, (chunk, vector) in enumerate(zip(new.chunks, new.vectors, strict=True)):
         yield (
-            partition_id,
+            *into,
             document["document_id"],
             index,
             chunk.section.text,

@@ -15,10 +15,16 @@ from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import FailedPreconditionError
 
 from groundline_ingestor.adapters.extraction.formats import is_markdown
-from groundline_ingestor.adapters.postgres import chunk_table
-from groundline_ingestor.adapters.postgres_collections import create_partition, settings_json
+from groundline_ingestor.adapters.postgres_collections import settings_json
 from groundline_ingestor.adapters.postgres_documents import copy_chunks, hold_collection
 from groundline_ingestor.adapters.postgres_items import PENDING, finish_items
+from groundline_ingestor.adapters.postgres_partitions import (
+    PartitionKind,
+    chunk_table,
+    clear_left,
+    create_partition,
+    leave_partition,
+)
 from groundline_ingestor.adapters.postgres_vector_indexes import builds_held_off, is_vector_index_due
 from groundline_ingestor.adapters.records import read_enum
 from groundline_ingestor.domain.collections import StoredCollection
@@ -69,7 +75,7 @@ class PostgresReindex:
             async with transaction(self._pool) as connection:
                 await hold_collection(connection, collection)
                 partition_id = await create_partition(
-                    connection, self._lexical, collection.collection_id, settings
+                    connection, self._lexical, collection.collection_id, PartitionKind.of(settings)
                 )
                 await connection.execute(
                     """
@@ -181,7 +187,7 @@ class PostgresReindex:
                 await connection.execute(
                     f"DELETE FROM {chunk_table(partition_id)} WHERE document_id = $1::uuid", item.document_id
                 )
-                await copy_chunks(connection, partition_id, [(new, document)])
+                await copy_chunks(connection, partition_id, item.collection_id, [(new, document)])
                 await connection.execute(
                     """
                     INSERT INTO reindexed_documents
@@ -318,14 +324,7 @@ class PostgresReindex:
                 if name in ("chunking", "contextualization")
             },
         )
-        await connection.execute(
-            """
-            UPDATE chunk_partitions SET drop_time = clock_timestamp() + make_interval(secs => $2)
-            WHERE partition_id = $1
-            """,
-            old_partition,
-            grace_seconds,
-        )
+        await leave_partition(connection, job["collection_id"], old_partition, grace_seconds)
 
     async def _end(self, connection: Connection, job_id: str, state: str) -> None:
         await connection.execute(
@@ -338,6 +337,8 @@ class PostgresReindex:
         )
 
     async def _drop_replaced(self) -> None:
+        async with transaction(self._pool) as connection:
+            await clear_left(connection)
         async with acquire(self._pool) as connection:
             over = [row["partition_id"] for row in await connection.fetch(_OVER)]
             if not over:

@@ -14,8 +14,8 @@ from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import Connection, Pool, acquire
 from groundline_runtime.errors import UnavailableError
 
-from groundline_ingestor.adapters.postgres import chunk_table
 from groundline_ingestor.adapters.postgres_items import PENDING
+from groundline_ingestor.adapters.postgres_partitions import chunk_table
 
 __all__ = [
     "LEAST_ROWS",
@@ -57,16 +57,17 @@ _INDEXES: Final = """
 _CANDIDATES: Final = f"""
     SELECT p.partition_id, p.dimensions,
         CASE WHEN j.job_id IS NULL THEN EXISTS (
-            SELECT FROM ingestion_items i JOIN ingestion_jobs k USING (job_id)
-            WHERE i.collection_id = p.collection_id AND k.kind <> 'reindex' AND i.{PENDING}
+            SELECT FROM ingestion_items i
+            JOIN ingestion_jobs k USING (job_id) JOIN collections c ON c.collection_id = i.collection_id
+            WHERE c.partition_id = p.partition_id AND k.kind <> 'reindex' AND i.{PENDING}
         ) ELSE EXISTS (
             SELECT FROM ingestion_items i WHERE i.job_id = j.job_id AND i.{PENDING}
         ) END AS is_loading
     FROM chunk_partitions p
-    JOIN collections c ON c.collection_id = p.collection_id
+    LEFT JOIN collections c ON c.collection_id = p.collection_id
     LEFT JOIN ingestion_jobs j
         ON j.partition_id = p.partition_id AND j.kind = 'reindex' AND j.end_time IS NULL
-    WHERE (c.partition_id = p.partition_id OR j.job_id IS NOT NULL)
+    WHERE (p.collection_id IS NULL OR c.partition_id = p.partition_id OR j.job_id IS NOT NULL)
       AND pg_table_size(to_regclass('chunks_p' || p.partition_id)) >= $1::bigint * 2 * p.dimensions
       AND NOT EXISTS ({_INDEXES.format(partition_id="p.partition_id")})
     ORDER BY p.partition_id

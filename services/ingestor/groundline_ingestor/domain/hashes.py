@@ -43,7 +43,7 @@ def input_hash(given: DocumentInput, content: bytes) -> bytes:
     return hashlib.sha256(json.dumps(deciding).encode()).digest()
 
 
-def ingestion_hash(given: bytes, settings: collection_pb2.CollectionSettings, partition_id: int) -> bytes:
+def ingestion_hash(given: bytes, settings: collection_pb2.CollectionSettings) -> bytes:
     """SHA-256 of all that decides a document's chunks; `given` is the input_hash."""
     chunking = effective_chunking(settings)
     written = llm_contextualization(settings)
@@ -54,6 +54,6 @@ def ingestion_hash(given: bytes, settings: collection_pb2.CollectionSettings, pa
         [chunking.strategy, chunking.chunk_size, chunking.chunk_overlap, chunking.unit],
         effective_mode(settings),
         [written.prompt, written.model] if written else None,
-        [partition_id, settings.embedding.model, settings.lexical.language],
+        [settings.embedding.model, settings.lexical.language],
     ]
     return hashlib.sha256(json.dumps(deciding).encode()).digest()

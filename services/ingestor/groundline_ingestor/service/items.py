@@ -158,7 +158,7 @@ class ItemWork:
             return None
         version = replace(
             stored.version,
-            ingestion_hash=ingestion_hash(stored.version.input_hash, target.settings, target.partition_id),
+            ingestion_hash=ingestion_hash(stored.version.input_hash, target.settings),
         )
         return await self._chunked(item, collection, stored.text, version, stored.version_number)
 

@@ -61,7 +61,7 @@ def identify(given: DocumentInput, collection: StoredCollection) -> tuple[Docume
         mime_type=given.mime_type,
         content_hash=digest,
         input_hash=hashed,
-        ingestion_hash=ingestion_hash(hashed, collection.settings, collection.partition_id),
+        ingestion_hash=ingestion_hash(hashed, collection.settings),
         size_bytes=_size(given.content),
         metadata=given.metadata,
         allowed_principals=given.allowed_principals,

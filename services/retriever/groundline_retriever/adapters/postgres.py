@@ -11,8 +11,9 @@ import itertools
 import json
 import math
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 
@@ -67,6 +68,9 @@ SERVER_SETTINGS: Mapping[str, str] = {
 PROBED_PARTITIONS = 4
 """Partitions that one readiness check probes; the next check goes on with the next ones."""
 
+EXACT_COLLECTIONS = 100
+"""So many collections of a shared partition are searched exactly by their rows; of more, HNSW is quicker."""
+
 PARTITIONS_PER_STATEMENT = 50
 STATEMENTS_AT_ONCE = 4
 """Of one arm that searches many partitions."""
@@ -80,7 +84,8 @@ KEPT_METADATA = 1000
 """Documents have many chunks, and popular ones are found again: their metadata is parsed once."""
 
 _READABLE = f"""
-    SELECT c.collection_id, c.xmin, c.partition_id, p.embedding_model, p.dimensions, p.language,
+    SELECT c.collection_id, c.xmin, c.partition_id, p.collection_id IS NULL AS is_shared,
+        p.embedding_model, p.dimensions, p.language,
         p.lexical_backend, c.settings ->> 'retrieval' AS defaults
     FROM collections c JOIN chunk_partitions p USING (partition_id)
     WHERE {is_readable_collection("$1", "c")}
@@ -92,7 +97,7 @@ _READABLE_ALL = f"{_READABLE} ORDER BY c.collection_id"
 _FEATURES = (
     "chunk_index, floor(extract(epoch FROM update_time))::bigint AS update_seconds, source_type, signature"
 )
-_FEATURE_NAMES = "chunk_index, update_seconds, source_type, signature"
+_FEATURE_NAMES = "collection_id, chunk_index, update_seconds, source_type, signature"
 
 # Of the first `limit` that the index ranks, those that are selected keep their order; see
 # LexicalIndex.search_sql.
@@ -117,24 +122,26 @@ _SEMANTIC = """
 # Adjacent chunks come with those that were asked for; `wanted_id` says next to which a chunk stands. Whether
 # the collection may be read, and its partition is the one in use, is decided by the same statement.
 _FETCH = """
-    SELECT wanted.chunk_id AS wanted_id, c.chunk_id, c.document_id, c.chunk_index, c.original_text,
-        c.context_annotation, d.title, d.uri, c.source_type, d.mime_type, c.start_offset, c.end_offset,
-        c.metadata::text, c.update_time
+    SELECT wanted.chunk_id AS wanted_id, c.chunk_id, d.collection_id, c.document_id, c.chunk_index,
+        c.original_text, c.context_annotation, d.title, d.uri, c.source_type, d.mime_type,
+        c.start_offset, c.end_offset, c.metadata::text, c.update_time
     FROM {table} wanted
     JOIN {table} c ON c.partition_id = wanted.partition_id AND {place}
     JOIN documents d ON d.document_id = c.document_id
     JOIN collections k ON k.collection_id = d.collection_id AND k.partition_id = c.partition_id
     WHERE wanted.partition_id = {partition_id:d} AND wanted.chunk_id = ANY ($2::bigint[])
-        AND d.collection_id = $3 AND {visible} AND {readable}
+        AND d.collection_id = ANY ($3::text[]) AND {visible} AND {readable}
 """
 _ITSELF = "c.chunk_id = wanted.chunk_id"
 _NEARBY = """c.document_id = wanted.document_id
         AND c.chunk_index BETWEEN wanted.chunk_index - {distance:d} AND wanted.chunk_index + {distance:d}"""
-_PARTITION = "SELECT partition_id FROM collections WHERE collection_id = $1"
+_PARTITIONS = "SELECT collection_id, partition_id FROM collections WHERE collection_id = ANY ($1::text[])"
 
 _PROBED = """
-    SELECT p.partition_id, p.lexical_backend FROM chunk_partitions p JOIN collections c USING (partition_id)
-    WHERE p.partition_id > $1 ORDER BY p.partition_id LIMIT $2
+    SELECT p.partition_id, p.lexical_backend FROM chunk_partitions p
+    WHERE p.partition_id > $1
+        AND EXISTS (SELECT FROM collections c WHERE c.partition_id = p.partition_id)
+    ORDER BY p.partition_id LIMIT $2
 """
 
 _SOURCE_TYPES: Mapping[str, passage_pb2.SourceType.ValueType] = {
@@ -167,6 +174,7 @@ class PostgresChunkStore:
                 collection_id=row["collection_id"],
                 version=row["xmin"],
                 partition_id=row["partition_id"],
+                is_shared=row["is_shared"],
                 embedding_model=row["embedding_model"],
                 dimensions=row["dimensions"],
                 language=row["language"],
@@ -181,13 +189,13 @@ class PostgresChunkStore:
     ) -> Sequence[Sequence[Hit]]:
         for collection in collections:
             self._require_backend(collection)
-        selected, arguments = _selected(selection)
-        languages: dict[str, list[Collection]] = defaultdict(list)
-        for collection in collections:
-            languages[collection.language].append(collection)
+        condition = _Condition.of(selection)
+        languages: dict[str, list[_Index]] = defaultdict(list)
+        for index in _indexes(collections):
+            languages[index.language].append(index)
         found = await asyncio.gather(
             *(
-                self._keyword_in(language, group, query, limit, selected, arguments)
+                self._keyword_in(language, group, query, limit, condition)
                 for language, group in languages.items()
             )
         )
@@ -196,50 +204,50 @@ class PostgresChunkStore:
     async def _keyword_in(
         self,
         language: str,
-        collections: Sequence[Collection],
+        indexes: Sequence["_Index"],
         query: str,
         limit: int,
-        selected: str,
-        arguments: Sequence[object],
+        condition: "_Condition",
     ) -> list[list[Hit]]:
-        """The hits of each collection, which are all of one language."""
+        """The hits of each index, which are all of one language."""
         prepared = self._lexical.prepare_query(query, language)
 
-        async def search(group: Sequence[Collection]) -> list[list[Hit]]:
+        async def search(group: Sequence[_Index]) -> list[list[Hit]]:
             async with self._connection() as connection:
 
-                async def rows_of(taken: int | None, each: Sequence[Collection]) -> list["asyncpg.Record"]:
-                    statements = [self._keyword_sql(one, selected, taken) for one in each]
+                async def rows_of(taken: int | None, each: Sequence[_Index]) -> list["asyncpg.Record"]:
+                    statements = [self._keyword_sql(one, condition, taken) for one in each]
                     if taken != limit:
                         statements = [_SELECTED.format(statement=one, limit=limit) for one in statements]
                     return await self._lexical_rows(
-                        connection, _union(statements), taken, prepared, *arguments
+                        connection, _union(statements), taken, prepared, *condition.arguments(each)
                     )
 
-                found = _by_collection(await rows_of(limit, group), group)
+                found = _by_index(await rows_of(limit, group), group)
                 # Where the index cannot filter, the condition is looked at for what it ranked, of which more
                 # is taken as needed. Where it can, every row is selected, and there is no more to take.
-                for position, collection in enumerate(group):
+                for position, index in enumerate(group):
                     hits, seen = found[position]
                     for taken in _more(limit, len(hits)) if len(hits) < seen == limit else ():
-                        [(hits, _)] = _by_collection(await rows_of(taken, [collection]), [collection])
+                        [(hits, _)] = _by_index(await rows_of(taken, [index]), [index])
                         found[position] = hits, 0
                         if len(hits) == limit:
                             break
             return [hits for hits, _ in found]
 
-        return await _in_groups(collections, search)
+        return await _in_groups(indexes, search)
 
-    def _keyword_sql(self, collection: Collection, selected: str, limit: int | None) -> str:
+    def _keyword_sql(self, index: "_Index", condition: "_Condition", limit: int | None) -> str:
         filters = self._lexical.capabilities.filters_in_index
         ranked = self._lexical.search_sql(
-            _table(collection),
-            collection.language,
+            index.table,
+            index.language,
             limit=limit,
-            columns=f"{'true' if filters else selected} AS selected, {_FEATURES}",
-            condition=selected if filters else "",
+            columns=f"{'true' if filters else condition.text} AS selected, {index.features}",
+            condition=condition.text if filters else "",
+            collections=condition.collections if index.is_shared else "",
         )
-        return _KEYWORD.format(partition_id=collection.partition_id, features=_FEATURE_NAMES, ranked=ranked)
+        return _KEYWORD.format(partition_id=index.partition_id, features=_FEATURE_NAMES, ranked=ranked)
 
     async def _lexical_rows(
         self, connection: Connection, statement: str, limit: int | None, *arguments: object
@@ -265,14 +273,15 @@ class PostgresChunkStore:
         iterative_scan: options_pb2.IterativeScan.ValueType,
         selection: Selection,
     ) -> Sequence[Sequence[Hit]]:
-        selected, arguments = _selected(selection)
+        condition = _Condition.of(selection)
 
-        def statement(group: Sequence[Collection], *, by_index: bool) -> str:
-            return _union([_semantic_sql(each, selected, limit, by_index=by_index) for each in group])
+        def statement(group: Sequence[_Index], *, exact: bool) -> str:
+            return _union([_semantic_sql(each, condition, limit, exact=exact) for each in group])
 
-        async def search(group: Sequence[Collection]) -> list[list[Hit]]:
+        async def search(group: Sequence[_Index]) -> list[list[Hit]]:
             async with self._connection() as connection:
-                nearest = statement(group, by_index=True)
+                nearest = statement(group, exact=False)
+                arguments = condition.arguments(group)
                 if (ef_search, iterative_scan) == (EF_SEARCH, ITERATIVE_SCAN):
                     rows = await connection.fetch(nearest, vector, *arguments)
                 else:
@@ -283,46 +292,46 @@ class PostgresChunkStore:
                             f"SET LOCAL hnsw.iterative_scan = {_SCANS[iterative_scan]}"
                         )
                         rows = await connection.fetch(nearest, vector, *arguments)
-                found = [hits for hits, _ in _by_collection(rows, group)]
-                short = [position for position, hits in enumerate(found) if len(hits) < limit]
+                found = [hits for hits, _ in _by_index(rows, group)]
+                short = [
+                    position
+                    for position, hits in enumerate(found)
+                    if len(hits) < limit and not group[position].is_searched_exactly
+                ]
                 if short and iterative_scan != options_pb2.ITERATIVE_SCAN_OFF:
                     # The scan of the index ends at hnsw.max_scan_tuples. Few are selected, or few there are.
                     again = [group[position] for position in short]
-                    rows = await connection.fetch(statement(again, by_index=False), vector, *arguments)
-                    for position, (hits, _) in zip(short, _by_collection(rows, again), strict=True):
+                    rows = await connection.fetch(
+                        statement(again, exact=True), vector, *condition.arguments(again)
+                    )
+                    for position, (hits, _) in zip(short, _by_index(rows, again), strict=True):
                         found[position] = hits
             return found
 
-        return await _in_groups(collections, search)
+        return await _in_groups(_indexes(collections), search)
 
     async def fetch(
         self, selections: Sequence[candidate_pb2.CollectionChunks], principals: Sequence[str]
     ) -> Sequence[candidate_pb2.FetchedChunk]:
-        fetched: list[candidate_pb2.FetchedChunk] = []
+        known = {
+            selection.collection_id: self._partitions[selection.collection_id]
+            for selection in selections
+            if selection.collection_id in self._partitions
+        }
         async with self._connection() as connection:
-            for selection in selections:
-                fetched += await self._fetch_one(connection, selection, principals)
-        return fetched
-
-    async def _fetch_one(
-        self,
-        connection: Connection,
-        selection: candidate_pb2.CollectionChunks,
-        principals: Sequence[str],
-    ) -> Sequence[candidate_pb2.FetchedChunk]:
-        remembered = self._partitions.get(selection.collection_id)
-        if remembered is not None and (
-            found := await _fetched(connection, remembered, selection, principals)
-        ):
-            return found
-        # The statement finds nothing in a partition that is no longer the collection's.
-        partition_id = await connection.fetchval(_PARTITION, selection.collection_id)
-        if partition_id is None or partition_id == remembered:
-            return ()
-        if len(self._partitions) >= REMEMBERED_PARTITIONS:
-            self._partitions.clear()
-        self._partitions[selection.collection_id] = partition_id
-        return await _fetched(connection, partition_id, selection, principals)
+            fetched = await _fetched_from(connection, known, selections, principals)
+            found = {one.chunk.collection_id for one in fetched}
+            missed = [selection for selection in selections if selection.collection_id not in found]
+            if not missed:
+                return fetched
+            # The statement finds nothing in a partition that is no longer the collection's.
+            rows = await connection.fetch(_PARTITIONS, [selection.collection_id for selection in missed])
+            current = {row["collection_id"]: row["partition_id"] for row in rows}
+            if len(self._partitions) + len(current) > REMEMBERED_PARTITIONS:
+                self._partitions.clear()
+            self._partitions |= current
+            elsewhere = {name: place for name, place in current.items() if known.get(name) != place}
+            return [*fetched, *await _fetched_from(connection, elsewhere, missed, principals)]
 
     async def require_schema(self) -> None:
         """Raise unless the database can be reached and its schema is new enough."""
@@ -377,16 +386,16 @@ def _collection_changes() -> Iterator[None]:
 
 
 async def _in_groups(
-    collections: Sequence[Collection],
-    search: Callable[[Sequence[Collection]], Awaitable[list[list[Hit]]]],
+    indexes: Sequence["_Index"],
+    search: Callable[[Sequence["_Index"]], Awaitable[list[list[Hit]]]],
 ) -> list[list[Hit]]:
     """Search so many partitions in a statement, and so many statements at once."""
-    groups = list(itertools.batched(collections, PARTITIONS_PER_STATEMENT))
+    groups = list(itertools.batched(indexes, PARTITIONS_PER_STATEMENT))
     if len(groups) == 1:
         return await search(groups[0])
     turns = asyncio.Semaphore(STATEMENTS_AT_ONCE)
 
-    async def in_turn(group: Sequence[Collection]) -> list[list[Hit]]:
+    async def in_turn(group: Sequence[_Index]) -> list[list[Hit]]:
         async with turns:
             return await search(group)
 
@@ -394,23 +403,95 @@ async def _in_groups(
     return [hits for of_group in found for hits in of_group]
 
 
-def _table(collection: Collection) -> str:
-    return f"chunks_p{collection.partition_id:d}"
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """A partition, and which of its collections are searched."""
+
+    partition_id: int
+    is_shared: bool
+    dimensions: int
+    language: str
+    collection_ids: Sequence[str]
+
+    @property
+    def table(self) -> str:
+        return f"chunks_p{self.partition_id:d}"
+
+    @property
+    def features(self) -> str:
+        """What ranking needs of a chunk. A partition of one collection need not say whose they are."""
+        return f"{'' if self.is_shared else 'NULL::text AS '}collection_id, {_FEATURES}"
+
+    @property
+    def is_searched_exactly(self) -> bool:
+        return self.is_shared and len(self.collection_ids) <= EXACT_COLLECTIONS
+
+
+def _indexes(collections: Sequence[Collection]) -> Sequence[_Index]:
+    """The partitions of collections; small ones share one, and one search of it is for all of them."""
+    of: dict[int, list[Collection]] = defaultdict(list)
+    for collection in collections:
+        of[collection.partition_id].append(collection)
+    return [
+        _Index(
+            partition_id,
+            group[0].is_shared,
+            group[0].dimensions,
+            group[0].language,
+            [collection.collection_id for collection in group],
+        )
+        for partition_id, group in of.items()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Condition:
+    """Which rows take part in a search: SQL with parameters from `$2` on."""
+
+    text: str
+    values: Sequence[object]
+
+    @classmethod
+    def of(cls, selection: Selection) -> "_Condition":
+        visible = is_readable_document("$2")
+        if selection.filter is None:
+            return cls(visible, (selection.principals,))
+        condition = compile_sql(selection.filter, Columns(), first_parameter=3)
+        return cls(f"({visible} AND {condition.text})", (selection.principals, *condition.arguments))
+
+    @property
+    def collections(self) -> str:
+        """The parameter with the collections of the shared partitions."""
+        return f"${len(self.values) + 2}"
+
+    def arguments(self, indexes: Sequence[_Index]) -> Sequence[object]:
+        """The values for a statement over these; a collection is in one of them only."""
+        shared = [index for index in indexes if index.is_shared]
+        if not shared:
+            return self.values
+        return (*self.values, [one for index in shared for one in index.collection_ids])
 
 
 def _union(statements: Sequence[str]) -> str:
     return statements[0] if len(statements) == 1 else " UNION ALL ".join(f"({one})" for one in statements)
 
 
-def _semantic_sql(collection: Collection, selected: str, limit: int, *, by_index: bool) -> str:
+def _semantic_sql(index: _Index, condition: _Condition, limit: int, *, exact: bool) -> str:
+    exact = exact or index.is_searched_exactly
     # The embedding, spelled as the HNSW index spells it; an expression that it does not have passes it by.
-    distance = f"(embedding::halfvec({collection.dimensions})) <=> $1::halfvec({collection.dimensions})"
+    distance = f"(embedding::halfvec({index.dimensions})) <=> $1::halfvec({index.dimensions})"
+    selected = condition.text
+    if index.is_shared:
+        # Of a few collections the rows are read by an index. Of many, PostgreSQL would sort all that it gives
+        # rather than ask HNSW, so the column is spelled in a way that no index has.
+        column = "collection_id" if exact else "(collection_id || '')"
+        selected = f"({selected} AND {column} = ANY ({condition.collections}::text[]))"
     return _SEMANTIC.format(
-        partition_id=collection.partition_id,
+        partition_id=index.partition_id,
         features=_FEATURE_NAMES,
-        features_sql=_FEATURES,
-        distance=distance if by_index else f"({distance}) + 0",
-        table=_table(collection),
+        features_sql=index.features,
+        distance=f"({distance}) + 0" if exact else distance,
+        table=index.table,
         selected=selected,
         limit=limit,
     )
@@ -424,15 +505,6 @@ def _more(limit: int, found: int) -> tuple[int, None]:
     return (limit * min(MOST_OVERFETCH, 2 * limit // found if found else MOST_OVERFETCH), None)
 
 
-def _selected(selection: Selection) -> tuple[str, Sequence[object]]:
-    """The condition on rows and its arguments, from `$2` on."""
-    visible = is_readable_document("$2")
-    if selection.filter is None:
-        return visible, (selection.principals,)
-    condition = compile_sql(selection.filter, Columns(), first_parameter=3)
-    return f"({visible} AND {condition.text})", (selection.principals, *condition.arguments)
-
-
 @lru_cache(maxsize=256)
 def _defaults(stored: str | None) -> options_pb2.RetrievalOptions:
     """A collection's defaults; what a newer release added is not for this one."""
@@ -442,38 +514,63 @@ def _defaults(stored: str | None) -> options_pb2.RetrievalOptions:
     return options
 
 
-def _by_collection(
-    rows: Sequence["asyncpg.Record"], collections: Sequence[Collection]
-) -> list[tuple[list[Hit], int]]:
-    """Of each collection the hits that are selected, and how many rows there were."""
-    ids = {collection.partition_id: collection.collection_id for collection in collections}
-    hits: dict[int, list[Hit]] = {partition_id: [] for partition_id in ids}
-    seen = dict.fromkeys(ids, 0)
-    for partition_id, chunk_id, score, selected, chunk_index, update_seconds, source_type, signature in rows:
+def _by_index(rows: Sequence["asyncpg.Record"], indexes: Sequence[_Index]) -> list[tuple[list[Hit], int]]:
+    """Of each index the hits that are selected, and how many rows there were."""
+    owners = {index.partition_id: index.collection_ids[0] for index in indexes}
+    hits: dict[int, list[Hit]] = {partition_id: [] for partition_id in owners}
+    seen = dict.fromkeys(owners, 0)
+    for (
+        partition_id,
+        chunk_id,
+        score,
+        selected,
+        collection_id,
+        chunk_index,
+        seconds,
+        source,
+        signature,
+    ) in rows:
         seen[partition_id] += 1
         if selected:
             hits[partition_id].append(
                 Hit(
                     chunk_id,
                     score,
-                    ids[partition_id],
+                    collection_id or owners[partition_id],
                     chunk_index,
-                    update_seconds,
-                    _SOURCE_TYPES.get(source_type, passage_pb2.SOURCE_TYPE_UNSPECIFIED),
+                    seconds,
+                    _SOURCE_TYPES.get(source, passage_pb2.SOURCE_TYPE_UNSPECIFIED),
                     signature,
                 )
             )
-    return [(hits[partition_id], seen[partition_id]) for partition_id in ids]
+    return [(hits[partition_id], seen[partition_id]) for partition_id in owners]
+
+
+async def _fetched_from(
+    connection: Connection,
+    partitions: Mapping[str, int],
+    selections: Iterable[candidate_pb2.CollectionChunks],
+    principals: Sequence[str],
+) -> list[candidate_pb2.FetchedChunk]:
+    """What is wanted of the collections whose partition is given; one statement for each partition."""
+    groups: dict[tuple[int, int], list[candidate_pb2.CollectionChunks]] = defaultdict(list)
+    for selection in selections:
+        if selection.collection_id in partitions:
+            groups[partitions[selection.collection_id], selection.adjacent_chunks].append(selection)
+    fetched: list[candidate_pb2.FetchedChunk] = []
+    for (partition_id, distance), group in groups.items():
+        fetched += await _fetched(connection, partition_id, distance, group, principals)
+    return fetched
 
 
 async def _fetched(
     connection: Connection,
     partition_id: int,
-    selection: candidate_pb2.CollectionChunks,
+    distance: int,
+    selections: Sequence[candidate_pb2.CollectionChunks],
     principals: Sequence[str],
 ) -> Sequence[candidate_pb2.FetchedChunk]:
     """The chunks that were wanted, each with those next to it; none in a table that is gone."""
-    distance = selection.adjacent_chunks
     statement = _FETCH.format(
         table=f"chunks_p{partition_id:d}",
         partition_id=partition_id,
@@ -482,13 +579,18 @@ async def _fetched(
         readable=is_readable_collection("$1", "k"),
     )
     try:
-        rows = await connection.fetch(statement, principals, selection.chunk_ids, selection.collection_id)
+        rows = await connection.fetch(
+            statement,
+            principals,
+            [chunk_id for selection in selections for chunk_id in selection.chunk_ids],
+            [selection.collection_id for selection in selections],
+        )
     except asyncpg.UndefinedTableError:
         return ()
     wanted: dict[int, passage_pb2.Chunk] = {}
     adjacent: dict[int, list[passage_pb2.Chunk]] = defaultdict(list)
     for wanted_id, *columns in rows:
-        chunk = _chunk(selection.collection_id, *columns)
+        chunk = _chunk(*columns)
         if columns[0] == wanted_id:
             wanted[wanted_id] = chunk
         else:
@@ -497,8 +599,8 @@ async def _fetched(
 
 
 def _chunk(
-    collection_id: str,
     chunk_id: int,
+    collection_id: str,
     document_id: str,
     chunk_index: int,
     text: str,

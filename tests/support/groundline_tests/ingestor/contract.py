@@ -279,7 +279,6 @@ class StoreContract:
         assert await stores.jobs.find(job.job_id) is None
         again = await _collection(stores, "ending")
         assert again.message.document_count == 0
-        assert again.partition_id != collection.partition_id
 
     async def test_an_item_is_leased_once_and_ends_with_its_document(self, stores: Stores) -> None:
         collection = await _collection(stores, "jobs")

@@ -1,0 +1,142 @@
+"""Small collections share a partition: a search finds what is theirs, shows nothing of others, and is one."""
+
+from typing import Any
+
+import pytest
+from groundline.v1 import candidate_pb2, options_pb2, retriever_service_pb2
+from groundline_retriever.adapters import postgres
+from groundline_runtime.context import PRINCIPALS_KEY
+
+LEASES = "A replica that lost its lease stops serving reads."
+LEADER = "The leader renews the lease of every replica."
+BREAD = "Bake the bread until the crust is dark brown."
+SECRET = "The lease of the merger closes on Friday."
+
+KEYWORD, SEMANTIC = candidate_pb2.SEARCH_ARM_KEYWORD, candidate_pb2.SEARCH_ARM_SEMANTIC
+SMALL = 120
+"""Collections beside; more than are searched exactly."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+async def library(corpus: Any) -> None:
+    await corpus.collection("leases", [LEASES, LEADER], is_shared=True)
+    await corpus.collection("bread", [BREAD], is_shared=True)
+    await corpus.collection("board", [SECRET], readers=["group:board"], is_shared=True)
+    await corpus.collection("alone", [f"{LEASES} Alone."])
+    for number in range(SMALL):
+        await corpus.collection(f"small-{number}", [f"Lease number {number} of a replica."], is_shared=True)
+
+
+async def search(
+    stub: Any, *collection_ids: str, query: str = "lease of a replica", principals: str = "", limit: int = 500
+) -> retriever_service_pb2.RetrieveResponse:
+    options = options_pb2.RetrievalOptions(keyword_limit=limit, semantic_limit=limit)
+    request = retriever_service_pb2.RetrieveRequest(
+        query=query, collection_ids=collection_ids, options=options
+    )
+    response: retriever_service_pb2.RetrieveResponse = await stub.Retrieve(
+        request, timeout=20, metadata=((PRINCIPALS_KEY, principals),) if principals else ()
+    )
+    assert not response.degraded
+    return response
+
+
+def collections_found(response: retriever_service_pb2.RetrieveResponse, arm: int) -> set[str]:
+    features = response.features
+    owners = dict(zip(features.chunk_ids, features.collections, strict=True))
+    return {
+        features.collection_ids[owners[chunk_id]]
+        for ranked in response.lists
+        if ranked.arm == arm
+        for chunk_id in ranked.chunk_ids
+    }
+
+
+async def test_a_collection_that_may_not_be_read_is_never_found_beside_others(stub: Any) -> None:
+    for principals, expected in (("user:eve", False), ("group:board", True)):
+        everything = await search(stub, query="merger closes on Friday", principals=principals)
+        assert ("board" in collections_found(everything, KEYWORD)) is expected
+        assert ("board" in collections_found(everything, SEMANTIC)) is expected
+
+
+async def test_only_the_collections_named_are_found(stub: Any) -> None:
+    one = await search(stub, "leases")
+    assert collections_found(one, KEYWORD) == collections_found(one, SEMANTIC) == {"leases"}
+    some = await search(stub, "leases", "bread", "small-7")
+    assert collections_found(some, KEYWORD) == {"leases", "small-7"}
+    assert collections_found(some, SEMANTIC) == {"leases", "bread", "small-7"}
+    none_of_it = await search(stub, "bread")
+    assert collections_found(none_of_it, KEYWORD) == set()
+
+
+async def test_everything_is_searched_at_the_cost_of_its_partitions(stub: Any) -> None:
+    everything = await search(stub)
+    expected = {"leases", "alone", *(f"small-{number}" for number in range(SMALL))}
+    assert collections_found(everything, KEYWORD) == expected
+    assert collections_found(everything, SEMANTIC) == expected | {"bread"}
+    arms = [ranked.arm for ranked in everything.lists]
+    assert (arms.count(KEYWORD), arms.count(SEMANTIC)) == (2, 2), "one list for each partition"
+
+
+@pytest.mark.parametrize("collection_ids", [("leases",), ()], ids=["one", "all"])
+async def test_the_limit_is_filled_by_what_may_be_found(stub: Any, collection_ids: tuple[str, ...]) -> None:
+    found = await search(stub, *collection_ids, limit=2)
+    assert all(len(ranked.chunk_ids) <= 2 for ranked in found.lists)
+    assert sum(len(ranked.chunk_ids) == 2 for ranked in found.lists) >= 2
+
+
+async def test_scores_in_a_partition_are_the_same_however_many_of_it_are_searched(stub: Any) -> None:
+    def by_chunk(response: retriever_service_pb2.RetrieveResponse) -> dict[tuple[int, int], float]:
+        return {
+            (ranked.arm, chunk_id): score
+            for ranked in response.lists
+            for chunk_id, score in zip(ranked.chunk_ids, ranked.scores, strict=True)
+        }
+
+    one, everything = by_chunk(await search(stub, "leases")), by_chunk(await search(stub))
+    assert one
+    assert {key: everything[key] for key in one} == pytest.approx(one)
+
+
+async def test_chunks_of_several_collections_of_a_partition_are_read_together(stub: Any, corpus: Any) -> None:
+    found = await search(stub, "leases", "bread", "small-1")
+    features = found.features
+    wanted: dict[str, list[int]] = {}
+    for chunk_id, position in zip(features.chunk_ids, features.collections, strict=True):
+        wanted.setdefault(features.collection_ids[position], []).append(chunk_id)
+    hidden = await corpus.connection.fetchval("SELECT chunk_id FROM chunks WHERE collection_id = 'board'")
+    wanted["board"] = [hidden]
+    wanted["bread"].append(hidden)
+    request = retriever_service_pb2.FetchChunksRequest(
+        selections=[
+            candidate_pb2.CollectionChunks(collection_id=name, chunk_ids=ids) for name, ids in wanted.items()
+        ]
+    )
+    for _ in range(2):  # as it is, and with the partitions remembered
+        fetched = await stub.FetchChunks(request, timeout=20)
+        assert {(one.chunk.collection_id, one.chunk.text) for one in fetched.chunks} == {
+            ("leases", LEASES),
+            ("leases", LEADER),
+            ("bread", BREAD),
+            ("small-1", "Lease number 1 of a replica."),
+        }
+
+
+async def test_many_collections_are_searched_by_hnsw_and_few_by_their_rows(corpus: Any, stub: Any) -> None:
+    partition_id = await corpus.partition("leases")
+    dimensions = corpus.embedder.dimensions
+    vector = await corpus.embedder.embed_query("lease")
+    plans = {}
+    async with corpus.connection.transaction():
+        await corpus.connection.execute(
+            "SET LOCAL enable_seqscan = off; SET LOCAL plan_cache_mode = 'force_generic_plan'"
+        )
+        for count in (1, postgres.EXACT_COLLECTIONS + 1):
+            names = [f"small-{number}" for number in range(count)]
+            index = postgres._Index(partition_id, True, dimensions, "english", names)
+            condition = postgres._Condition("true", ())
+            statement = postgres._semantic_sql(index, condition, 5, exact=False)
+            rows = await corpus.connection.fetch(f"EXPLAIN {statement}", vector, names)
+            plans[count] = "\n".join(row[0] for row in rows)
+    assert f"chunks_p{partition_id}_collection" in plans[1]
+    assert f"chunks_p{partition_id}_hnsw" in plans[postgres.EXACT_COLLECTIONS + 1]
