@@ -8,7 +8,7 @@ import grpc
 import pytest
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
-from groundline.v1 import collection_pb2, document_pb2, job_pb2
+from groundline.v1 import collection_pb2, document_pb2, error_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1.ingestor_service_pb2_grpc import (
     IngestorServiceStub,
@@ -191,7 +191,7 @@ async def test_an_estimate_counts_chunks_and_stores_nothing(
     assert answer.job.job_id == ""
     assert (answer.job.item_count, answer.job.failed_count) == (2, 1)
     assert answer.items[0].chunks.parsed > 2
-    assert answer.items[1].failure.reason == "EMPTY_TEXT"
+    assert answer.items[1].failure.reason == error_pb2.EMPTY_TEXT
     found = await stub.ListDocuments(pb.ListDocumentsRequest(collection_id=collection_id))
     jobs = await stub.ListJobs(pb.ListJobsRequest(collection_id=collection_id))
     assert not found.documents
@@ -392,7 +392,7 @@ async def test_a_job_can_be_read_listed_and_watched(stub: Any, collection_id: st
     watched = [state async for state in stub.WatchJob(pb.WatchJobRequest(job_id=response.job.job_id))]
     assert [state.job for state in watched] == [response.job]
     [failed] = watched[0].items
-    assert (failed.uri, failed.failure.reason) == ("empty", "EMPTY_TEXT")
+    assert (failed.uri, failed.failure.reason) == ("empty", error_pb2.EMPTY_TEXT)
     assert failed.failure.stage == document_pb2.INGESTION_STATE_EXTRACTING
 
 
