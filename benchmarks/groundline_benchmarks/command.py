@@ -6,7 +6,7 @@ import click
 
 __all__ = ["bench"]
 
-_BENCHMARKS = ("chat", "idle", "ingest", "retrieval")
+_BENCHMARKS = ("chat", "extract", "idle", "ingest", "retrieval")
 
 
 class _Benchmarks(click.Group):
