@@ -61,6 +61,8 @@ format: setup ## Format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+# Modules run side by side, except those of tests/e2e, which share one running suite.
+SIDE_BY_SIDE := --numprocesses logical --dist loadfile
 # What tests need beside .venv: groundline_tests/programs.py.
 TEST_PROGRAMS := buildah ca-certificates chromium openssl tesseract-ocr
 
@@ -74,7 +76,8 @@ test-programs: ## Install the programs that some tests need, on Debian or Ubuntu
 
 .PHONY: test
 test: setup ## Run all tests: unit, integration, e2e
-	$(BIN)/python -m pytest tests/unit tests/integration tests/e2e
+	$(BIN)/python -m pytest tests/e2e
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/unit tests/integration
 
 .PHONY: test-unit test-integration test-e2e
 test-unit test-integration test-e2e: test-%: setup ## Run one kind of tests
