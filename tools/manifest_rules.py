@@ -6,7 +6,7 @@ Everything about the services is read from their code: settings, ports, health n
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,11 +25,15 @@ from groundline_coordinator.settings import CoordinatorSettings, MigrationSettin
 from groundline_gateway.settings import GatewaySettings
 from groundline_generator.settings import GeneratorSettings
 from groundline_ingestor.settings import IngestorSettings
+from groundline_lexical import LexicalIndexError
+from groundline_lexical.detection import BACKENDS
 from groundline_reranker.settings import RerankerSettings
 from groundline_retriever.settings import RetrieverSettings
 from groundline_runtime.health import LIVENESS
 from groundline_runtime.settings import ServiceSettings, Settings, SettingsError, load_settings
 from pydantic import BaseModel
+
+ROOT = Path(__file__).resolve().parent.parent
 
 type Node = dict[str, Any]
 type Edge = tuple[str, int]
@@ -761,9 +765,72 @@ def _untagged(name: str, image: str) -> Iterator[str]:
         yield f"{name}: image {image} is not pinned to a release"
 
 
+POSTGRES_BUILD = ROOT / "deploy/images/postgres/Dockerfile"
+"""What makes the database's image, with the versions in it."""
+
+EXTENSIONS = {"pg_textsearch": ("pg_textsearch",), "vchord_bm25": ("pg_tokenizer", "vchord_bm25")}
+"""Keyword engine → its extensions; each of them has to be preloaded."""
+
+_DATABASE_IMAGE = re.compile(r"groundline/postgres:(?P<postgres>[\d.]+)-(?P<engine>\w+)-(?P<version>[\d.]+)")
+
+
+def built_versions(build_file: Path) -> dict[str, str]:
+    """Name, such as pg_textsearch, → version in the image."""
+    found = re.findall(r"^ARG (\w+)_VERSION=(\S+)$", build_file.read_text(encoding="utf-8"), re.MULTILINE)
+    return {name.lower(): version for name, version in found}
+
+
+def database_image_problems(
+    image: str, preloaded: Sequence[str], created: Sequence[str] | None, build_file: Path = POSTGRES_BUILD
+) -> Iterator[str]:
+    """What differs among the image that is run, what is built into it, and what the code accepts.
+
+    `created` are the extensions that a superuser creates; None where the migrations' role is one.
+    """
+    named = _DATABASE_IMAGE.fullmatch(image)
+    if named is None or named["engine"] not in EXTENSIONS:
+        yield f"{image} is not built from {build_file.parent.name}/Dockerfile"
+        return
+    engine, built = named["engine"], built_versions(build_file)
+    for name, version in (("postgres", named["postgres"]), (engine, named["version"])):
+        if built.get(name) != version:
+            yield f"{image} is built with {name} {built.get(name)}"
+    try:
+        BACKENDS[engine].of_version(built.get(engine, "none"))
+    except KeyError:
+        yield f"{image}: the services know no {engine}"
+    except LexicalIndexError as error:
+        yield f"{image}: the services refuse it: {error}"
+    for extension in EXTENSIONS[engine]:
+        if extension not in preloaded:
+            yield f"{image}: {extension} is not preloaded"
+    for extension in preloaded:
+        if extension not in EXTENSIONS[engine]:
+            yield f"{image}: preloads {extension}, which is not in it"
+    wanted = {"vector", *EXTENSIONS[engine]}
+    if created is not None and set(created) != wanted:
+        yield f"{image}: creates {', '.join(created)}, not {', '.join(sorted(wanted))}"
+
+
+def database_image_fits(manifests: Manifests) -> Iterator[str]:
+    for cluster in manifests.of("Cluster"):
+        spec = cluster["spec"]
+        catalog = manifests.find("ImageCatalog", spec["imageCatalogRef"]["name"])
+        images = {one["major"]: one["image"] for one in catalog["spec"]["images"]} if catalog else {}
+        major = spec["imageCatalogRef"]["major"]
+        image = images.get(major, "no image")
+        statements = spec["bootstrap"]["initdb"]["postInitApplicationSQL"]
+        created = [text.split()[2] for text in statements if text.startswith("CREATE EXTENSION ")]
+        preloaded = spec["postgresql"]["shared_preload_libraries"]
+        yield from database_image_problems(image, preloaded, created)
+        if not image.partition(":")[2].startswith(f"{major}."):
+            yield f"{image} is not PostgreSQL {major}"
+
+
 RULES: tuple[Callable[[Manifests], Iterator[str]], ...] = (
     addresses_match,
     connections_fit,
+    database_image_fits,
     deleting_keeps_the_data,
     drains_last_as_long_as_requests,
     environment_is_settings,
@@ -832,6 +899,10 @@ def compose_problems(path: Path) -> Iterator[str]:
             )
             if match and given and given.removeprefix("dns:///") != f"{match[1]}:{GRPC_PORT}":
                 yield f"compose: {name}: {field} is {given}, the service is {match[1]}:{GRPC_PORT}"
+    database = services["database"]
+    preloads = (part.partition("shared_preload_libraries=")[2] for part in database["command"])
+    preloaded = [name for part in preloads if part for name in part.split(",")]
+    yield from (f"compose: {one}" for one in database_image_problems(database["image"], preloaded, None))
     for name, service in services.items():
         if "build" not in service:
             yield from (f"compose: {problem}" for problem in _untagged(name, service["image"]))

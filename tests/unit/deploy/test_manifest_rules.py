@@ -8,11 +8,13 @@ from pathlib import Path
 import manifests as tool
 import pytest
 from manifest_rules import (
+    EXTENSIONS,
     PROCESSES,
     Manifests,
     Node,
     all_problems,
     compose_problems,
+    database_image_problems,
     edges,
     image_tag_problems,
     pod,
@@ -96,6 +98,12 @@ def budget(manifests: Manifests, name: str = "retriever") -> Node:
 def cluster(manifests: Manifests) -> Node:
     spec: Node = found(manifests, "Cluster", "groundline-database")["spec"]
     return spec
+
+
+def catalog(manifests: Manifests) -> Node:
+    [image] = found(manifests, "ImageCatalog", "groundline-postgres")["spec"]["images"]
+    node: Node = image
+    return node
 
 
 def collector(manifests: Manifests) -> dict[str, str]:
@@ -418,12 +426,37 @@ BREAKS: dict[str, tuple[str, Break]] = {
         lambda m: deployment(m)["spec"]["strategy"]["rollingUpdate"].update(maxUnavailable=1),
     ),
     "no spread": ("all be on one node", lambda m: pod(deployment(m)).pop("topologySpreadConstraints")),
+    # the database's image
+    "a database from elsewhere": (
+        "tensorchord/vchord-suite:pg17-20250815 is not built from postgres/Dockerfile",
+        lambda m: catalog(m).update(image="tensorchord/vchord-suite:pg17-20250815"),
+    ),
+    "an image that is not the one that is built": (
+        "groundline/postgres:17.9-pg_textsearch-1.0.0 is built with pg_textsearch 1.4.0",
+        lambda m: catalog(m).update(image="groundline/postgres:17.9-pg_textsearch-1.0.0"),
+    ),
+    "another major version than the catalog says": (
+        "is not PostgreSQL 16",
+        lambda m: (catalog(m).update(major=16), cluster(m)["imageCatalogRef"].update(major=16)),
+    ),
+    "a keyword engine that is not preloaded": (
+        "pg_textsearch is not preloaded",
+        lambda m: cluster(m)["postgresql"].update(shared_preload_libraries=[]),
+    ),
+    "a preloaded library that the image lacks": (
+        "preloads pg_tokenizer, which is not in it",
+        lambda m: cluster(m)["postgresql"]["shared_preload_libraries"].append("pg_tokenizer"),
+    ),
+    "an extension that nobody creates": (
+        "creates vector, not pg_textsearch, vector",
+        lambda m: cluster(m)["bootstrap"]["initdb"]["postInitApplicationSQL"].pop(),
+    ),
     # production
     "latest": ("not pinned", lambda m: container(m).update(image="groundline/retriever:latest")),
     "no tag": ("not pinned", lambda m: container(m).update(image="registry:5000/groundline/retriever")),
     "a floating database": (
         "not pinned",
-        lambda m: found(m, "ImageCatalog", "vchord-suite")["spec"]["images"][0].update(image="x:pg17-latest"),
+        lambda m: catalog(m).update(image="x:pg17-latest"),
     ),
     "a single replica": ("retriever: a single replica", lambda m: scaler(m).update(minReplicas=1)),
     "no autoscaler": ("reranker: a single replica", without("HorizontalPodAutoscaler", "reranker")),
@@ -506,6 +539,24 @@ def test_a_call_that_passes_by_the_proxy_is_reported(with_mtls: Manifests) -> No
     assert any("passes by the proxy" in problem for problem in all_problems(manifests))
 
 
+@pytest.mark.parametrize(
+    ("image", "built", "problem"),
+    [
+        ("17.9-pg_textsearch-1.1.0", "PG_TEXTSEARCH_VERSION=1.1.0", "it silently loses rows"),
+        ("17.9-pg_textsearch-2.0.0", "PG_TEXTSEARCH_VERSION=2.0.0", "pg_textsearch 2.0.0 is not supported"),
+        ("17.9-vchord_bm25-0.2.1", "VCHORD_BM25_VERSION=0.2.1", "vchord_bm25 0.2.1 is not supported"),
+    ],
+)
+def test_an_engine_in_the_image_that_the_services_refuse_is_reported(
+    image: str, built: str, problem: str, tmp_path: Path
+) -> None:
+    build_file = tmp_path / "Dockerfile"
+    build_file.write_text(f"ARG POSTGRES_VERSION=17.9\nARG {built}\n")
+    extensions = EXTENSIONS[image.split("-")[1]]
+    problems = database_image_problems(f"groundline/postgres:{image}", extensions, None, build_file)
+    assert [problem in text for text in problems] == [True]
+
+
 def test_the_edges_are_read_from_the_settings() -> None:
     assert edges(PROCESSES["coordinator"]) >= {
         ("retriever", 50051),
@@ -571,6 +622,12 @@ def test_the_schema_is_strict_and_that_of_the_newest_and_oldest_supported_versio
         ),
         ('GROUNDLINE_PORT: "50051"', 'GROUNDLINE_PORT: "many"', "_PORT"),
         ("dns:///reranker:50051", "dns:///reranker:9", "the service is reranker:50051"),
+        (
+            "shared_preload_libraries=pg_textsearch",
+            "max_connections=200",
+            "compose: groundline/postgres:17.9-pg_textsearch-1.4.0: pg_textsearch is not preloaded",
+        ),
+        ("17.9-pg_textsearch-1.4.0", "17.9-pg_textsearch-1.4.1", "is built with pg_textsearch 1.4.0"),
         ("contrib:0.149.0", "contrib:latest", "not pinned"),
         ("  reranker:\n", "  ranker:\n", "no service reranker"),
     ],
