@@ -178,6 +178,12 @@ class Corpus:
         return found
 
 
+@pytest.fixture(scope="session")
+def corpus_on() -> Any:
+    """The class `Corpus` above, for test modules, which cannot import this one."""
+    return Corpus
+
+
 @pytest.fixture(scope="module")
 async def corpus(database_url: str) -> AsyncIterator[Corpus]:
     connection = await asyncpg.connect(database_url)

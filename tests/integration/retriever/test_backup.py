@@ -1,0 +1,296 @@
+"""Backups and restores by the commands of deploy/README.md, with data, and with searches afterwards."""
+
+import asyncio
+import os
+import re
+import shutil
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from groundline_database import DatabaseSettings, migrate, register_vectors
+from groundline_lexical import LexicalIndex
+from groundline_tests.lexical import ROLE, create_role, lexical_server_settings, offered_index
+from groundline_tests.postgres import PostgresServer, server_binaries
+from pydantic import SecretStr
+from service_requirements import ROOT
+
+ENGINES = ("pg_search", "pg_textsearch")
+TEXTS = (
+    "The valve opens at 41 degrees",
+    "The pump was painted green",
+    "Nobody may enter the harbour after sunset",
+)
+LATER = "The siren sounds every Monday"
+
+# The commands of a pod run here, as the superuser that they are there.
+KUBECTL = """#!/bin/sh
+while [ "$#" -gt 0 ]; do
+  case "$1" in
+    -n | -c) shift 2 ;;
+    --) shift; exec "$@" ;;
+    get) echo groundline-database-2; exit ;;
+    scale | apply) exit ;;
+    exec | --stdin | groundline-database-2) shift ;;
+    *) echo "kubectl: nobody expected $1" >&2; exit 1 ;;
+  esac
+done
+"""
+
+# The wheel's psql does not run at all; this does what of it the README uses.
+PSQL = f"""#!{sys.executable}
+import argparse, asyncio, asyncpg
+parser = argparse.ArgumentParser()
+parser.add_argument("--dbname", default="postgres")
+parser.add_argument("--set")
+parser.add_argument("--command", action="append")
+options = parser.parse_args()
+async def main():
+    connection = await asyncpg.connect(database=options.dbname)
+    for statement in options.command:
+        await connection.execute(statement)
+asyncio.run(main())
+"""
+
+
+def commands(name: str) -> str:
+    """The commands of one block of the README."""
+    text = (ROOT / "deploy/README.md").read_text()
+    found = re.search(rf"<!-- {name} -->\n```console\n(.*?)```", text, re.DOTALL)
+    assert found is not None, name
+    return re.sub(r"^\$ ", "", found[1], flags=re.MULTILINE)
+
+
+async def shell(script: str, folder: Path, server: PostgresServer | None = None) -> None:
+    """Runs commands in the folder, which stands for the README's folders, and expects them to succeed."""
+    for name in ("backup", "archive"):
+        script = script.replace(f"/{name}", str(folder / name))
+    for name, text in (("kubectl", KUBECTL), ("psql", PSQL)):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    socket = re.search(r"host=([^&]+)", server.dsn) if server else None
+    process = await asyncio.create_subprocess_exec(
+        *("bash", "-euo", "pipefail", "-c", script),
+        cwd=folder,
+        env={
+            "PATH": f"{folder}:{server_binaries()}:{os.defpath}",
+            "PGUSER": "postgres",
+            "PGHOST": socket[1] if socket else "",
+        },
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    shown, _ = await process.communicate()
+    assert process.returncode == 0, shown.decode()
+
+
+class Site:
+    """The suite's database on a server, as the services use it: by a role that is no superuser."""
+
+    def __init__(self, server: PostgresServer, index: LexicalIndex, corpus_on: Any) -> None:
+        self.server, self.index = server, index
+        self._corpus_on = corpus_on
+
+    @property
+    def url(self) -> str:
+        return self.server.dsn_of("groundline").replace("postgres@", f"{ROLE}@")
+
+    async def create(self) -> None:
+        """A migrated database, as an operator gets it from overlays/production/database and migrations."""
+        superuser = await asyncpg.connect(self.server.dsn)
+        for name in ("groundline", "groundline_before", "groundline_restored"):
+            await superuser.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        await superuser.execute(f"CREATE DATABASE groundline OWNER {ROLE}")
+        await superuser.close()
+        superuser = await asyncpg.connect(self.server.dsn_of("groundline"))
+        for extension in ("vector", self.index.name):
+            await superuser.execute(f"CREATE EXTENSION {extension}")
+        await superuser.close()
+        for service in ("ingestor", "coordinator"):
+            await migrate(DatabaseSettings(database_url=SecretStr(self.url)), service)
+
+    async def restore(self, folder: Path) -> None:
+        script = commands("restore")
+        assert "CREATE EXTENSION pg_textsearch" in script
+        await shell(script.replace("pg_textsearch", self.index.name), folder, self.server)
+
+    async def store(self, collection: str, texts: Sequence[str]) -> None:
+        connection = await asyncpg.connect(self.url)
+        await register_vectors(connection)
+        await self._corpus_on(connection, self.index).collection(collection, texts)
+        await connection.close()
+
+    async def found(self, collection: str, query: str) -> list[str]:
+        """Texts by the keyword index."""
+        return await self._search(
+            collection, lambda table: self.index.search_sql(table, "english", limit=10), query
+        )
+
+    async def nearest(self, collection: str, text: str) -> str:
+        """The text whose vector is the nearest to this text's own."""
+        connection = await asyncpg.connect(self.url)
+        await register_vectors(connection)
+        corpus = self._corpus_on(connection, self.index)
+        [vector] = await corpus.embedder.embed_documents([text])
+        table = f"chunks_p{await corpus.partition(collection)}"
+        await connection.execute("SET enable_seqscan = off; SET enable_sort = off")
+        found: str = await connection.fetchval(
+            f"""
+            SELECT original_text FROM {table}
+            ORDER BY embedding::halfvec({corpus.embedder.dimensions}) <=> $1 LIMIT 1
+            """,
+            vector,
+        )
+        await connection.close()
+        return found
+
+    async def _search(self, collection: str, sql: Any, query: str) -> list[str]:
+        connection = await asyncpg.connect(self.url)
+        partition = await connection.fetchval(
+            "SELECT partition_id FROM collections WHERE collection_id = $1", collection
+        )
+        table = f"chunks_p{partition}"
+        rows = await connection.fetch(sql(table), self.index.prepare_query(query, "english"))
+        texts = [
+            await connection.fetchval(
+                f"SELECT original_text FROM {table} WHERE chunk_id = $1", row["chunk_id"]
+            )
+            for row in rows
+        ]
+        await connection.close()
+        return texts
+
+    async def collections(self) -> list[str]:
+        connection = await asyncpg.connect(self.url)
+        rows = await connection.fetch("SELECT collection_id FROM collections ORDER BY 1")
+        await connection.close()
+        return [row["collection_id"] for row in rows]
+
+    async def is_as_dumped(self) -> None:
+        """What was stored is found by both indexes, nothing later is there, and more can be stored."""
+        assert await self.collections() == ["manuals"]
+        assert await self.found("manuals", "painted pumps") == [TEXTS[1]]
+        assert [await self.nearest("manuals", text) for text in TEXTS] == list(TEXTS)
+        await self.store("afterwards", [LATER])
+        assert await self.found("afterwards", "siren") == [LATER]
+        for service in ("ingestor", "coordinator"):
+            await migrate(DatabaseSettings(database_url=SecretStr(self.url)), service)
+
+
+@pytest.fixture(scope="module")
+async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[PostgresServer]:
+    """One that keeps its write-ahead log."""
+    folder = tmp_path_factory.mktemp("site")
+    archive = folder / "archive"
+    settings = {
+        **await lexical_server_settings(),
+        "archive_mode": "on",
+        "archive_command": f"'test ! -f {archive}/%f && cp %p {archive}/%f'",
+    }
+    async with PostgresServer(folder, settings) as server:
+        owner = (folder / "cluster").stat()
+        archive.mkdir()
+        os.chown(archive, owner.st_uid, owner.st_gid)
+        await create_role(server.dsn)
+        yield server
+
+
+@pytest.fixture(params=ENGINES)
+async def site(request: pytest.FixtureRequest, server: PostgresServer, corpus_on: Any) -> Site:
+    site = Site(server, await offered_index(server.dsn, request.param), corpus_on)
+    await site.create()
+    await site.store("manuals", TEXTS)
+    return site
+
+
+@pytest.mark.parametrize("is_new", [False, True], ids=["the same database", "a new database"])
+async def test_a_dump_is_restored_into(is_new: bool, site: Site, tmp_path: Path) -> None:
+    await shell(commands("dump"), tmp_path, site.server)
+    await site.store("later", [LATER])
+    if is_new:
+        await site.create()
+    await site.restore(tmp_path)
+    await site.is_as_dumped()
+
+
+async def test_a_restore_that_fails_leaves_everything_as_it_was(site: Site, tmp_path: Path) -> None:
+    await shell(commands("dump"), tmp_path, site.server)
+    await site.store("later", [LATER])
+    without_vectors = commands("restore").replace("--command='CREATE EXTENSION vector'", "")
+    with pytest.raises(AssertionError, match="pg_restore: error"):
+        await shell(without_vectors.replace("pg_textsearch", site.index.name), tmp_path, site.server)
+    assert await site.collections() == ["later", "manuals"]
+    assert await site.found("manuals", "painted pumps") == [TEXTS[1]]
+
+
+async def test_a_copy_of_the_files_and_the_log_bring_a_moment_back(
+    site: Site, corpus_on: Any, server: PostgresServer, tmp_path: Path
+) -> None:
+    home = Path(server._directory)
+    shutil.rmtree(home / "backup", ignore_errors=True)
+    (home / "backup").mkdir()
+    await shell(commands("copy"), home, server)
+    await site.store("before", [LATER])
+    superuser = await asyncpg.connect(server.dsn)
+    moment = await superuser.fetchval("SELECT clock_timestamp()::text")
+    await superuser.close()
+    # The accident, and the log up to it.
+    superuser = await asyncpg.connect(server.dsn_of("groundline"))
+    await superuser.execute(f"DROP OWNED BY {ROLE}")
+    await superuser.execute("SELECT pg_switch_wal()")
+    await archived(superuser)
+    await superuser.close()
+
+    script, count = re.subn(
+        r"recovery_target_time = '.*'", f"recovery_target_time = '{moment}'", commands("recover")
+    )
+    assert count == 1
+    await shell(script, home)
+    recovered = PostgresServer(tmp_path / "recovered", {})
+    (tmp_path / "recovered").mkdir()
+    await asyncio.to_thread(shutil.move, home / "backup/base", tmp_path / "recovered/cluster")
+    owner = (home / "cluster").stat()
+    for path in (tmp_path / "recovered/cluster", *(tmp_path / "recovered/cluster").rglob("*")):
+        os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+    async with recovered:
+        await promoted(recovered)
+        there = Site(recovered, site.index, corpus_on)
+        assert await there.collections() == ["before", "manuals"]
+        if not site.index.capabilities.survives_unclean_stop:
+            await rebuild(recovered)
+        assert await there.found("manuals", "painted pumps") == [TEXTS[1]]
+        assert await there.found("before", "siren") == [LATER]
+        assert await there.nearest("manuals", TEXTS[0]) == TEXTS[0]
+
+
+async def archived(connection: Any) -> None:
+    """Everything before the current file of the log is in the archive."""
+    async with asyncio.timeout(60):
+        waiting = True
+        while waiting:
+            waiting = await connection.fetchval(
+                """
+                SELECT coalesce(last_archived_wal, '') < pg_walfile_name(pg_current_wal_lsn() - 1)
+                    AND last_archived_wal IS DISTINCT FROM pg_walfile_name(pg_current_wal_lsn() - 1)
+                FROM pg_stat_archiver, pg_sleep(0.1)
+                """
+            )
+
+
+async def promoted(server: PostgresServer) -> None:
+    connection = await asyncpg.connect(server.dsn)
+    async with asyncio.timeout(60):
+        recovering = True
+        while recovering:
+            recovering = await connection.fetchval("SELECT pg_is_in_recovery() FROM pg_sleep(0.1)")
+    await connection.close()
+
+
+async def rebuild(server: PostgresServer) -> None:
+    """What the README asks for where the log holds no index."""
+    connection = await asyncpg.connect(server.dsn_of("groundline"))
+    await connection.execute("REINDEX SCHEMA public")
+    await connection.close()
