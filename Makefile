@@ -18,6 +18,8 @@ VERSION ?= 0.1.0
 # Any program with docker's build command: docker, podman, buildah.
 IMAGE_BUILDER ?= $(firstword $(foreach name,docker podman buildah,$(if $(shell command -v $(name)),$(name))))
 IMAGE_PREFIX ?= groundline/
+# For make postgres-image: pg_textsearch or vchord_bm25.
+KEYWORD_ENGINE ?= pg_textsearch
 PYTHON_IMAGE ?=
 ENVOY_IMAGE ?=
 GATEWAY_PORT ?= 8080
@@ -124,6 +126,12 @@ images: ## Build the images, or one of them with SERVICE=retriever
 	    $(if $(ENVOY_IMAGE),--build-arg "ENVOY_IMAGE=$(ENVOY_IMAGE)") \
 	    --tag "$(IMAGE_PREFIX)$$service:$(VERSION)" .
 	done
+
+.PHONY: postgres-image
+postgres-image: ## Build the database's image, with KEYWORD_ENGINE=vchord_bm25 its other variant
+	@test -n "$(IMAGE_BUILDER)" || { echo "postgres-image: install docker, podman or buildah, or set IMAGE_BUILDER" >&2; exit 1; }
+	image=$$(grep -rohE 'groundline/postgres:[0-9.]+-$(KEYWORD_ENGINE)-[0-9.]+' deploy/k8s/components)
+	$(IMAGE_BUILDER) build --target "$(KEYWORD_ENGINE)" --tag "$(IMAGE_PREFIX)$${image#groundline/}" deploy/images/postgres
 
 .PHONY: lock
 lock: ## Resolve and pin all dependencies again (needs uv)

@@ -769,7 +769,10 @@ POSTGRES_BUILD = ROOT / "deploy/images/postgres/Dockerfile"
 """What makes the database's image, with the versions in it."""
 
 EXTENSIONS = {"pg_textsearch": ("pg_textsearch",), "vchord_bm25": ("pg_tokenizer", "vchord_bm25")}
-"""Keyword engine → its extensions; each of them has to be preloaded."""
+"""Keyword engine → its extensions."""
+
+PRELOADED = ("pg_textsearch", "pg_tokenizer")
+"""Extensions that do not work unless they are loaded when the server starts."""
 
 _DATABASE_IMAGE = re.compile(r"groundline/postgres:(?P<postgres>[\d.]+)-(?P<engine>\w+)-(?P<version>[\d.]+)")
 
@@ -802,7 +805,7 @@ def database_image_problems(
     except LexicalIndexError as error:
         yield f"{image}: the services refuse it: {error}"
     for extension in EXTENSIONS[engine]:
-        if extension not in preloaded:
+        if extension in PRELOADED and extension not in preloaded:
             yield f"{image}: {extension} is not preloaded"
     for extension in preloaded:
         if extension not in EXTENSIONS[engine]:
