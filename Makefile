@@ -94,6 +94,10 @@ test-cluster: setup ## Apply the manifests to a real control plane, built from G
 test-lexical: setup ## Test the keyword engines, on the server that GROUNDLINE_TEST_POSTGRES_URL names if it is set
 	$(BIN)/python -m pytest tests/unit/lexical tests/integration/lexical
 
+.PHONY: bench-lexical
+bench-lexical: setup ## Measure keyword engines, those of GROUNDLINE_BENCH_POSTGRES_URL if it is set
+	$(BIN)/groundline bench lexical
+
 .PHONY: generate
 generate: setup ## Write the stubs in libs/contracts and the reference in docs/ from protos/
 	$(BIN)/python tools/protos.py generate

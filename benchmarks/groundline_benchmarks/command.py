@@ -6,7 +6,7 @@ import click
 
 __all__ = ["bench"]
 
-_BENCHMARKS = ("chat", "extract", "idle", "ingest", "retrieval")
+_BENCHMARKS = ("chat", "extract", "idle", "ingest", "lexical", "retrieval")
 
 
 class _Benchmarks(click.Group):

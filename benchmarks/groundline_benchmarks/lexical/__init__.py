@@ -1,0 +1,1 @@
+"""The keyword engines that a server offers, side by side."""

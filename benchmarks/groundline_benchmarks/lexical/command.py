@@ -1,0 +1,66 @@
+"""groundline bench lexical"""
+
+from dataclasses import asdict
+
+import click
+from groundline_cli.commands.gateway import json_option
+from groundline_cli.stack.postgres import EmbeddedPostgres
+from groundline_cli.terminal import print_columns, print_json
+
+from groundline_benchmarks.lexical.benchmark import (
+    CLIENTS,
+    LIMIT,
+    EngineFigures,
+    databases_of_embedded,
+    databases_on,
+    measure_engines,
+)
+from groundline_benchmarks.measuring.running import Report, run
+from groundline_benchmarks.measuring.suite import working_directory
+
+__all__ = ["lexical"]
+
+
+@click.command()
+@click.option(
+    "--url",
+    metavar="URL",
+    envvar="GROUNDLINE_BENCH_POSTGRES_URL",
+    help="A PostgreSQL server, with the right to create databases and extensions. Default: an embedded one.",
+)
+@click.option(
+    "--chunks",
+    type=click.IntRange(min=100),
+    default=20_000,
+    show_default=True,
+    help="Chunks of 150 words to index.",
+)
+@json_option
+def lexical(url: str | None, chunks: int, as_json: bool) -> None:
+    """The keyword engines of a server: latency, throughput, inserts and size of the index.
+
+    Each in a database of its own that is dropped at the end, once as live inserts leave the index and once
+    after a build.
+    """
+
+    async def measure(report: Report) -> list[EngineFigures]:
+        if url is not None:
+            return await measure_engines(databases_on(url), chunks, report)
+        with working_directory(None) as directory:
+            report("starting PostgreSQL")
+            async with EmbeddedPostgres(directory / "postgres") as server:
+                return await measure_engines(databases_of_embedded(server), chunks, report)
+
+    figures = run(measure)
+    if as_json:
+        print_json({"chunks": chunks, "engines": [asdict(one) for one in figures]})
+        return
+    click.echo(f"{chunks} chunks, the best {LIMIT}, {CLIENTS} connections for throughput")
+    print_columns(
+        ("ENGINE", "INDEX", "p50 ms", "p95 ms", "SEARCHES/S", "CHUNKS/S", "MIB"),
+        [
+            (one.name, state, index.p50_ms, index.p95_ms, index.per_second, index.rows_per_second, index.mib)
+            for one in figures
+            for state, index in (("live", one.live), ("built", one.built))
+        ],
+    )
