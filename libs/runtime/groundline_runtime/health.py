@@ -16,6 +16,9 @@ OVERALL = ""
 _SERVING = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
+FAILING_SECONDS = 1.0
+"""Between two checks while a dependency is down."""
+
 _log = structlog.get_logger(__name__)
 
 ReadinessCheck = Callable[[], Awaitable[None]]
@@ -53,7 +56,8 @@ class HealthMonitor:
         """Check the dependencies until cancelled."""
         while True:
             await self.check()
-            await asyncio.sleep(self._interval_seconds)
+            pause = min(self._interval_seconds, FAILING_SECONDS) if self._failing else self._interval_seconds
+            await asyncio.sleep(pause)
 
     async def check(self) -> None:
         """Run all checks at once and publish the result."""
