@@ -9,9 +9,9 @@ import psutil
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
 from groundline_ingestor.adapters.extraction.ocr import find_ocr_data
 from groundline_ingestor.adapters.extraction.readers import pdf
-from groundline_ingestor.adapters.extraction.readers.common import NO_HINTS, Limits
+from groundline_ingestor.adapters.extraction.readers.common import NO_HINTS, ReaderLimits
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
-from groundline_ingestor.domain.documents import DocumentInput
+from groundline_ingestor.domain.documents import GivenDocument
 
 from groundline_benchmarks.extract.documents import documents, large_pdf
 from groundline_benchmarks.extract.scoring import Reading, Scores, score
@@ -65,13 +65,13 @@ def measure_extraction(seed: int, pages: int, report: Report, *, with_scans: boo
     """
     ocr_data = find_ocr_data(None)
     extracted = []
-    with Sandbox(Limits(ocr_data=ocr_data), processes=1) as sandbox:
+    with Sandbox(ReaderLimits(ocr_data=ocr_data), processes=1) as sandbox:
         extractor = DocumentExtractor(sandbox)
-        extractor.extract(DocumentInput(b"<p>The process starts.</p>", uri="a.html"))
+        extractor.extract(GivenDocument(b"<p>The process starts.</p>", uri="a.html"))
         for document in documents(seed, with_scans=with_scans and bool(ocr_data)):
             report(document.name)
             begun = time.perf_counter()
-            found = extractor.extract(DocumentInput(document.content, uri=document.uri))
+            found = extractor.extract(GivenDocument(document.content, uri=document.uri))
             seconds = time.perf_counter() - begun
             reading = Reading(found.text, [heading.title for heading in found.headings])
             scores = score(document, reading)
@@ -80,7 +80,7 @@ def measure_extraction(seed: int, pages: int, report: Report, *, with_scans: boo
     report(f"a PDF of {pages} pages")
     large = large_pdf(seed, pages)
     begun = time.process_time()
-    pdf.read(large.content, NO_HINTS, Limits())
+    pdf.read(large.content, NO_HINTS, ReaderLimits())
     return ExtractFigures(extracted, pages / (time.process_time() - begun), memory)
 
 

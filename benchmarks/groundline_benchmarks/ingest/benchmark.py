@@ -29,7 +29,7 @@ from groundline_ingestor.adapters.postgres_vector_indexes import (
     vector_index_on,
 )
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentInput
+from groundline_ingestor.domain.documents import GivenDocument
 from groundline_ingestor.domain.jobs import has_ended
 from groundline_ingestor.domain.work import NewVersion
 from groundline_ingestor.migrate import migrate
@@ -189,7 +189,7 @@ class _Bench:
         and until the index of vectors was there as well."""
         collection = await self._collection("given", embedder.model, _PARAGRAPHS)
         inputs = [
-            DocumentInput("".join(stretch.text for stretch in new.stretches), uri=new.version.uri)
+            GivenDocument("".join(stretch.text for stretch in new.stretches), uri=new.version.uri)
             for new in rows
         ]
         settings = IngestorSettings(database_url=self._dsn)
@@ -226,7 +226,7 @@ class _Bench:
             self._report(f"ingesting {count} texts with the model")
             collection = await self._collection("model", embedder.model)
             _, worker = assemble(settings, self._stores, embedder, sandbox)
-            given = [DocumentInput(text, uri=f"{number}.txt") for number, text in enumerate(inputs)]
+            given = [GivenDocument(text, uri=f"{number}.txt") for number, text in enumerate(inputs)]
             async with working(worker, settings):
                 ours = await _seconds(lambda: self._work_off(collection, given, worker.wake))
             await self._require(collection, count, indexed=None)
@@ -243,7 +243,7 @@ class _Bench:
         self._report(f"ingesting a text of {mebibytes} MiB")
         text = large_text(mebibytes)
         collection = await self._collection("large", GivenVectors.model, settings={})
-        job = await self._hand_in(collection, [DocumentInput(text, uri="large.txt")])
+        job = await self._hand_in(collection, [GivenDocument(text, uri="large.txt")])
         del text
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -285,14 +285,14 @@ class _Bench:
         return await self._stores.collections.create(new, "")
 
     async def _hand_in(
-        self, collection: StoredCollection, inputs: Sequence[DocumentInput]
+        self, collection: StoredCollection, inputs: Sequence[GivenDocument]
     ) -> job_pb2.IngestionJob:
         return await self._stores.jobs.enqueue(
             collection, [identify(given, collection) for given in inputs], ""
         )
 
     async def _work_off(
-        self, collection: StoredCollection, inputs: Sequence[DocumentInput], wake: Callable[[], None]
+        self, collection: StoredCollection, inputs: Sequence[GivenDocument], wake: Callable[[], None]
     ) -> None:
         job = await self._hand_in(collection, inputs)
         wake()

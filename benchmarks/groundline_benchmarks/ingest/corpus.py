@@ -12,8 +12,9 @@ import structlog
 from groundline.v1 import passage_pb2
 from groundline_embedding.ports import Vectors
 from groundline_ingestor.domain.documents import DocumentVersion
-from groundline_ingestor.domain.texts import Chunk, Section, Stretch
+from groundline_ingestor.domain.texts import PreparedChunk, Section, Stretch
 from groundline_ingestor.domain.work import NewVersion
+from groundline_signatures import signature
 
 from groundline_benchmarks.measuring.texts import DIMENSIONS, TEXT_WORDS, texts
 
@@ -83,7 +84,7 @@ def _documents(all_texts: Iterator[str], embedder: GivenVectors, prefix: str) ->
             metadata={},
             allowed_principals=(),
         )
-        chunks = [Chunk(Section(text, 0, len(text)), "", text) for text in some]
+        chunks = [PreparedChunk(Section(text, 0, len(text)), "", text, signature(text)) for text in some]
         vectors = np.stack([embedder.of(text) for text in some]).astype(np.float16)
         yield NewVersion(version, chunks, vectors, [Stretch("\n\n".join(some))])
 

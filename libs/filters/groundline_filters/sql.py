@@ -23,6 +23,10 @@ from groundline_filters.tree import (
 __all__ = ["Columns", "Condition", "compile_sql"]
 
 
+INDEXED_VALUES = 8
+"""Values of a list that are looked for one by one; more are compared with what is at the path."""
+
+
 @dataclass(frozen=True, slots=True)
 class Columns:
     """SQL expressions of what a filter looks at: uuid, text, timestamptz and jsonb; none may be NULL."""
@@ -65,9 +69,12 @@ class _Compiler:
                 return self._joined(parts, " OR ", "false")
             case Negation(part):
                 return f"NOT {self.expression(part)}"
+            # By containment, which an index on the metadata answers; of a few values one by one, as it does
+            # not look for a list of them.
+            case OneOf(path, values) if 0 < len(values) <= INDEXED_VALUES:
+                held = (self._holding(path, value) for value in values)
+                return f"({' OR '.join(held)})"
             # Not coalesce: of IS TRUE the planner knows that it selects as few as a comparison does.
-            case OneOf(path, (value,)):
-                return f"(({self._value(path)} = {self._json(value)}) IS TRUE)"
             case OneOf(path, values):
                 encoded = self._parameter([_encoded(value) for value in values], "text[]::jsonb[]")
                 return f"(({self._value(path)} = ANY ({encoded})) IS TRUE)"
@@ -85,9 +92,7 @@ class _Compiler:
             case Exists(path, exists):
                 return f"({self._value(path)} IS {'NOT ' if exists else ''}NULL)"
             case Contains(path, operand):
-                at = self._value(path)
-                listed = self._parameter(f"[{_encoded(operand)}]", "text::jsonb")
-                return f"(coalesce(jsonb_typeof({at}) = 'array', false) AND {at} @> {listed})"
+                return self._holding(path, [operand])
             case DocumentIds(document_ids):
                 return f"({self._columns.document_id} = ANY ({self._parameter(document_ids, 'uuid[]')}))"
             case SourceTypes(source_types):
@@ -102,6 +107,14 @@ class _Compiler:
         """The metadata value at a path, as jsonb; NULL where it is missing. Only objects are stepped into."""
         steps = "".join(f" -> {self._parameter(name, 'text')}" for name in path)
         return f"({self._columns.metadata}{steps})"
+
+    def _holding(self, path: Path, value: Scalar | list[Scalar]) -> str:
+        """Metadata with this value at a path; of a list, with a list there that has its elements. The same as
+        comparing what is at the path, since only objects are stepped into by containment too."""
+        held: object = value
+        for name in reversed(path):
+            held = {name: held}
+        return f"({self._columns.metadata} @> {self._parameter(json.dumps(held), 'text::jsonb')})"
 
     def _json(self, value: Scalar) -> str:
         # By way of text: what a connection makes of an argument that is jsonb, is up to its codecs.

@@ -23,7 +23,7 @@ from groundline_ingestor.adapters.contextualizing import (
 from groundline_ingestor.adapters.crawling import CrawlLimits, HttpCrawler
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
 from groundline_ingestor.adapters.extraction.ocr import find_ocr_data
-from groundline_ingestor.adapters.extraction.readers.common import Limits as ReaderLimits
+from groundline_ingestor.adapters.extraction.readers.common import ReaderLimits
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
 from groundline_ingestor.adapters.postgres_collections import PostgresCollections
 from groundline_ingestor.adapters.postgres_crawls import PostgresCrawls
@@ -55,7 +55,7 @@ from groundline_ingestor.service.embedding import RememberingEmbedder
 from groundline_ingestor.service.ingestion import IngestionService
 from groundline_ingestor.service.jobs import JobService
 from groundline_ingestor.service.options import WorkerOptions
-from groundline_ingestor.service.preparation import Limits, Preparation
+from groundline_ingestor.service.preparation import DocumentLimits, Preparation
 from groundline_ingestor.service.reindex import ReindexService
 from groundline_ingestor.service.worker import Worker
 from groundline_ingestor.servicer import SERVICE_NAME, IngestorServicer
@@ -133,7 +133,7 @@ def assemble(
     generator: ContextWriter | None = None,
 ) -> tuple[IngestorServicer, Worker]:
     """The servicer over given stores and models, and the worker that does what it takes in."""
-    limits = Limits(settings.max_document_bytes, settings.max_chunks_per_document)
+    limits = DocumentLimits(settings.max_document_bytes, settings.max_chunks_per_document)
     splitter = DocumentSplitter(embedder.count_tokens)
     extractor = DocumentExtractor(sandbox, max_whole_bytes=settings.max_whole_document_bytes)
     preparation = Preparation(extractor, splitter, limits, settings.spool_directory)

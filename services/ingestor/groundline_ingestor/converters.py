@@ -1,4 +1,4 @@
-"""Documents and crawls as the service works on them, out of requests that were checked."""
+"""Documents as the service works on them, out of requests that were checked."""
 
 import json
 from collections.abc import Mapping
@@ -8,13 +8,11 @@ from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct, Value
 from groundline.v1 import document_pb2, passage_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline_runtime.errors import FieldViolation, InvalidArgumentError
 from groundline_validation import limits_of, violations_of
 
-from groundline_ingestor.crawling import CrawlRequest, link_target
-from groundline_ingestor.domain.documents import DocumentInput
+from groundline_ingestor.domain.documents import GivenDocument
 
-__all__ = ["crawl_request", "described_upload", "document_input"]
+__all__ = ["described_upload", "document_input"]
 
 # What HTTP clients send that were not told a type.
 _SAYS_NOTHING: Final = ("application/octet-stream", "application/x-www-form-urlencoded")
@@ -24,7 +22,7 @@ _MAX_OWN_URI: Final = limits_of(document_pb2.DocumentInput, "uri").max_bytes // 
 """Characters of a record's own name, which may have 4 bytes each."""
 
 
-def document_input(given: document_pb2.DocumentInput) -> DocumentInput:
+def document_input(given: document_pb2.DocumentInput) -> GivenDocument:
     """A document as handed in; an object becomes the JSON of its properties."""
     content: str | bytes = given.data if given.WhichOneof("content") == "data" else given.text
     uri, source_type = given.uri, passage_pb2.SOURCE_TYPE_FILE
@@ -36,7 +34,7 @@ def document_input(given: document_pb2.DocumentInput) -> DocumentInput:
         source_type = passage_pb2.SOURCE_TYPE_OBJECT
         uri = uri or _own_uri(properties)
         metadata = _object_metadata(given.object.schema, properties) | metadata
-    return DocumentInput(
+    return GivenDocument(
         content=content,
         uri=uri,
         title=given.title,
@@ -47,7 +45,7 @@ def document_input(given: document_pb2.DocumentInput) -> DocumentInput:
     )
 
 
-def described_upload(request: pb.UploadDocumentRequest) -> DocumentInput:
+def described_upload(request: pb.UploadDocumentRequest) -> GivenDocument:
     """The document that the first message of an upload describes, without content. Raises
     InvalidArgumentError, also for what is wrong with the metadata, which come as text."""
     violations = violations_of(request)
@@ -69,23 +67,6 @@ def described_upload(request: pb.UploadDocumentRequest) -> DocumentInput:
         violations.extend(violations_of(given))
     violations.raise_if_any()
     return document_input(given)
-
-
-def crawl_request(crawl: pb.WebCrawl) -> CrawlRequest:
-    """A crawl with the contract's defaults. Raises InvalidArgumentError for a start that is no page."""
-    start_url = link_target(crawl.start_url, "")
-    if start_url is None:
-        raise InvalidArgumentError(
-            [FieldViolation("crawl.start_url", "must be an http or https URL without credentials")]
-        )
-    return CrawlRequest(
-        start_url=start_url,
-        max_pages=crawl.max_pages or CrawlRequest.max_pages,
-        max_depth=crawl.max_depth if crawl.HasField("max_depth") else CrawlRequest.max_depth,
-        include_paths=tuple(crawl.include_paths),
-        exclude_paths=tuple(crawl.exclude_paths),
-        delay_seconds=crawl.delay_seconds if crawl.HasField("delay_seconds") else None,
-    )
 
 
 def _own_uri(properties: Mapping[str, Any]) -> str:

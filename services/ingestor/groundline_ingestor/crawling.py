@@ -6,42 +6,47 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
+from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import passage_pb2
 
-from groundline_ingestor.domain.documents import DocumentInput
+from groundline_ingestor.domain.documents import GivenDocument
 
 __all__ = [
     "CrawlFailure",
-    "CrawlRequest",
     "CrawledPage",
+    "effective_crawl",
     "link_target",
     "path_matches",
+    "takes",
 ]
 
 MAX_URL_BYTES: Final = 2000
+DEFAULT_PAGES: Final = 100
+DEFAULT_DEPTH: Final = 3
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _PATTERN_TOKEN: Final = re.compile(r"\*\*|.", re.DOTALL)
 
 
-@dataclass(frozen=True)
-class CrawlRequest:
-    """Which pages to take; the defaults are the contract's. `delay_seconds` None: what robots.txt asks for,
-    else 1."""
+def effective_crawl(crawl: pb.WebCrawl) -> pb.WebCrawl:
+    """The crawl with the contract's defaults and its start in one spelling. Without `delay_seconds` it pauses
+    as robots.txt asks, else a second. Raises ValueError for a start that is no page."""
+    start_url = link_target(crawl.start_url, "")
+    if start_url is None:
+        raise ValueError("not an http or https URL without credentials")
+    effective = pb.WebCrawl()
+    effective.CopyFrom(crawl)
+    effective.start_url = start_url
+    effective.max_pages = crawl.max_pages or DEFAULT_PAGES
+    effective.max_depth = crawl.max_depth if crawl.HasField("max_depth") else DEFAULT_DEPTH
+    return effective
 
-    start_url: str
-    max_pages: int = 100
-    max_depth: int = 3
-    include_paths: tuple[str, ...] = ()
-    exclude_paths: tuple[str, ...] = ()
-    delay_seconds: float | None = None
-    allow_private_addresses: bool = False
 
-    def takes(self, path: str) -> bool:
-        """Whether pages at this path are wanted."""
-        if any(path_matches(pattern, path) for pattern in self.exclude_paths):
-            return False
-        return not self.include_paths or any(path_matches(pattern, path) for pattern in self.include_paths)
+def takes(crawl: pb.WebCrawl, path: str) -> bool:
+    """Whether a crawl wants pages at this path."""
+    if any(path_matches(pattern, path) for pattern in crawl.exclude_paths):
+        return False
+    return not crawl.include_paths or any(path_matches(pattern, path) for pattern in crawl.include_paths)
 
 
 @dataclass(frozen=True)
@@ -52,9 +57,9 @@ class CrawledPage:
     content: bytes
     mime_type: str
 
-    def document(self) -> DocumentInput:
+    def document(self) -> GivenDocument:
         """The page as a document to ingest; whoever may read its collection may read it."""
-        return DocumentInput(
+        return GivenDocument(
             content=self.content,
             uri=self.url,
             mime_type=self.mime_type,

@@ -9,11 +9,11 @@ from groundline.v1 import chat_pb2, collection_pb2, document_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_filters import Filter
 
-from groundline_ingestor.crawling import CrawledPage, CrawlFailure, CrawlRequest
+from groundline_ingestor.crawling import CrawledPage, CrawlFailure
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentInput, DocumentVersion, StoredText
-from groundline_ingestor.domain.texts import Extraction, Section, Stretch, Vectors
-from groundline_ingestor.domain.work import Claim, LeasedItem, NewVersion, Progress
+from groundline_ingestor.domain.documents import DocumentVersion, GivenDocument, StoredText
+from groundline_ingestor.domain.texts import ExtractedText, Section, Stretch, Vectors
+from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, Progress
 
 __all__ = [
     "ClaimLostError",
@@ -36,7 +36,7 @@ __all__ = [
     "WrittenContexts",
 ]
 
-type HandedIn = tuple[DocumentInput, DocumentVersion]
+type HandedIn = tuple[GivenDocument, DocumentVersion]
 """A document with a uri, and what is known of it before its text is read."""
 
 type StoredOutcome = tuple[str, job_pb2.IngestionOutcome.ValueType]
@@ -46,7 +46,7 @@ type StoredOutcome = tuple[str, job_pb2.IngestionOutcome.ValueType]
 class ClaimLostError(Exception):
     """The item went to another worker, was cancelled, or has ended; nothing was changed."""
 
-    def __init__(self, claim: Claim) -> None:
+    def __init__(self, claim: ItemClaim) -> None:
         super().__init__(f"item {claim.item_index} of job {claim.job_id} is no longer this worker's")
         self.claim = claim
 
@@ -101,7 +101,7 @@ class DocumentRepository(Protocol):
         """
 
     async def refresh(
-        self, collection: StoredCollection, version: DocumentVersion, claim: Claim | None = None
+        self, collection: StoredCollection, version: DocumentVersion, claim: ItemClaim | None = None
     ) -> StoredOutcome | None:
         """Take over metadata and principals where the stored chunks are already those of the version, and
         end the item.
@@ -201,10 +201,10 @@ class WorkQueue(Protocol):
     async def has_suspects(self, model: str) -> bool:
         """Whether suspects wait to be worked on."""
 
-    async def given(self, item: LeasedItem) -> DocumentInput:
+    async def given(self, item: LeasedItem) -> GivenDocument:
         """What was handed in; its file, where it is one, is the caller's to close. Raises ClaimLostError."""
 
-    async def require(self, claim: Claim) -> None:
+    async def require(self, claim: ItemClaim) -> None:
         """Raise ClaimLostError if the claim is no longer held."""
 
     async def extend(self, lease_ids: Sequence[str]) -> None:
@@ -220,16 +220,16 @@ class WorkQueue(Protocol):
     async def progress(self, progress: Sequence[Progress]) -> None:
         """Show how far items have come."""
 
-    async def spend(self, claim: Claim, usage: chat_pb2.Usage) -> None:
+    async def spend(self, claim: ItemClaim, usage: chat_pb2.Usage) -> None:
         """Add tokens to what the item has taken, in all its attempts. Nothing when the claim is lost."""
 
     async def fail(
-        self, claim: Claim, failure: document_pb2.IngestionFailure, chunks: job_pb2.ChunkCounts
+        self, claim: ItemClaim, failure: document_pb2.IngestionFailure, chunks: job_pb2.ChunkCounts
     ) -> None:
         """End an item and mark its document; what was searchable of it stays so. Raises ClaimLostError."""
 
     async def postpone(
-        self, claim: Claim, seconds: float, failure: document_pb2.IngestionFailure, *, forgiven: bool
+        self, claim: ItemClaim, seconds: float, failure: document_pb2.IngestionFailure, *, forgiven: bool
     ) -> None:
         """Queue an item again, not to be begun before so many seconds. Nothing when the claim is lost.
 
@@ -250,30 +250,30 @@ class CrawlRepository(Protocol):
     the store is down.
     """
 
-    async def enqueue(self, collection: StoredCollection, request: CrawlRequest, request_id: str) -> str:
+    async def enqueue(self, collection: StoredCollection, request: pb.WebCrawl, request_id: str) -> str:
         """Store a job that is a crawl; returns its id, which is the earlier one's for a known `request_id`.
 
         Raises NotFoundError when the collection is gone.
         """
 
-    async def lease(self, lease_id: str, *, seconds: float) -> tuple[LeasedItem, CrawlRequest] | None:
+    async def lease(self, lease_id: str, *, seconds: float) -> tuple[LeasedItem, pb.WebCrawl] | None:
         """Claim a queued crawl; None where there is none."""
 
-    async def is_held(self, claim: Claim) -> bool:
+    async def is_held(self, claim: ItemClaim) -> bool:
         """Whether the claim still holds: the crawl was not cancelled, given to another, or deleted."""
 
-    async def add_page(self, claim: Claim, collection: StoredCollection, page: HandedIn) -> None:
+    async def add_page(self, claim: ItemClaim, collection: StoredCollection, page: HandedIn) -> None:
         """Queue a page as an item of the crawl's job, in one transaction with its content.
 
         Nothing where the job has the page already, unless it only could not be had until now. Raises
         ClaimLostError.
         """
 
-    async def add_failure(self, claim: Claim, uri: str, failure: document_pb2.IngestionFailure) -> None:
+    async def add_failure(self, claim: ItemClaim, uri: str, failure: document_pb2.IngestionFailure) -> None:
         """Note a page that could not be had as a failed item, unless the job has the page. Raises
         ClaimLostError."""
 
-    async def finish(self, claim: Claim) -> None:
+    async def finish(self, claim: ItemClaim) -> None:
         """End the crawl; its pages go on. Raises ClaimLostError."""
 
 
@@ -347,7 +347,7 @@ class TextStream:
 class Extractor(Protocol):
     """Reads the text out of what was handed in."""
 
-    def read(self, given: DocumentInput) -> TextStream:
+    def read(self, given: GivenDocument) -> TextStream:
         """CPU work, also while the stretches are read. Raises IngestionError, also then."""
 
 
@@ -355,7 +355,7 @@ class Splitter(Protocol):
     """Cuts texts."""
 
     def split(
-        self, extraction: Extraction, chunking: collection_pb2.ChunkingSettings, language: str
+        self, extraction: ExtractedText, chunking: collection_pb2.ChunkingSettings, language: str
     ) -> Sequence[Section]:
         """Sections in order, none of them blank; CPU work. `chunking` is complete, and `language` a
         collection's."""
@@ -403,5 +403,7 @@ class ContextCache(Protocol):
 class Crawler(Protocol):
     """Finds the pages of a web site."""
 
-    def crawl(self, request: CrawlRequest) -> AsyncGenerator[CrawledPage | CrawlFailure, None]:
+    def crawl(
+        self, request: pb.WebCrawl, *, private_addresses: bool
+    ) -> AsyncGenerator[CrawledPage | CrawlFailure, None]:
         """Pages as they come, and those that could not be had. Close it to stop early."""

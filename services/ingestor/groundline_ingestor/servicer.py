@@ -18,7 +18,7 @@ from groundline_runtime.errors import (
 )
 from groundline_validation import validate
 
-from groundline_ingestor.converters import crawl_request, described_upload, document_input
+from groundline_ingestor.converters import described_upload, document_input
 from groundline_ingestor.service.collections import CollectionService
 from groundline_ingestor.service.documents import DocumentService
 from groundline_ingestor.service.ingestion import IngestionService
@@ -96,8 +96,7 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         if request.HasField("crawl"):
             if request.dry_run:  # what a site holds is known when it was crawled
                 raise _not_available("dry_run")
-            crawl = crawl_request(request.crawl)
-            return await self._ingestion.crawl(caller, request.collection_id, crawl, request.request_id)
+            return await self._ingestion.crawl(caller, request)
         if len(request.documents) > self._max_documents:
             raise InvalidArgumentError(
                 [FieldViolation("documents", f"must have 1 to {self._max_documents} entries")]

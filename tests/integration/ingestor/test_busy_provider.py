@@ -24,7 +24,7 @@ from groundline_generator.servicer import GeneratorServicer, UseCases
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
 from groundline_ingestor.adapters.contextualizing import GENERATOR_SERVICE, GrpcContextWriter
 from groundline_ingestor.adapters.postgres_partitions import chunk_table
-from groundline_ingestor.domain.documents import DocumentInput
+from groundline_ingestor.domain.documents import GivenDocument
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
 from groundline_runtime.channels import open_channel
@@ -149,7 +149,7 @@ async def test_a_provider_that_refuses_every_third_call_slows_a_job_and_does_not
             " ".join(f"Sentence {number} of document {document}." for number in range(CHUNKS))
             for document in range(DOCUMENTS)
         ]
-        given = [DocumentInput(text, uri=f"{name}-{number}.txt") for number, text in enumerate(texts)]
+        given = [GivenDocument(text, uri=f"{name}-{number}.txt") for number, text in enumerate(texts)]
         job = (await ingestion.ingest(Caller(), name, given, "")).job
         async with working(worker, settings):
             states = [state.job async for state in jobs.watch(Caller(), job.job_id)]

@@ -9,10 +9,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_ingestor.adapters.crawling import CrawlLimits, HttpCrawler
-from groundline_ingestor.adapters.extraction.readers.common import Limits
+from groundline_ingestor.adapters.extraction.readers.common import ReaderLimits
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
-from groundline_ingestor.crawling import CrawledPage, CrawlFailure, CrawlRequest
+from groundline_ingestor.crawling import CrawledPage, CrawlFailure, effective_crawl
 
 PUBLIC = "93.184.215.14"
 LIMITS = CrawlLimits(page_seconds=10)
@@ -79,7 +80,7 @@ def site() -> Iterator[Site]:
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(Limits()) as sandbox:
+    with Sandbox(ReaderLimits()) as sandbox:
         yield sandbox
 
 
@@ -109,6 +110,7 @@ def crawl(sandbox: Sandbox) -> Crawl:
         names: Names | None = None,
         limits: CrawlLimits = LIMITS,
         pauses: list[float] | None = None,
+        private_addresses: bool = True,
         **request: Any,
     ) -> tuple[list[str], dict[str, str]]:
         """Urls of the pages in their order, and reasons of failures by url."""
@@ -118,9 +120,9 @@ def crawl(sandbox: Sandbox) -> Crawl:
                 pauses.append(seconds)
 
         crawler = HttpCrawler(sandbox, limits, resolve=names or Names(site_test=["127.0.0.1"]), sleep=pause)
-        options = {"allow_private_addresses": True, **request}
         pages, failures = [], {}
-        async for found in crawler.crawl(CrawlRequest(start_url, **options)):
+        asked = pb.WebCrawl(start_url=start_url, **{"max_pages": 100, "max_depth": 3, **request})
+        async for found in crawler.crawl(asked, private_addresses=private_addresses):
             match found:
                 case CrawledPage(url):
                     pages.append(url)
@@ -136,7 +138,7 @@ def crawl(sandbox: Sandbox) -> Crawl:
 
 async def test_a_private_address_is_refused_unless_the_collection_allows_it(site: Site, crawl: Crawl) -> None:
     site.answers["/"] = page()
-    pages, failures = await crawl(f"{site.url}/", allow_private_addresses=False)
+    pages, failures = await crawl(f"{site.url}/", private_addresses=False)
     assert (pages, failures) == ([], {f"{site.url}/": "ADDRESS_NOT_ALLOWED"})
     assert site.asked == []
     assert (await crawl(f"{site.url}/"))[0] == [f"{site.url}/"]
@@ -148,7 +150,8 @@ async def test_a_private_address_is_refused_unless_the_collection_allows_it(site
 async def test_no_spelling_of_a_private_address_gets_through(site: Site, sandbox: Sandbox, host: str) -> None:
     site.answers["/"] = page()
     crawler = HttpCrawler(sandbox)
-    found = [one async for one in crawler.crawl(CrawlRequest(f"http://{host}:{site.port}/"))]
+    asked = effective_crawl(pb.WebCrawl(start_url=f"http://{host}:{site.port}/"))
+    found = [one async for one in crawler.crawl(asked, private_addresses=False)]
     assert [type(one) for one in found] == [CrawlFailure]
     assert site.asked == []
 
@@ -158,7 +161,7 @@ async def test_a_name_with_one_private_address_among_others_is_refused(site: Sit
         async def __call__(self, host: str, port: int) -> Sequence[str]:
             return [PUBLIC, "127.0.0.1"]
 
-    _, failures = await crawl(f"{site.url}/", names=Both(), allow_private_addresses=False)
+    _, failures = await crawl(f"{site.url}/", names=Both(), private_addresses=False)
     assert list(failures.values()) == ["ADDRESS_NOT_ALLOWED"]
 
 
@@ -176,7 +179,8 @@ async def test_every_connection_is_checked(site: Site, sandbox: Sandbox, moment:
         case "rebinding":
             names = Names(site_test=["127.0.0.1", "10.0.0.1"])  # another answer after robots.txt
     crawler = HttpCrawler(sandbox, resolve=names, is_public=lambda address: address == "127.0.0.1")
-    found = [one async for one in crawler.crawl(CrawlRequest(f"{site.url}/", delay_seconds=0))]
+    asked = effective_crawl(pb.WebCrawl(start_url=f"{site.url}/", delay_seconds=0))
+    found = [one async for one in crawler.crawl(asked, private_addresses=False)]
     assert [(type(one), getattr(one, "reason", "")) for one in found] == [
         (CrawlFailure, "ADDRESS_NOT_ALLOWED")
     ]
@@ -323,8 +327,8 @@ async def test_a_page_that_is_packed_once_is_unpacked(site: Site, sandbox: Sandb
     packed = {"Content-Type": "text/html", "Content-Encoding": "gzip"}
     site.answers = {"/": Answer(gzip.compress(b"<p>text"), headers=packed)}
     crawler = HttpCrawler(sandbox, LIMITS, resolve=Names(site_test=["127.0.0.1"]))
-    request = CrawlRequest(f"{site.url}/", allow_private_addresses=True)
-    [found] = [one async for one in crawler.crawl(request)]
+    request = effective_crawl(pb.WebCrawl(start_url=f"{site.url}/"))
+    [found] = [one async for one in crawler.crawl(request, private_addresses=True)]
     assert isinstance(found, CrawledPage)
     assert found.content == b"<p>text"
 

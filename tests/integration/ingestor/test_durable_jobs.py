@@ -15,12 +15,13 @@ from groundline_embedding.ports import Vectors
 from groundline_ingestor.__main__ import Stores, assemble, open_sandbox, stores_on, working
 from groundline_ingestor.adapters.postgres_partitions import chunk_table
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentInput
+from groundline_ingestor.domain.documents import GivenDocument
 from groundline_ingestor.domain.hashes import content_hash
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
+from groundline_signatures import signature
 from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.ingestor.messages import a_collection, settings_of
 from pydantic import SecretStr
@@ -71,7 +72,7 @@ class Ingestor:
         self.reindex = servicer._reindex
 
     async def hand_in(
-        self, collection_id: str, *given: DocumentInput, request_id: str = ""
+        self, collection_id: str, *given: GivenDocument, request_id: str = ""
     ) -> job_pb2.IngestionJob:
         taken = await self.ingestion.ingest(ANYBODY, collection_id, given, request_id)
         assert isinstance(taken, pb.IngestDocumentsResponse)
@@ -94,7 +95,7 @@ class Ingestor:
             states = [state.job async for state in self.jobs.watch(ANYBODY, job.job_id)]
         return states[-1], await self.stores.jobs.items(job.job_id, None, after=-1, limit=1000)
 
-    async def ingest(self, collection_id: str, *given: DocumentInput) -> Sequence[job_pb2.IngestionItem]:
+    async def ingest(self, collection_id: str, *given: GivenDocument) -> Sequence[job_pb2.IngestionItem]:
         _, items = await self.ended(await self.hand_in(collection_id, *given))
         return items
 
@@ -189,7 +190,7 @@ async def stuck_worker(database_url: str, stage: str) -> AsyncIterator[None]:
 async def test_another_worker_finishes_what_a_killed_one_began(
     pool: Pool, database_url: str, idle: Ingestor, collection: StoredCollection, stage: str
 ) -> None:
-    given = [DocumentInput(LONG, uri="long.md"), *(DocumentInput(f"text {n}", uri=f"{n}") for n in range(5))]
+    given = [GivenDocument(LONG, uri="long.md"), *(GivenDocument(f"text {n}", uri=f"{n}") for n in range(5))]
     job = await idle.hand_in(collection.collection_id, *given)
     async with acquire(pool) as connection, connection.transaction():
         if stage == "storing":  # waits for this lock, with its chunks written
@@ -212,7 +213,7 @@ async def test_a_worker_that_is_slow_keeps_its_lease(
     pool: Pool, database_url: str, busy: Ingestor, collection: StoredCollection
 ) -> None:
     busy.embedder.may_go_on.clear()
-    job = await busy.hand_in(collection.collection_id, DocumentInput("text", uri="a"))
+    job = await busy.hand_in(collection.collection_id, GivenDocument("text", uri="a"))
     await busy.embedder.reached.wait()
     async with ingestor_on(pool, database_url) as other, working(other.worker, other.settings):
         await asyncio.sleep(1.6)  # longer than a lease: nothing else shows that it was extended
@@ -226,7 +227,7 @@ async def test_a_worker_that_ends_gives_back_what_it_holds(
     pool: Pool, idle: Ingestor, collection: StoredCollection
 ) -> None:
     idle.embedder.may_go_on.clear()
-    job = await idle.hand_in(collection.collection_id, DocumentInput("text", uri="a"))
+    job = await idle.hand_in(collection.collection_id, GivenDocument("text", uri="a"))
     async with working(idle.worker, idle.settings):
         await idle.embedder.reached.wait()
     [item] = await idle.stores.jobs.items(job.job_id, None, after=-1, limit=1)
@@ -237,7 +238,7 @@ async def test_the_later_of_two_hand_ins_stays(
     pool: Pool, busy: Ingestor, collection: StoredCollection
 ) -> None:
     jobs = [
-        await busy.hand_in(collection.collection_id, DocumentInput(f"version {number}", uri="same"))
+        await busy.hand_in(collection.collection_id, GivenDocument(f"version {number}", uri="same"))
         for number in range(5)
     ]
     for job in jobs:
@@ -248,12 +249,12 @@ async def test_the_later_of_two_hand_ins_stays(
 async def test_an_unchanged_document_costs_nothing_and_a_changed_one_only_what_changed(
     busy: Ingestor, collection: StoredCollection
 ) -> None:
-    [first] = await busy.ingest(collection.collection_id, DocumentInput(LONG, uri="a.md"))
+    [first] = await busy.ingest(collection.collection_id, GivenDocument(LONG, uri="a.md"))
     assert len(busy.embedder.texts) == first.chunks.stored > 5
     busy.embedder.texts.clear()
-    [again] = await busy.ingest(collection.collection_id, DocumentInput(LONG, uri="a.md"))
+    [again] = await busy.ingest(collection.collection_id, GivenDocument(LONG, uri="a.md"))
     assert (again.outcome, again.chunks.stored) == (job_pb2.INGESTION_OUTCOME_UNCHANGED, 0)
-    [changed] = await busy.ingest(collection.collection_id, DocumentInput(LONG + "\n\nMore.", uri="a.md"))
+    [changed] = await busy.ingest(collection.collection_id, GivenDocument(LONG + "\n\nMore.", uri="a.md"))
     assert changed.outcome == job_pb2.INGESTION_OUTCOME_UPDATED
     assert 1 <= len(busy.embedder.texts) <= 2
 
@@ -261,7 +262,7 @@ async def test_an_unchanged_document_costs_nothing_and_a_changed_one_only_what_c
 async def test_vectors_outlive_the_process(
     pool: Pool, database_url: str, busy: Ingestor, collection: StoredCollection
 ) -> None:
-    await busy.ingest(collection.collection_id, DocumentInput("words of wisdom", uri="a"))
+    await busy.ingest(collection.collection_id, GivenDocument("words of wisdom", uri="a"))
     [text] = busy.embedder.texts
     async with ingestor_on(pool, database_url) as other:
         known = await other.stores.embeddings.get(other.embedder.model, [content_hash(text)])
@@ -276,14 +277,14 @@ async def test_a_cancelled_job_stores_nothing_more(
 ) -> None:
     busy.embedder.may_go_on.clear()
     job = await busy.hand_in(
-        collection.collection_id, *(DocumentInput(f"text {n}", uri=str(n)) for n in range(30))
+        collection.collection_id, *(GivenDocument(f"text {n}", uri=str(n)) for n in range(30))
     )
     await busy.embedder.reached.wait()
     cancelled = await busy.jobs.cancel(ANYBODY, job.job_id)
     busy.embedder.may_go_on.set()
     assert (cancelled.state, cancelled.cancelled_count) == (job_pb2.JOB_STATE_CANCELLED, 30)
     # Work handed in later goes past the workers that still hold the cancelled items.
-    await busy.ingest(collection.collection_id, DocumentInput("later", uri="later"))
+    await busy.ingest(collection.collection_id, GivenDocument("later", uri="later"))
     assert await chunks_of(pool, collection.collection_id) == [("later", 0, "later")]
     again = await busy.jobs.retry(ANYBODY, job.job_id)
     assert again.state != job_pb2.JOB_STATE_CANCELLED
@@ -295,7 +296,7 @@ async def test_a_document_deleted_while_it_is_worked_on_stays_away(
     pool: Pool, busy: Ingestor, collection: StoredCollection
 ) -> None:
     busy.embedder.may_go_on.clear()
-    job = await busy.hand_in(collection.collection_id, DocumentInput("secret", uri="a"))
+    job = await busy.hand_in(collection.collection_id, GivenDocument("secret", uri="a"))
     await busy.embedder.reached.wait()
     [item] = await busy.stores.jobs.items(job.job_id, None, after=-1, limit=1)
     assert item.document_id
@@ -303,7 +304,7 @@ async def test_a_document_deleted_while_it_is_worked_on_stays_away(
     busy.embedder.may_go_on.set()
     job, _ = await busy.ended(job)
     assert job.state == job_pb2.JOB_STATE_CANCELLED
-    await busy.ingest(collection.collection_id, DocumentInput("other", uri="b"))
+    await busy.ingest(collection.collection_id, GivenDocument("other", uri="b"))
     assert await chunks_of(pool, collection.collection_id) == [("b", 0, "other")]
     async with acquire(pool) as connection:
         assert not await connection.fetchval("SELECT count(*) FROM ingestion_payloads")
@@ -313,7 +314,7 @@ async def test_documents_deleted_by_a_filter_while_they_wait_stay_away(
     pool: Pool, busy: Ingestor, idle: Ingestor, collection: StoredCollection
 ) -> None:
     busy.embedder.may_go_on.clear()
-    given = [DocumentInput(f"text {n}", uri=f"{n}", metadata={"year": 2000 + n}) for n in range(4)]
+    given = [GivenDocument(f"text {n}", uri=f"{n}", metadata={"year": 2000 + n}) for n in range(4)]
     job = await busy.hand_in(collection.collection_id, *given)
     await busy.embedder.reached.wait()
     request = pb.DeleteDocumentsRequest(collection_id=collection.collection_id)
@@ -330,10 +331,10 @@ async def test_what_may_pass_is_tried_again_and_what_may_not_fails(
     busy: Ingestor, collection: StoredCollection
 ) -> None:
     busy.embedder.failures = [UnavailableError("MODEL_BUSY", "busy", retry_after_seconds=0.1)]
-    [item] = await busy.ingest(collection.collection_id, DocumentInput("text", uri="a"))
+    [item] = await busy.ingest(collection.collection_id, GivenDocument("text", uri="a"))
     assert (item.state, item.attempts) == (document_pb2.INGESTION_STATE_DONE, 2)
     busy.embedder.failures = [ValueError("broken")]
-    job = await busy.hand_in(collection.collection_id, DocumentInput("new text", uri="a"))
+    job = await busy.hand_in(collection.collection_id, GivenDocument("new text", uri="a"))
     job, [item] = await busy.ended(job)
     assert (job.state, item.state) == (job_pb2.JOB_STATE_FAILED, document_pb2.INGESTION_STATE_FAILED)
     assert (item.failure.stage, item.failure.reason) == (
@@ -352,7 +353,7 @@ async def test_what_may_pass_is_tried_again_and_what_may_not_fails(
 
 async def test_stats_agree_with_what_was_ingested(busy: Ingestor, collection: StoredCollection) -> None:
     items = await busy.ingest(
-        collection.collection_id, DocumentInput(LONG, uri="a"), DocumentInput("", uri="b")
+        collection.collection_id, GivenDocument(LONG, uri="a"), GivenDocument("", uri="b")
     )
     stats = await busy.documents.stats(ANYBODY, collection.collection_id)
     assert {one.state: one.document_count for one in stats.states} == {
@@ -370,7 +371,7 @@ async def test_a_reindex_loses_no_write_and_swaps_at_once(
 ) -> None:
     ingested = await busy.ingest(
         collection.collection_id,
-        *(DocumentInput(LONG.replace("own", f"own {n}"), uri=f"{n}.md") for n in range(4)),
+        *(GivenDocument(LONG.replace("own", f"own {n}"), uri=f"{n}.md") for n in range(4)),
     )
     before = await chunks_of(pool, collection.collection_id)
     busy.embedder.may_go_on.clear()
@@ -386,7 +387,7 @@ async def test_a_reindex_loses_no_write_and_swaps_at_once(
     await busy.documents.delete(ANYBODY, collection.collection_id, ingested[0].document_id)
     async with ingestor_on(pool, database_url) as other, working(other.worker, other.settings):
         writes = await other.hand_in(
-            collection.collection_id, DocumentInput("changed", uri="1.md"), DocumentInput("new", uri="new.md")
+            collection.collection_id, GivenDocument("changed", uri="1.md"), GivenDocument("new", uri="new.md")
         )
         busy.embedder.may_go_on.set()
         await other.ended(writes)
@@ -403,7 +404,7 @@ async def test_a_reindex_loses_no_write_and_swaps_at_once(
     assert len(after) == found.message.chunk_count
     # The text that was kept gives what the document itself would give.
     [unchanged] = await busy.ingest(
-        collection.collection_id, DocumentInput(LONG.replace("own", "own 2"), uri="2.md")
+        collection.collection_id, GivenDocument(LONG.replace("own", "own 2"), uri="2.md")
     )
     assert unchanged.outcome == job_pb2.INGESTION_OUTCOME_UNCHANGED
     # The worker settled the job by itself; settling once more drops what it replaced, its grace being over.
@@ -416,7 +417,7 @@ async def test_a_reindex_loses_no_write_and_swaps_at_once(
 async def test_a_reindex_that_is_cancelled_leaves_everything(
     pool: Pool, busy: Ingestor, collection: StoredCollection
 ) -> None:
-    await busy.ingest(collection.collection_id, DocumentInput(LONG, uri="a"))
+    await busy.ingest(collection.collection_id, GivenDocument(LONG, uri="a"))
     before = await chunks_of(pool, collection.collection_id)
     busy.embedder.may_go_on.clear()
     busy.embedder.reached.clear()
@@ -436,7 +437,7 @@ async def test_a_long_document_is_stored_at_once_and_indexed_again_from_its_part
     paragraphs = [f"Paragraph {n} of many says ünique thing {n * n}. " * 20 for n in range(1700)]
     text = "# Volume\n\n" + "\n\n".join(paragraphs)
     job = await idle.hand_in(
-        collection.collection_id, DocumentInput(text.encode(), uri="long.md"), DocumentInput("x", uri="short")
+        collection.collection_id, GivenDocument(text.encode(), uri="long.md"), GivenDocument("x", uri="short")
     )
     async with working(idle.worker, idle.settings):
         job, items = await idle.ended(job)
@@ -445,7 +446,7 @@ async def test_a_long_document_is_stored_at_once_and_indexed_again_from_its_part
         assert counts.parsed == counts.contextualized == counts.embedded == counts.stored > 500
         async with acquire(pool) as connection:
             rows = await connection.fetch(
-                "SELECT start_offset, end_offset, original_text, context_annotation "
+                "SELECT start_offset, end_offset, original_text, context_annotation, signature "
                 f"FROM {chunk_table(collection.partition_id)} JOIN documents USING (document_id) "
                 "WHERE uri = 'long.md' ORDER BY chunk_index"
             )
@@ -454,8 +455,9 @@ async def test_a_long_document_is_stored_at_once_and_indexed_again_from_its_part
                 "WHERE uri = 'long.md' ORDER BY part"
             )
         assert len(rows) == counts.stored
-        assert all(text[start:end] == original for start, end, original, _ in rows)
-        assert all("Volume" in context for _, _, _, context in rows[1:])
+        assert all(text[start:end] == original for start, end, original, _, _ in rows)
+        assert all("Volume" in context for _, _, _, context, _ in rows[1:])
+        assert all(signature(original) == signed for _, _, original, _, signed in rows)
         assert len(parts) > 1
         assert "".join(part["text"] for part in parts) == text
         # The same chunks come out of the parts that are kept, which costs no embedding.
@@ -473,7 +475,7 @@ async def test_a_new_model_is_rolled_out_beside_the_old(
     pool: Pool, database_url: str, busy: Ingestor, collection: StoredCollection
 ) -> None:
     """Replicas of both models share the queue; the new ones build while the old ones go on."""
-    given = [DocumentInput(LONG.replace("own", f"own {n}"), uri=str(n)) for n in range(3)]
+    given = [GivenDocument(LONG.replace("own", f"own {n}"), uri=str(n)) for n in range(3)]
     await busy.ingest(collection.collection_id, *given)
     before = await chunks_of(pool, collection.collection_id)
     change = {"embedding": {"model": "the new one"}}
@@ -489,7 +491,7 @@ async def test_a_new_model_is_rolled_out_beside_the_old(
             # Only the new replica took the work, and the old one still takes documents for the old index.
             assert await chunks_of(pool, collection.collection_id) == before
             [written] = await busy.ingest(
-                collection.collection_id, DocumentInput("written meanwhile", uri="w")
+                collection.collection_id, GivenDocument("written meanwhile", uri="w")
             )
             assert written.state == document_pb2.INGESTION_STATE_DONE
             new.embedder.may_go_on.set()
@@ -503,5 +505,5 @@ async def test_a_new_model_is_rolled_out_beside_the_old(
     assert len(after) == found.message.chunk_count == len(before) + 1
     # The old replica says so, rather than mix vectors of two models.
     with pytest.raises(FailedPreconditionError) as raised:
-        await busy.hand_in(collection.collection_id, DocumentInput("late", uri="late"))
+        await busy.hand_in(collection.collection_id, GivenDocument("late", uri="late"))
     assert raised.value.reason == "EMBEDDING_MODEL_MISMATCH"

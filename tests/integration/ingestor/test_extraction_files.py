@@ -23,15 +23,15 @@ import structlog
 from groundline.v1 import error_pb2
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
 from groundline_ingestor.adapters.extraction.ocr import find_ocr_data
-from groundline_ingestor.adapters.extraction.readers.common import Limits, ReadError
+from groundline_ingestor.adapters.extraction.readers.common import ReaderLimits, ReadError
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
-from groundline_ingestor.domain.documents import DocumentInput, IngestionError
-from groundline_ingestor.domain.texts import Extraction
+from groundline_ingestor.domain.documents import GivenDocument, IngestionError
+from groundline_ingestor.domain.texts import ExtractedText
 from groundline_tests.programs import needs_program
 from PIL import Image, ImageDraw, ImageFont
 
 OCR_DATA = find_ocr_data(None)
-LIMITS = Limits(
+LIMITS = ReaderLimits(
     max_pages=20,
     max_unpacked_bytes=4 * 1024**2,
     max_image_pixels=1_000_000,
@@ -49,8 +49,8 @@ def sandbox() -> Iterator[Sandbox]:
         yield sandbox
 
 
-def extract(sandbox: Sandbox, content: bytes, uri: str = "") -> Extraction:
-    return DocumentExtractor(sandbox).extract(DocumentInput(content, uri=uri))
+def extract(sandbox: Sandbox, content: bytes, uri: str = "") -> ExtractedText:
+    return DocumentExtractor(sandbox).extract(GivenDocument(content, uri=uri))
 
 
 def reason_of(sandbox: Sandbox, content: bytes) -> str:

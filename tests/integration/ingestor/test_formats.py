@@ -15,16 +15,16 @@ import pptx
 import pytest
 from groundline.v1 import error_pb2
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
-from groundline_ingestor.adapters.extraction.readers.common import Limits
+from groundline_ingestor.adapters.extraction.readers.common import ReaderLimits
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
-from groundline_ingestor.domain.documents import DocumentInput, IngestionError
-from groundline_ingestor.domain.texts import Extraction
+from groundline_ingestor.domain.documents import GivenDocument, IngestionError
+from groundline_ingestor.domain.texts import ExtractedText
 from openpyxl.chart import BarChart, Reference
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.util import Inches
 
-LIMITS = Limits(max_pages=20, max_unpacked_bytes=4 * 1024**2, seconds=60)
+LIMITS = ReaderLimits(max_pages=20, max_unpacked_bytes=4 * 1024**2, seconds=60)
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +35,8 @@ def sandbox() -> Iterator[Sandbox]:
 
 @pytest.fixture
 def extract(sandbox: Sandbox) -> Any:
-    def extract(content: bytes | str, uri: str = "", mime_type: str = "") -> Extraction:
-        return DocumentExtractor(sandbox).extract(DocumentInput(content, uri=uri, mime_type=mime_type))
+    def extract(content: bytes | str, uri: str = "", mime_type: str = "") -> ExtractedText:
+        return DocumentExtractor(sandbox).extract(GivenDocument(content, uri=uri, mime_type=mime_type))
 
     return extract
 
@@ -57,7 +57,7 @@ def zip_of(parts: dict[str, bytes | str], *, first: str = "") -> bytes:
     return out.getvalue()
 
 
-def titles(extraction: Extraction) -> list[tuple[int, str]]:
+def titles(extraction: ExtractedText) -> list[tuple[int, str]]:
     for heading in extraction.headings:
         assert extraction.text[heading.start :].lstrip("# ").startswith(heading.title[:10])
     return [(heading.level, heading.title) for heading in extraction.headings]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from groundline_ingestor.adapters.extraction.ocr import find_ocr_data
-from groundline_ingestor.adapters.extraction.readers.common import Limits, Read, ReadError
+from groundline_ingestor.adapters.extraction.readers.common import Read, ReaderLimits, ReadError
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
 from groundline_tests.programs import needs_program
 from PIL import Image, ImageDraw, ImageFont
@@ -28,7 +28,7 @@ PROSE = (
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    with Sandbox(Limits(max_pages=50, seconds=60, ocr_data=OCR_DATA)) as sandbox:
+    with Sandbox(ReaderLimits(max_pages=50, seconds=60, ocr_data=OCR_DATA)) as sandbox:
         yield sandbox
 
 

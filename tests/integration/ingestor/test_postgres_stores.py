@@ -15,7 +15,7 @@ from groundline_ingestor.adapters.postgres_partitions import chunk_table
 from groundline_ingestor.adapters.postgres_queue import PostgresQueue
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion
-from groundline_ingestor.domain.texts import Chunk, Section, Stretch
+from groundline_ingestor.domain.texts import PreparedChunk, Section, Stretch
 from groundline_ingestor.domain.work import NewVersion
 from groundline_lexical import LexicalIndex, detect_lexical_index
 from groundline_runtime.errors import UnavailableError
@@ -87,7 +87,7 @@ async def test_the_page_of_a_chunk_is_metadata_of_its_own_unless_the_document_ha
         metadata={},
         allowed_principals=(),
     )
-    chunks = [Chunk(Section("text", 0, 4), "", "text", page) for page in (1, 2)]
+    chunks = [PreparedChunk(Section("text", 0, 4), "", "text", b"", page) for page in (1, 2)]
 
     async def stored_metadata() -> Sequence[object]:
         async with acquire(pool) as connection:

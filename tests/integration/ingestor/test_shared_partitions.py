@@ -13,7 +13,7 @@ from groundline_ingestor.adapters import postgres_partitions
 from groundline_ingestor.adapters.postgres_partitions import chunk_table, move_collection
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion
-from groundline_ingestor.domain.texts import Chunk, Section, Stretch
+from groundline_ingestor.domain.texts import PreparedChunk, Section, Stretch
 from groundline_ingestor.domain.work import NewVersion
 from groundline_lexical import LexicalIndex, detect_lexical_index
 from groundline_tests.ingestor.messages import a_collection
@@ -63,7 +63,7 @@ def version(uri: str, rows: int) -> NewVersion:
     about = DocumentVersion(
         uri, passage_pb2.SOURCE_TYPE_FILE, uri, "text/plain", b"c", b"i", uri.encode(), len(text), {}, ()
     )
-    chunks = [Chunk(Section(text, 0, len(text)), "", text)] * rows
+    chunks = [PreparedChunk(Section(text, 0, len(text)), "", text, b"")] * rows
     return NewVersion(about, chunks, np.ones((rows, DIMENSIONS), np.float16), [Stretch(text)])
 
 

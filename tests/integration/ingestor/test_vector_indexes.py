@@ -15,10 +15,11 @@ from groundline_ingestor.adapters import postgres_partitions
 from groundline_ingestor.adapters.postgres_partitions import chunk_table
 from groundline_ingestor.adapters.postgres_vector_indexes import LEAST_ROWS, PostgresVectorIndexes
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentInput, DocumentVersion
-from groundline_ingestor.domain.texts import Chunk, Section, Stretch
+from groundline_ingestor.domain.documents import DocumentVersion, GivenDocument
+from groundline_ingestor.domain.texts import PreparedChunk, Section, Stretch
 from groundline_ingestor.domain.work import NewVersion
 from groundline_lexical import detect_lexical_index
+from groundline_signatures import signature
 from groundline_tests.ingestor.messages import a_collection
 from pydantic import SecretStr
 
@@ -70,12 +71,12 @@ def version(uri: str, rows: int) -> NewVersion:
         uri, passage_pb2.SOURCE_TYPE_FILE, uri, "text/plain", b"c", b"i", uri.encode(), len(text), {}, ()
     )
     vectors = np.random.default_rng(1).normal(size=(rows, DIMENSIONS)).astype(np.float16)
-    chunks = [Chunk(Section(text, 0, len(text)), "", text)] * rows
+    chunks = [PreparedChunk(Section(text, 0, len(text)), "", text, signature(text))] * rows
     return NewVersion(about, chunks, vectors, [Stretch(text)])
 
 
 async def hand_in(stores: Stores, collection: StoredCollection, uri: str) -> None:
-    await stores.jobs.enqueue(collection, [(DocumentInput("later", uri=uri), version(uri, 1).version)], "")
+    await stores.jobs.enqueue(collection, [(GivenDocument("later", uri=uri), version(uri, 1).version)], "")
 
 
 async def index_states(pool: Pool, collection: StoredCollection) -> list[bool]:

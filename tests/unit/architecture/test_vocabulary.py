@@ -23,15 +23,7 @@ LEAST_FIELDS_WITHIN = 4
 CONVERTING = frozenset({"coordinator", "reranker", "retriever"})
 
 # Why these are not what their namesakes are. A line goes when its class does; none is added for a copy.
-ALLOWED: Mapping[str, str] = {
-    "groundline_generator.domain.citations.Claim": "a sentence of an answer, with its markers",
-    "groundline_generator.domain.extraction.Extraction": "sentences to quote",
-    "groundline_ingestor.crawling.CrawlRequest": "a crawl with its defaults, and what settings permit",
-    "groundline_ingestor.domain.documents.DocumentInput": "with content that may be in a file",
-    "groundline_ingestor.domain.texts.Chunk": "a section of a text with what is indexed of it",
-    "groundline_ingestor.domain.texts.Extraction": "what was read of a file",
-    "groundline_ingestor.domain.work.Claim": "a worker's right to an item",
-}
+ALLOWED: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)

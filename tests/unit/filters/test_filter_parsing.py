@@ -128,7 +128,7 @@ def test_values_are_parameters_and_equal_shapes_give_equal_statements() -> None:
     assert "red" not in one.text
     assert "team" not in one.text
     assert "$4::text" in one.text
-    assert list(other.arguments) == ["team'; --", '"\'; DROP"']
+    assert list(other.arguments) == ['{"team\'; --": "\'; DROP"}']
 
 
 @pytest.mark.parametrize(

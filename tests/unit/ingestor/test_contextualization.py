@@ -10,7 +10,7 @@ import pytest
 from groundline.v1 import chat_pb2, error_pb2, passage_pb2
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion, IngestionError
-from groundline_ingestor.domain.texts import Chunk, Extraction, Section
+from groundline_ingestor.domain.texts import ExtractedText, PreparedChunk, Section
 from groundline_ingestor.ports import WrittenContexts
 from groundline_ingestor.service import contextualization
 from groundline_ingestor.service.contextualization import CHUNKS_PER_CALL, Contextualization
@@ -39,8 +39,8 @@ def prepared(count: int, *, text: str = "", title: str = "Manual") -> Prepared:
     chunks = []
     for word in words:
         start = max(text.find(word), 0)
-        chunks.append(Chunk(Section(word, start, start + len(word)), "structural", "lexical"))
-    return Prepared(version, chunks, Extraction(text, "text/plain"))
+        chunks.append(PreparedChunk(Section(word, start, start + len(word)), "structural", "lexical", b""))
+    return Prepared(version, chunks, ExtractedText(text, "text/plain"))
 
 
 @dataclass

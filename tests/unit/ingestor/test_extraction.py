@@ -27,12 +27,12 @@ from groundline_ingestor.adapters.extraction.formats import (
     type_of_text,
 )
 from groundline_ingestor.adapters.extraction.headings import MAX_HEADINGS
-from groundline_ingestor.adapters.extraction.readers.common import Limits, ReadError
+from groundline_ingestor.adapters.extraction.readers.common import ReaderLimits, ReadError
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
-from groundline_ingestor.domain.documents import DocumentInput, IngestionError
+from groundline_ingestor.domain.documents import GivenDocument, IngestionError
 from groundline_ingestor.domain.texts import Heading
 
-SANDBOX = Sandbox(Limits(), processes=1)
+SANDBOX = Sandbox(ReaderLimits(), processes=1)
 EXTRACTOR = DocumentExtractor(SANDBOX)
 
 
@@ -48,37 +48,37 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        (DocumentInput(""), "EMPTY_TEXT"),
-        (DocumentInput(" \r\n\t"), "EMPTY_TEXT"),
-        (DocumentInput(b""), "EMPTY_TEXT"),
-        (DocumentInput(b"\xef\xbb\xbf"), "EMPTY_TEXT"),
-        (DocumentInput(b"", mime_type=HTML), "EMPTY_TEXT"),
-        (DocumentInput(b"[]"), "EMPTY_TEXT"),
-        (DocumentInput("{}", source_type=passage_pb2.SOURCE_TYPE_OBJECT), "EMPTY_TEXT"),
-        (DocumentInput("a\x00b"), "INVALID_TEXT"),
-        (DocumentInput(b"a\x00b"), "INVALID_TEXT"),
-        (DocumentInput(b'{"a": "b\\u0000"}'), "INVALID_TEXT"),
-        (DocumentInput(b'{"a": "\\ud800 x"}'), "INVALID_TEXT"),
-        (DocumentInput('{"a": "\\ud800 x"}', source_type=passage_pb2.SOURCE_TYPE_OBJECT), "INVALID_TEXT"),
-        (DocumentInput("\ud800"), "INVALID_TEXT"),
-        (DocumentInput(b"caf\xe9", mime_type="text/plain; charset=utf-8"), "INVALID_ENCODING"),
-        (DocumentInput("größer als vorgesehen".encode() + b"\xe9"), "INVALID_ENCODING"),
-        (DocumentInput(bytes(range(1, 256))), "INVALID_ENCODING"),
-        (DocumentInput(b"\xff\xfea"), "INVALID_ENCODING"),
-        (DocumentInput(b"text", mime_type="text/plain; charset=klingon"), "INVALID_ENCODING"),
-        (DocumentInput("text", mime_type="application/pdf"), "UNSUPPORTED_TYPE"),
-        (DocumentInput(b"text", mime_type="application/pdf"), "CORRUPT_DOCUMENT"),
-        (DocumentInput(b"PK\x03\x04rest", uri="notes.txt"), "CORRUPT_DOCUMENT"),
-        (DocumentInput(b"{ not json", uri="data.json"), "INVALID_JSON"),
-        (DocumentInput(b"\x1f\x8b\x08rest"), "UNSUPPORTED_TYPE"),
-        (DocumentInput(OLE + b"rest", uri="old.doc"), "UNSUPPORTED_TYPE"),
-        (DocumentInput(OLE + "EncryptedPackage".encode("utf-16-le"), uri="a.docx"), "ENCRYPTED_DOCUMENT"),
-        (DocumentInput(b"{", mime_type="application/json"), "INVALID_JSON"),
-        (DocumentInput(b"[" * 100_000, mime_type="application/json"), "INVALID_JSON"),
-        (DocumentInput(b'{"a":' * 200 + b"1" + b"}" * 200), "INVALID_JSON"),
+        (GivenDocument(""), "EMPTY_TEXT"),
+        (GivenDocument(" \r\n\t"), "EMPTY_TEXT"),
+        (GivenDocument(b""), "EMPTY_TEXT"),
+        (GivenDocument(b"\xef\xbb\xbf"), "EMPTY_TEXT"),
+        (GivenDocument(b"", mime_type=HTML), "EMPTY_TEXT"),
+        (GivenDocument(b"[]"), "EMPTY_TEXT"),
+        (GivenDocument("{}", source_type=passage_pb2.SOURCE_TYPE_OBJECT), "EMPTY_TEXT"),
+        (GivenDocument("a\x00b"), "INVALID_TEXT"),
+        (GivenDocument(b"a\x00b"), "INVALID_TEXT"),
+        (GivenDocument(b'{"a": "b\\u0000"}'), "INVALID_TEXT"),
+        (GivenDocument(b'{"a": "\\ud800 x"}'), "INVALID_TEXT"),
+        (GivenDocument('{"a": "\\ud800 x"}', source_type=passage_pb2.SOURCE_TYPE_OBJECT), "INVALID_TEXT"),
+        (GivenDocument("\ud800"), "INVALID_TEXT"),
+        (GivenDocument(b"caf\xe9", mime_type="text/plain; charset=utf-8"), "INVALID_ENCODING"),
+        (GivenDocument("größer als vorgesehen".encode() + b"\xe9"), "INVALID_ENCODING"),
+        (GivenDocument(bytes(range(1, 256))), "INVALID_ENCODING"),
+        (GivenDocument(b"\xff\xfea"), "INVALID_ENCODING"),
+        (GivenDocument(b"text", mime_type="text/plain; charset=klingon"), "INVALID_ENCODING"),
+        (GivenDocument("text", mime_type="application/pdf"), "UNSUPPORTED_TYPE"),
+        (GivenDocument(b"text", mime_type="application/pdf"), "CORRUPT_DOCUMENT"),
+        (GivenDocument(b"PK\x03\x04rest", uri="notes.txt"), "CORRUPT_DOCUMENT"),
+        (GivenDocument(b"{ not json", uri="data.json"), "INVALID_JSON"),
+        (GivenDocument(b"\x1f\x8b\x08rest"), "UNSUPPORTED_TYPE"),
+        (GivenDocument(OLE + b"rest", uri="old.doc"), "UNSUPPORTED_TYPE"),
+        (GivenDocument(OLE + "EncryptedPackage".encode("utf-16-le"), uri="a.docx"), "ENCRYPTED_DOCUMENT"),
+        (GivenDocument(b"{", mime_type="application/json"), "INVALID_JSON"),
+        (GivenDocument(b"[" * 100_000, mime_type="application/json"), "INVALID_JSON"),
+        (GivenDocument(b'{"a":' * 200 + b"1" + b"}" * 200), "INVALID_JSON"),
     ],
 )
-def test_what_holds_no_usable_text_fails_while_extracting(given: DocumentInput, reason: str) -> None:
+def test_what_holds_no_usable_text_fails_while_extracting(given: GivenDocument, reason: str) -> None:
     with pytest.raises(IngestionError) as raised:
         EXTRACTOR.extract(given)
     assert raised.value.failure.stage == document_pb2.INGESTION_STATE_EXTRACTING
@@ -152,7 +152,7 @@ def test_the_type_of_bytes_is_what_they_are_else_what_was_said(
 def test_what_only_begins_like_json_is_what_it_turns_out_to_be(
     content: bytes, text: str, mime_type: str
 ) -> None:
-    extraction = EXTRACTOR.extract(DocumentInput(content))
+    extraction = EXTRACTOR.extract(GivenDocument(content))
     assert (extraction.text, extraction.mime_type) == (text, mime_type)
 
 
@@ -175,7 +175,7 @@ def test_an_old_format_is_refused_by_its_name(stream: str, called: str) -> None:
 def test_what_is_no_encoding_of_text_is_no_charset(charset: str) -> None:
     bomb = zlib.compress(bytes(1 << 20))
     with pytest.raises(IngestionError) as raised:
-        EXTRACTOR.extract(DocumentInput(bomb, mime_type=f"text/plain; charset={charset}"))
+        EXTRACTOR.extract(GivenDocument(bomb, mime_type=f"text/plain; charset={charset}"))
     assert raised.value.failure.reason == error_pb2.INVALID_ENCODING
 
 
@@ -197,7 +197,7 @@ def test_what_is_no_encoding_of_text_is_no_charset(charset: str) -> None:
     ],
 )
 def test_an_encoding_that_is_not_named_is_found(text: str, encoding: str) -> None:
-    assert EXTRACTOR.extract(DocumentInput(text.encode(encoding))).text == text
+    assert EXTRACTOR.extract(GivenDocument(text.encode(encoding))).text == text
 
 
 def test_the_directory_of_a_zip_file_is_read_in_bounds() -> None:
@@ -215,27 +215,27 @@ def test_the_directory_of_a_zip_file_is_read_in_bounds() -> None:
 
 def test_a_text_with_two_million_headings_has_as_many_as_are_of_use() -> None:
     text = "# a\n" * 2_000_000
-    assert len(EXTRACTOR.extract(DocumentInput(text, mime_type=MARKDOWN)).headings) == MAX_HEADINGS
+    assert len(EXTRACTOR.extract(GivenDocument(text, mime_type=MARKDOWN)).headings) == MAX_HEADINGS
 
 
 @pytest.mark.parametrize("uri", ["../../etc/passwd", "/etc/passwd", "file:///etc/passwd", "C:\\x\\..\\y.md"])
 def test_a_uri_is_a_name_and_is_never_opened(uri: str) -> None:
-    assert EXTRACTOR.extract(DocumentInput(b"text", uri=uri)).text == "text"
+    assert EXTRACTOR.extract(GivenDocument(b"text", uri=uri)).text == "text"
 
 
 def test_a_charset_that_was_given_is_heeded() -> None:
-    given = DocumentInput(b"caf\xe9", mime_type='text/plain; charset="ISO-8859-1"')
+    given = GivenDocument(b"caf\xe9", mime_type='text/plain; charset="ISO-8859-1"')
     assert EXTRACTOR.extract(given).text == "café"
 
 
 def test_a_table_is_read_row_by_row_under_its_names() -> None:
     table = b'Name;Price;Note\n"Valve; small";9;\nPump;"1\n2";old\n'
-    text = EXTRACTOR.extract(DocumentInput(table, uri="parts.csv")).text
+    text = EXTRACTOR.extract(GivenDocument(table, uri="parts.csv")).text
     assert text == "Name: Valve; small\nPrice: 9\n\nName: Pump\nPrice: 1\n2\nNote: old"
 
 
 def test_a_row_that_is_longer_than_the_first_keeps_its_cells() -> None:
-    given = DocumentInput(b"a,b\n1,2,3\n", mime_type=CSV)
+    given = GivenDocument(b"a,b\n1,2,3\n", mime_type=CSV)
     assert EXTRACTOR.extract(given).text == "a: 1\nb: 2\n3"
 
 
@@ -256,12 +256,12 @@ LINES = (
 
 def test_a_ragged_table_keeps_every_cell_under_its_name() -> None:
     table = b"Region,Q1,Q2\n\nNorth,580\nSouth,1,2,late\n"
-    text = EXTRACTOR.extract(DocumentInput(table, uri="sales.csv")).text
+    text = EXTRACTOR.extract(GivenDocument(table, uri="sales.csv")).text
     assert text == "Region: North\nQ1: 580\n\nRegion: South\nQ1: 1\nQ2: 2\nlate"
 
 
 def test_a_record_is_read_field_by_field_and_names_itself() -> None:
-    given = DocumentInput(json.dumps(RECORD), source_type=passage_pb2.SOURCE_TYPE_OBJECT)
+    given = GivenDocument(json.dumps(RECORD), source_type=passage_pb2.SOURCE_TYPE_OBJECT)
     extraction = EXTRACTOR.extract(given)
     assert (extraction.text, extraction.mime_type, extraction.title) == (LINES, JSON, "Valve")
 
@@ -276,12 +276,12 @@ def test_a_record_is_read_field_by_field_and_names_itself() -> None:
     ],
 )
 def test_json_is_read_record_by_record(content: str, text: str) -> None:
-    assert EXTRACTOR.extract(DocumentInput(content.encode())).text == text
+    assert EXTRACTOR.extract(GivenDocument(content.encode())).text == text
 
 
 def test_a_title_that_is_no_text_names_nothing() -> None:
     record: dict[str, Any] = {"title": 7, "name": ["x"], "label": "Yes"}
-    given = DocumentInput(json.dumps(record), source_type=passage_pb2.SOURCE_TYPE_OBJECT)
+    given = GivenDocument(json.dumps(record), source_type=passage_pb2.SOURCE_TYPE_OBJECT)
     assert EXTRACTOR.extract(given).title == "Yes"
 
 
@@ -289,11 +289,11 @@ def test_a_title_that_is_no_text_names_nothing() -> None:
     "content", ["\ufeffa\r\nb", "a\r\nb".encode("utf-8-sig"), "a\r\nb".encode("utf-16"), b"a\r\nb"]
 )
 def test_a_byte_order_mark_is_no_text_and_line_ends_stay(content: str | bytes) -> None:
-    assert EXTRACTOR.extract(DocumentInput(content)).text == "a\r\nb"
+    assert EXTRACTOR.extract(GivenDocument(content)).text == "a\r\nb"
 
 
 def headings(text: str) -> list[tuple[int, str]]:
-    found = EXTRACTOR.extract(DocumentInput(text, mime_type=MARKDOWN)).headings
+    found = EXTRACTOR.extract(GivenDocument(text, mime_type=MARKDOWN)).headings
     return [(heading.level, heading.title) for heading in found]
 
 
@@ -328,7 +328,7 @@ def test_headings_are_plain_text() -> None:
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
 def test_a_heading_begins_at_its_mark(line_end: str) -> None:
     text = line_end.join(["😀 text", "", "  ## Two", "", "Three", "---", ""])
-    found = EXTRACTOR.extract(DocumentInput(text, mime_type=MARKDOWN)).headings
+    found = EXTRACTOR.extract(GivenDocument(text, mime_type=MARKDOWN)).headings
     assert found == (Heading(2, "Two", text.index("##")), Heading(2, "Three", text.index("Three")))
 
 

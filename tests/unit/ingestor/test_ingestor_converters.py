@@ -8,8 +8,8 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import passage_pb2
-from groundline_ingestor.converters import crawl_request, described_upload, document_input
-from groundline_ingestor.crawling import CrawlRequest
+from groundline_ingestor.converters import described_upload, document_input
+from groundline_ingestor.crawling import effective_crawl
 from groundline_ingestor.servicer import IngestorServicer
 from groundline_runtime.errors import InvalidArgumentError, UnimplementedError
 
@@ -70,10 +70,14 @@ def test_metadata_of_an_upload_are_checked_like_those_of_a_document(metadata: st
 def test_a_crawl_has_the_defaults_of_the_contract() -> None:
     crawl = {"startUrl": "HTTP://Example.org:80#top", "maxDepth": 0}
     request = parsed(pb.WebCrawl(), crawl)
-    assert crawl_request(request) == CrawlRequest("http://example.org/", max_pages=100, max_depth=0)
+    assert effective_crawl(request) == pb.WebCrawl(
+        start_url="http://example.org/", max_pages=100, max_depth=0
+    )
     request.ClearField("max_depth")
     request.delay_seconds = 0
-    assert crawl_request(request) == CrawlRequest("http://example.org/", delay_seconds=0)
+    assert effective_crawl(request) == pb.WebCrawl(
+        start_url="http://example.org/", max_pages=100, max_depth=3, delay_seconds=0
+    )
 
 
 def test_a_record_keeps_what_it_says_of_itself() -> None:

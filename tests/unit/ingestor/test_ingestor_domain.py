@@ -13,7 +13,7 @@ from groundline_ingestor.domain.collections import (
     is_readable,
     is_writable,
 )
-from groundline_ingestor.domain.documents import DocumentInput
+from groundline_ingestor.domain.documents import GivenDocument
 from groundline_ingestor.domain.hashes import content_hash, ingestion_hash, input_hash
 from groundline_ingestor.domain.settings import changed, effective, effective_chunking, wrong_paths
 from groundline_ingestor.domain.texts import Heading, heading_trails, last_part, structural_context
@@ -180,11 +180,12 @@ def test_the_last_part_of_a_uri_names_it(uri: str, part: str) -> None:
 
 
 def test_the_ingestion_hash_follows_what_decides_the_chunks_and_nothing_else() -> None:
-    given = DocumentInput("text", uri="a.md")
+    given = GivenDocument("text", uri="a.md")
 
-    def hashed(given: DocumentInput, settings: dict[str, Any] | None = None, model: str = "m") -> bytes:
+    def hashed(given: GivenDocument, settings: dict[str, Any] | None = None, model: str = "m") -> bytes:
         collection = a_collection(model=model, **(settings or {}))
-        return ingestion_hash(input_hash(given, content_hash(given.content)), collection.settings)
+        hashed = replace(given, content_hash=content_hash(given.content))
+        return ingestion_hash(input_hash(hashed), collection.settings)
 
     same = [
         replace(given, metadata={"a": 1}),

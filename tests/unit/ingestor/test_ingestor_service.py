@@ -11,12 +11,13 @@ from groundline.v1 import document_pb2, error_pb2, job_pb2, options_pb2, passage
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_embedding.ports import Vectors
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
-from groundline_ingestor.adapters.extraction.readers.common import Limits as ReaderLimits
+from groundline_ingestor.adapters.extraction.readers.common import ReaderLimits
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
 from groundline_ingestor.adapters.splitting import DocumentSplitter
-from groundline_ingestor.crawling import CrawledPage, CrawlFailure, CrawlRequest
-from groundline_ingestor.domain.documents import DocumentInput
+from groundline_ingestor.crawling import CrawledPage, CrawlFailure
+from groundline_ingestor.domain.documents import GivenDocument
 from groundline_ingestor.ports import Crawler, TextStream
+from groundline_ingestor.service import preparation
 from groundline_ingestor.service.collections import CollectionService
 from groundline_ingestor.service.contextualization import Contextualization
 from groundline_ingestor.service.crawls import Crawling
@@ -26,7 +27,7 @@ from groundline_ingestor.service.ingestion import IngestionService
 from groundline_ingestor.service.items import PREPARED_ITEMS
 from groundline_ingestor.service.jobs import JobService
 from groundline_ingestor.service.options import WorkerOptions
-from groundline_ingestor.service.preparation import Limits, Preparation
+from groundline_ingestor.service.preparation import DocumentLimits, Preparation
 from groundline_ingestor.service.worker import Worker
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import (
@@ -77,7 +78,7 @@ class Services:
 
     async def ingest(
         self,
-        *inputs: DocumentInput,
+        *inputs: GivenDocument,
         collection_id: str = "docs",
         caller: Caller = ANYBODY,
         request_id: str = "",
@@ -89,7 +90,7 @@ class Services:
 
     async def ingest_job(
         self,
-        *inputs: DocumentInput,
+        *inputs: GivenDocument,
         collection_id: str = "docs",
         caller: Caller = ANYBODY,
         request_id: str = "",
@@ -98,9 +99,9 @@ class Services:
         taken = await self.ingestion.ingest(caller, collection_id, inputs, request_id)
         return await self.ended(taken.job, caller)
 
-    async def crawl(self, request: CrawlRequest) -> Ended:
+    async def crawl(self, crawl: pb.WebCrawl) -> Ended:
         """Crawl and work until the job has ended."""
-        return await self.ended((await self.ingestion.crawl(ANYBODY, "docs", request, "")).job)
+        return await self.ended((await self.ingestion.crawl(ANYBODY, crawling(crawl))).job)
 
     async def ended(self, job: job_pb2.IngestionJob, caller: Caller = ANYBODY) -> Ended:
         """Work until the job has ended."""
@@ -135,11 +136,15 @@ def change(name: str = "", **settings: Any) -> pb.UpdateCollectionRequest:
     return pb.UpdateCollectionRequest(collection_id="docs", name=name, settings=settings_of(settings))
 
 
+def crawling(crawl: pb.WebCrawl) -> pb.IngestDocumentsRequest:
+    return pb.IngestDocumentsRequest(collection_id="docs", crawl=crawl)
+
+
 def services_over(
     stores: MemoryStores, sandbox: Sandbox, crawler: Crawler, *, operator_allows_private: bool = False
 ) -> Services:
     embedder = FaultyEmbedder()
-    limits = Limits(max_document_bytes=20_000, max_chunks=10)
+    limits = DocumentLimits(max_document_bytes=20_000, max_chunks=10)
     preparation = Preparation(DocumentExtractor(sandbox), DocumentSplitter(embedder.count_tokens), limits)
     contextualization = Contextualization(None, NoContexts(), embedder.count_tokens)
     worker = Worker(
@@ -189,12 +194,14 @@ class FakeCrawler:
     def __init__(self, *found: CrawledPage | CrawlFailure, stays_at: int | None = None) -> None:
         self.found = found
         self.stays_at = stays_at
-        self.requests: list[CrawlRequest] = []
+        self.private: list[bool] = []
         self.stays = asyncio.Event()
         self.closed = asyncio.Event()
 
-    async def crawl(self, request: CrawlRequest) -> AsyncGenerator[CrawledPage | CrawlFailure, None]:
-        self.requests.append(request)
+    async def crawl(
+        self, request: pb.WebCrawl, *, private_addresses: bool
+    ) -> AsyncGenerator[CrawledPage | CrawlFailure, None]:
+        self.private.append(private_addresses)
         try:
             for number, one in enumerate(self.found):
                 if number == self.stays_at:
@@ -231,7 +238,7 @@ async def test_contexts_by_a_model_take_a_generator(services: Services) -> None:
     settings = {"contextualization": {"mode": "CONTEXTUALIZATION_MODE_LLM"}}
     await services.collections.create(ANYBODY, new(settings=settings))
     with pytest.raises(FailedPreconditionError) as raised:
-        await services.ingest(DocumentInput("text"))
+        await services.ingest(GivenDocument("text"))
     assert raised.value.reason == "GENERATOR_NOT_CONFIGURED"
 
 
@@ -265,7 +272,7 @@ async def test_what_may_not_be_read_does_not_exist(services: Services) -> None:
         services.collections.get(BOB, "docs"),
         services.collections.update(BOB, change(name="x")),
         services.collections.delete(BOB, "docs"),
-        services.ingest(DocumentInput("text"), caller=BOB),
+        services.ingest(GivenDocument("text"), caller=BOB),
         services.documents.list(BOB, pb.ListDocumentsRequest(collection_id="docs")),
         services.jobs.list(BOB, pb.ListJobsRequest(collection_id="docs")),
     ):
@@ -276,12 +283,12 @@ async def test_what_may_not_be_read_does_not_exist(services: Services) -> None:
 
 async def test_what_may_only_be_read_may_not_be_changed(services: Services) -> None:
     await services.collections.create(ANN, new(writers=("user:ann",)))
-    [item] = await services.ingest(DocumentInput("text"), caller=ANN)
+    [item] = await services.ingest(GivenDocument("text"), caller=ANN)
     assert item.document_id
     for call in (
         services.collections.update(BOB, change(name="x")),
         services.collections.delete(BOB, "docs"),
-        services.ingest(DocumentInput("text"), caller=BOB),
+        services.ingest(GivenDocument("text"), caller=BOB),
         services.documents.delete(BOB, "docs", item.document_id),
     ):
         with pytest.raises(PermissionDeniedError):
@@ -306,7 +313,7 @@ async def test_vectors_of_another_model_are_not_mixed_in(services: Services) -> 
     await services.collections.create(ANYBODY, new())
     services.embedder.model = "another"
     with pytest.raises(FailedPreconditionError) as raised:
-        await services.ingest(DocumentInput("text"))
+        await services.ingest(GivenDocument("text"))
     assert raised.value.reason == "EMBEDDING_MODEL_MISMATCH"
 
 
@@ -314,14 +321,14 @@ async def test_a_failing_document_does_not_touch_the_others(services: Services) 
     await services.collections.create(ANYBODY, new(settings={"chunking": {"chunkSize": 50}}))
     job, items = await services.ingest_job(
         *[
-            DocumentInput("good one", uri="1"),
-            DocumentInput("", uri="2"),
-            DocumentInput("nul \x00", uri="3"),
-            DocumentInput(f"a {POISON} word", uri="4"),
-            DocumentInput("x" * 20_001, uri="5"),
-            DocumentInput("word " * 200, uri="6"),
-            DocumentInput(b"%PDF-", uri="7"),
-            DocumentInput("good two", uri="8"),
+            GivenDocument("good one", uri="1"),
+            GivenDocument("", uri="2"),
+            GivenDocument("nul \x00", uri="3"),
+            GivenDocument(f"a {POISON} word", uri="4"),
+            GivenDocument("x" * 20_001, uri="5"),
+            GivenDocument("word " * 200, uri="6"),
+            GivenDocument(b"%PDF-", uri="7"),
+            GivenDocument("good two", uri="8"),
         ]
     )
     assert [(item.uri, item.failure.reason or item.outcome) for item in items] == [
@@ -346,8 +353,8 @@ async def test_no_text_of_a_document_is_logged(services: Services) -> None:
     await services.collections.create(ANYBODY, new())
     with capture_logs() as logs:
         await services.ingest(
-            DocumentInput(f"a {POISON} secret", uri="private.md", title="confidential"),
-            DocumentInput("another secret"),
+            GivenDocument(f"a {POISON} secret", uri="private.md", title="confidential"),
+            GivenDocument("another secret"),
         )
     [failed] = [entry for entry in logs if entry["event"] == "document_failed"]
     assert failed["error"] == "ValueError"
@@ -357,14 +364,22 @@ async def test_no_text_of_a_document_is_logged(services: Services) -> None:
 
 async def test_a_job_without_a_done_document_failed(services: Services) -> None:
     await services.collections.create(ANYBODY, new())
-    job, _ = await services.ingest_job(DocumentInput("", uri="1"))
+    job, _ = await services.ingest_job(GivenDocument("", uri="1"))
     assert job.state == job_pb2.JOB_STATE_FAILED
     assert job.HasField("end_time")
 
 
+async def test_the_content_is_hashed_once(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
+    await services.collections.create(ANYBODY, new())
+    taken = await services.ingestion.ingest(ANYBODY, "docs", [GivenDocument("text", uri="1")], "")
+    monkeypatch.setattr(preparation, "content_hash", lambda content: pytest.fail("it was hashed at hand-in"))
+    _, [item] = await services.ended(taken.job)
+    assert item.outcome == job_pb2.INGESTION_OUTCOME_CREATED
+
+
 async def test_the_same_again_is_left_alone(services: Services) -> None:
     await services.collections.create(ANYBODY, new())
-    given = [DocumentInput("one", uri="1"), DocumentInput("two")]
+    given = [GivenDocument("one", uri="1"), GivenDocument("two")]
     first = await services.ingest(*given)
     services.embedder.calls.clear()
     again = await services.ingest(*given)
@@ -375,10 +390,10 @@ async def test_the_same_again_is_left_alone(services: Services) -> None:
 
 async def test_metadata_and_principals_change_without_embedding(services: Services) -> None:
     await services.collections.create(ANYBODY, new())
-    await services.ingest(DocumentInput("one", uri="1"))
+    await services.ingest(GivenDocument("one", uri="1"))
     services.embedder.calls.clear()
     [item] = await services.ingest(
-        DocumentInput("one", uri="1", metadata={"a": 1}, allowed_principals=("user:ann",))
+        GivenDocument("one", uri="1", metadata={"a": 1}, allowed_principals=("user:ann",))
     )
     assert item.outcome == job_pb2.INGESTION_OUTCOME_UPDATED
     assert services.embedder.calls == []
@@ -389,16 +404,16 @@ async def test_metadata_and_principals_change_without_embedding(services: Servic
 
 async def test_a_changed_setting_makes_the_same_content_new(services: Services) -> None:
     await services.collections.create(ANYBODY, new())
-    await services.ingest(DocumentInput("word " * 60, uri="1"))
+    await services.ingest(GivenDocument("word " * 60, uri="1"))
     await services.collections.update(ANYBODY, change(chunking={"chunkSize": 100}))
-    [item] = await services.ingest(DocumentInput("word " * 60, uri="1"))
+    [item] = await services.ingest(GivenDocument("word " * 60, uri="1"))
     assert item.outcome == job_pb2.INGESTION_OUTCOME_UPDATED
     assert item.chunks.stored > 1
 
 
 async def test_of_a_uri_handed_in_twice_the_later_content_stays(services: Services) -> None:
     await services.collections.create(ANYBODY, new())
-    first, second = await services.ingest(DocumentInput("old", uri="1"), DocumentInput("new", uri="1"))
+    first, second = await services.ingest(GivenDocument("old", uri="1"), GivenDocument("new", uri="1"))
     assert (first.outcome, second.outcome) == (
         job_pb2.INGESTION_OUTCOME_CREATED,
         job_pb2.INGESTION_OUTCOME_UPDATED,
@@ -411,17 +426,17 @@ async def test_of_a_uri_handed_in_twice_the_later_content_stays(services: Servic
 async def test_the_same_request_returns_the_same_job(services: Services) -> None:
     await services.collections.create(ANYBODY, new())
     calls = [
-        services.ingestion.ingest(ANYBODY, "docs", [DocumentInput("one", uri="1")], "r") for _ in range(3)
+        services.ingestion.ingest(ANYBODY, "docs", [GivenDocument("one", uri="1")], "r") for _ in range(3)
     ]
     at_once = await asyncio.gather(*calls)
-    later = await services.ingestion.ingest(ANYBODY, "docs", [DocumentInput("two", uri="2")], "r")
+    later = await services.ingestion.ingest(ANYBODY, "docs", [GivenDocument("two", uri="2")], "r")
     assert len({taken.job.job_id for taken in [*at_once, later]}) == 1
 
 
 async def test_small_documents_are_embedded_together(services: Services) -> None:
     await services.collections.create(ANYBODY, new())
     items = await services.ingest(
-        *(DocumentInput(f"text {number}", uri=f"{number:03}") for number in range(300))
+        *(GivenDocument(f"text {number}", uri=f"{number:03}") for number in range(300))
     )
     assert sum(services.embedder.calls) == 300
     assert max(services.embedder.calls) <= 256
@@ -432,13 +447,13 @@ async def test_small_documents_are_embedded_together(services: Services) -> None
 @pytest.mark.parametrize(
     ("given", "title"),
     [
-        (DocumentInput("# *First*\n\n# Second", uri="a/b.md", title="Given"), "Given"),
-        (DocumentInput("text\n\n# *First*\n\n# Second", uri="a/b.md"), "First"),
-        (DocumentInput("text", uri="a/b.md"), "b.md"),
+        (GivenDocument("# *First*\n\n# Second", uri="a/b.md", title="Given"), "Given"),
+        (GivenDocument("text\n\n# *First*\n\n# Second", uri="a/b.md"), "First"),
+        (GivenDocument("text", uri="a/b.md"), "b.md"),
     ],
 )
 async def test_a_title_is_given_or_the_first_heading_or_the_last_part_of_the_uri(
-    services: Services, given: DocumentInput, title: str
+    services: Services, given: GivenDocument, title: str
 ) -> None:
     await services.collections.create(ANYBODY, new())
     [item] = await services.ingest(given)
@@ -451,7 +466,7 @@ async def test_structural_context_is_embedded_and_indexed_but_not_part_of_the_te
 ) -> None:
     collection = await services.collections.create(ANYBODY, new(settings={"chunking": {"chunkSize": 50}}))
     text = "# Guide\n\n## Linux\n\n" + "Install the camelCase package first. " * 3
-    [item] = await services.ingest(DocumentInput(text, uri="docs/guide.md"))
+    [item] = await services.ingest(GivenDocument(text, uri="docs/guide.md"))
     assert item.document_id
     chunk = services.stores.chunks_of(item.document_id)[-1]
     assert chunk.context == "docs/guide.md\nGuide > Linux"
@@ -471,7 +486,7 @@ async def listed(services: Services, **page: Any) -> Sequence[document_pb2.Docum
 
 async def test_a_document_for_others_does_not_exist(services: Services) -> None:
     await services.collections.create(ANYBODY, new())
-    [item] = await services.ingest(DocumentInput("text", uri="1", allowed_principals=("user:ann",)))
+    [item] = await services.ingest(GivenDocument("text", uri="1", allowed_principals=("user:ann",)))
     assert item.document_id
     for call in (
         services.documents.get(BOB, "docs", item.document_id),
@@ -486,7 +501,7 @@ async def test_a_document_for_others_does_not_exist(services: Services) -> None:
 
 async def test_a_job_of_an_unreadable_collection_does_not_exist(services: Services) -> None:
     await services.collections.create(ANN, new(readers=("user:ann",)))
-    job = (await services.ingestion.ingest(ANN, "docs", [DocumentInput("text")], "")).job
+    job = (await services.ingestion.ingest(ANN, "docs", [GivenDocument("text")], "")).job
     for call in (
         services.jobs.get(BOB, pb.GetJobRequest(job_id=job.job_id)),
         anext(services.jobs.watch(BOB, job.job_id)),
@@ -501,7 +516,7 @@ async def test_a_job_of_an_unreadable_collection_does_not_exist(services: Servic
 
 async def test_pages_follow_each_other_without_gap(services: Services) -> None:
     await services.collections.create(ANYBODY, new())
-    job, _ = await services.ingest_job(*(DocumentInput("x", uri=uri) for uri in "cab"))
+    job, _ = await services.ingest_job(*(GivenDocument("x", uri=uri) for uri in "cab"))
     request = pb.ListDocumentsRequest(collection_id="docs", page_size=2)
     first = await services.documents.list(ANYBODY, request)
     request.page_token = first.next_page_token
@@ -517,7 +532,7 @@ async def test_pages_follow_each_other_without_gap(services: Services) -> None:
 
 async def test_an_oversized_page_is_made_smaller(services: Services) -> None:
     await services.collections.create(ANYBODY, new())
-    await services.ingest(DocumentInput("x", uri="a"))
+    await services.ingest(GivenDocument("x", uri="a"))
     assert len(await listed(services, page_size=5_000_000)) == 1
 
 
@@ -539,14 +554,14 @@ def page(path: str, text: str = "Some text of a page.") -> CrawledPage:
     return CrawledPage(f"https://site.test{path}", text.encode(), "text/plain")
 
 
-SITE = CrawlRequest("https://site.test/", include_paths=("/docs/**",))
+SITE = pb.WebCrawl(start_url="https://site.test/", include_paths=["/docs/**"])
 PRIVATE = {"crawl": {"allowPrivateAddresses": True}}
 
 
 async def test_a_crawl_takes_a_writer(services: Services) -> None:
     await services.collections.create(ANN, new(writers=("user:ann",)))
     with pytest.raises(PermissionDeniedError):
-        await services.ingestion.crawl(BOB, "docs", SITE, "")
+        await services.ingestion.crawl(BOB, crawling(SITE))
 
 
 async def test_pages_become_documents_and_what_cannot_be_had_a_failed_item(sandbox: Sandbox) -> None:
@@ -583,7 +598,7 @@ async def test_a_cancelled_crawl_stops_where_it_waits(sandbox: Sandbox) -> None:
     crawler = FakeCrawler(page("/a"), page("/b"), stays_at=1)
     services = services_over(MemoryStores(), sandbox, crawler)
     await services.collections.create(ANYBODY, new())
-    job = (await services.ingestion.crawl(ANYBODY, "docs", SITE, "")).job
+    job = (await services.ingestion.crawl(ANYBODY, crawling(SITE))).job
     working = asyncio.create_task(services.worker.run())
     async with asyncio.timeout(20):
         await crawler.stays.wait()
@@ -605,7 +620,7 @@ async def test_private_addresses_take_the_collection_and_the_operator(
     services = services_over(MemoryStores(), sandbox, crawler, operator_allows_private=operator)
     await services.collections.create(ANYBODY, new(settings=settings))
     await services.crawl(SITE)
-    assert [request.allow_private_addresses for request in crawler.requests] == [allowed]
+    assert crawler.private == [allowed]
 
 
 # --- side by side ---
@@ -618,7 +633,7 @@ class StuckExtractor:
         self._extractor = extractor
         self.may_go_on = threading.Event()
 
-    def read(self, given: DocumentInput) -> TextStream:
+    def read(self, given: GivenDocument) -> TextStream:
         if "slow" in given.uri:
             self.may_go_on.wait()
         return self._extractor.read(given)
@@ -630,8 +645,8 @@ async def test_slow_documents_hold_up_none_of_the_others(services: Services) -> 
     assert isinstance(extractor, DocumentExtractor)
     stuck = StuckExtractor(extractor)
     services.worker._pipeline._items._preparation._extractor = stuck
-    slow = [DocumentInput(f"slow {number}", uri=f"slow {number}") for number in range(PREPARED_ITEMS - 1)]
-    others = [DocumentInput(f"text {number}", uri=str(number)) for number in range(40)]
+    slow = [GivenDocument(f"slow {number}", uri=f"slow {number}") for number in range(PREPARED_ITEMS - 1)]
+    others = [GivenDocument(f"text {number}", uri=str(number)) for number in range(40)]
     slow_job = (await services.ingestion.ingest(ANYBODY, "docs", slow, "")).job
     job = (await services.ingestion.ingest(ANYBODY, "docs", others, "")).job
     working = asyncio.create_task(services.worker.run())
@@ -668,6 +683,6 @@ async def test_an_unforeseen_error_ends_neither_the_worker_nor_a_job(sandbox: Sa
     stores.queue.lease = stumble  # type: ignore[method-assign]
     services = services_over(stores, sandbox, FakeCrawler())
     await services.collections.create(ANYBODY, new())
-    [item] = await services.ingest(DocumentInput("text", uri="a"))
+    [item] = await services.ingest(GivenDocument("text", uri="a"))
     assert failed
     assert item.outcome == job_pb2.INGESTION_OUTCOME_CREATED

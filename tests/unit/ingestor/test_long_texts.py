@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from groundline.v1 import error_pb2
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
-from groundline_ingestor.adapters.extraction.readers.common import Limits as ReaderLimits
+from groundline_ingestor.adapters.extraction.readers.common import ReaderLimits
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
 from groundline_ingestor.adapters.splitting import DocumentSplitter
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentInput, FileContent, IngestionError
-from groundline_ingestor.domain.texts import Chunk, DocumentText, Heading, Stretch
-from groundline_ingestor.service.preparation import Limits, Preparation, identify
+from groundline_ingestor.domain.documents import FileContent, GivenDocument, IngestionError
+from groundline_ingestor.domain.texts import DocumentText, Heading, PreparedChunk, Stretch
+from groundline_ingestor.service.preparation import DocumentLimits, Preparation, identify
 from groundline_ingestor.spooling import Spool
 from groundline_ingestor.stretches import HeadedCutter, known_headings
 from groundline_tests.embedding import FakeEmbedder
@@ -49,21 +49,21 @@ def collection(**chunking: object) -> StoredCollection:
     return stored_collection(chunking=chunking)
 
 
-def in_file(content: str | bytes, **fields: str) -> DocumentInput:
+def in_file(content: str | bytes, **fields: str) -> GivenDocument:
     data = content if isinstance(content, bytes) else content.encode()
     given = FileContent(io.BytesIO(data), len(data), isinstance(content, str))
-    return DocumentInput(given, **{"uri": "text.txt", **fields})  # type: ignore[arg-type]
+    return GivenDocument(given, **{"uri": "text.txt", **fields})  # type: ignore[arg-type]
 
 
-def read(extractor: DocumentExtractor, given: DocumentInput) -> list[Stretch]:
+def read(extractor: DocumentExtractor, given: GivenDocument) -> list[Stretch]:
     return list(extractor.read(given).stretches)
 
 
 def chunks_of(
-    extractor: DocumentExtractor, given: DocumentInput, into: StoredCollection, **limits: int
-) -> tuple[DocumentText, list[list[Chunk]]]:
+    extractor: DocumentExtractor, given: GivenDocument, into: StoredCollection, **limits: int
+) -> tuple[DocumentText, list[list[PreparedChunk]]]:
     splitter = DocumentSplitter(FakeEmbedder().count_tokens)
-    preparation = Preparation(extractor, splitter, Limits(**limits))
+    preparation = Preparation(extractor, splitter, DocumentLimits(**limits))
     given, version = identify(given, into)
     text, version = preparation.read(given, version)
     with closing(text.stretches):
@@ -146,7 +146,7 @@ def test_chunks_of_a_long_text_go_on_across_the_borders(
     if strategy in ("WORDS", "SENTENCES") and uri == "t.txt":
         # Where a chunk may end depends on nothing before it: the same as in one go.
         with Sandbox(ReaderLimits()) as sandbox:
-            _, [whole] = chunks_of(DocumentExtractor(sandbox), DocumentInput(text, uri=uri), into)
+            _, [whole] = chunks_of(DocumentExtractor(sandbox), GivenDocument(text, uri=uri), into)
         assert chunks == whole
 
 

@@ -9,7 +9,7 @@ from groundline.v1 import collection_pb2
 from groundline_ingestor.adapters.extraction.formats import MARKDOWN, PLAIN
 from groundline_ingestor.adapters.extraction.headings import read_headings
 from groundline_ingestor.adapters.splitting import MAX_CHARACTERS_PER_TOKEN, DocumentSplitter
-from groundline_ingestor.domain.texts import Extraction, Heading, Section
+from groundline_ingestor.domain.texts import ExtractedText, Heading, Section
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -38,7 +38,7 @@ def split(
     chunking = collection_pb2.ChunkingSettings(
         strategy=strategy, chunk_size=size, chunk_overlap=overlap, unit=unit
     )
-    return DocumentSplitter(count_words).split(Extraction(text, mime_type, headings), chunking, "english")
+    return DocumentSplitter(count_words).split(ExtractedText(text, mime_type, headings), chunking, "english")
 
 
 def texts(sections: Sequence[Section]) -> list[str]:

@@ -14,11 +14,12 @@ from urllib.parse import urlsplit
 
 import httpx
 import structlog
+from groundline.v1 import ingestor_service_pb2 as pb
 from protego import Protego
 
 from groundline_ingestor.adapters.extraction.readers.common import ReadError
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
-from groundline_ingestor.crawling import CrawledPage, CrawlFailure, CrawlRequest, link_target
+from groundline_ingestor.crawling import CrawledPage, CrawlFailure, link_target, takes
 
 __all__ = ["CrawlLimits", "HttpCrawler", "is_public"]
 
@@ -165,9 +166,11 @@ class HttpCrawler:
         self._is_public = is_public
         self._sleep = sleep
 
-    async def crawl(self, request: CrawlRequest) -> AsyncGenerator[CrawledPage | CrawlFailure, None]:
+    async def crawl(
+        self, request: pb.WebCrawl, *, private_addresses: bool
+    ) -> AsyncGenerator[CrawledPage | CrawlFailure, None]:
         """Pages and failures as they come; what robots.txt forbids is passed over, but for the start."""
-        any_address = request.allow_private_addresses
+        any_address = private_addresses
         transport = _PinnedTransport(self._resolve, lambda address: any_address or self._is_public(address))
         async with httpx.AsyncClient(
             transport=transport,
@@ -184,7 +187,7 @@ class HttpCrawler:
 @dataclass
 class _Run:
     client: httpx.AsyncClient
-    request: CrawlRequest
+    request: pb.WebCrawl
     limits: CrawlLimits
     sandbox: Sandbox
     sleep: Callable[[float], Awaitable[None]]
@@ -226,7 +229,7 @@ class _Run:
                     if self._is_wanted(link, host):
                         self.seen.add(link)
                         queue.append((link, depth + 1))
-            if self.request.takes(urlsplit(page.url).path):
+            if takes(self.request, urlsplit(page.url).path):
                 taken += 1
                 yield page
 
@@ -236,7 +239,7 @@ class _Run:
             parts.netloc == host
             and link not in self.seen
             and len(self.seen) < MAX_QUEUED_URLS
-            and self.request.takes(parts.path)
+            and takes(self.request, parts.path)
         )
 
     async def _links(self, page: CrawledPage) -> Sequence[str]:
@@ -313,7 +316,7 @@ class _Run:
     async def _wait(self, url: str, robots: Protego) -> None:
         host = urlsplit(url).netloc
         delay = self.request.delay_seconds
-        if delay is None:
+        if not self.request.HasField("delay_seconds"):
             delay = robots.crawl_delay(self.limits.user_agent) or DEFAULT_DELAY_SECONDS
         if (pause := self.next_time.get(host, 0.0) - time.monotonic()) > 0:
             await self.sleep(pause)

@@ -7,7 +7,9 @@ from functools import partial
 from typing import Final
 
 import asyncpg
+from google.protobuf import json_format
 from groundline.v1 import document_pb2, job_pb2
+from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import Connection, Pool, acquire, transaction
 from groundline_runtime.errors import NotFoundError
 
@@ -20,11 +22,10 @@ from groundline_ingestor.adapters.postgres_items import (
     save_items,
 )
 from groundline_ingestor.adapters.postgres_jobs import PostgresJobs, payload_parts
-from groundline_ingestor.adapters.records import crawl_json, failure_json, input_json, read_crawl
-from groundline_ingestor.crawling import CrawlRequest
+from groundline_ingestor.adapters.records import failure_json, input_json
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.jobs import begin, finish
-from groundline_ingestor.domain.work import Claim, LeasedItem
+from groundline_ingestor.domain.work import ItemClaim, LeasedItem
 from groundline_ingestor.ports import ClaimLostError, HandedIn
 
 __all__ = ["PostgresCrawls"]
@@ -45,7 +46,7 @@ class PostgresCrawls:
         self._pool = pool
         self._jobs = PostgresJobs(pool)
 
-    async def enqueue(self, collection: StoredCollection, request: CrawlRequest, request_id: str) -> str:
+    async def enqueue(self, collection: StoredCollection, request: pb.WebCrawl, request_id: str) -> str:
         job_id = str(uuid.uuid4())
         try:
             async with transaction(self._pool) as connection:
@@ -66,7 +67,7 @@ class PostgresCrawls:
                         """,
                         job_id,
                         request.start_url,
-                        crawl_json(request),
+                        json_format.MessageToDict(request),
                     )
                     return job_id
         except asyncpg.ForeignKeyViolationError:
@@ -76,12 +77,12 @@ class PostgresCrawls:
             raise _collection_gone(collection)
         return earlier.job_id
 
-    async def lease(self, lease_id: str, *, seconds: float) -> tuple[LeasedItem, CrawlRequest] | None:
+    async def lease(self, lease_id: str, *, seconds: float) -> tuple[LeasedItem, pb.WebCrawl] | None:
         async with transaction(self._pool) as connection:
             row = await connection.fetchrow(_LEASE)
             if row is None:
                 return None
-            claim = Claim(str(row["job_id"]), row["item_index"], lease_id)
+            claim = ItemClaim(str(row["job_id"]), row["item_index"], lease_id)
             begun = begin(item_state(row), lease_id, alone=False)
             await save_items(connection, {(claim.job_id, claim.item_index): begun}, lease_seconds=seconds)
         item = LeasedItem(
@@ -91,16 +92,16 @@ class PostgresCrawls:
             document_id="",
             attempts=begun.counted_attempts,
         )
-        return item, read_crawl(row["crawl"])
+        return item, json_format.ParseDict(row["crawl"], pb.WebCrawl(), ignore_unknown_fields=True)
 
-    async def is_held(self, claim: Claim) -> bool:
+    async def is_held(self, claim: ItemClaim) -> bool:
         async with acquire(self._pool) as connection:
             held = await connection.fetchval(
                 f"SELECT true FROM ingestion_items WHERE {HELD}", *held_by(claim)
             )
         return held is not None
 
-    async def add_page(self, claim: Claim, collection: StoredCollection, page: HandedIn) -> None:
+    async def add_page(self, claim: ItemClaim, collection: StoredCollection, page: HandedIn) -> None:
         given, version = page
         async with transaction(self._pool) as connection:
             index, is_new = await _place(connection, claim, version.uri)
@@ -148,7 +149,7 @@ class PostgresCrawls:
                 columns=("job_id", "item_index", "part", "data"),
             )
 
-    async def add_failure(self, claim: Claim, uri: str, failure: document_pb2.IngestionFailure) -> None:
+    async def add_failure(self, claim: ItemClaim, uri: str, failure: document_pb2.IngestionFailure) -> None:
         async with transaction(self._pool) as connection:
             index, _ = await _place(connection, claim, uri)
             if index is None:
@@ -168,7 +169,7 @@ class PostgresCrawls:
                 failure_json(failure),
             )
 
-    async def finish(self, claim: Claim) -> None:
+    async def finish(self, claim: ItemClaim) -> None:
         async with transaction(self._pool) as connection:
             await change_held_item(
                 connection,
@@ -177,7 +178,7 @@ class PostgresCrawls:
             )
 
 
-async def _place(connection: Connection, claim: Claim, uri: str) -> tuple[int | None, bool]:
+async def _place(connection: Connection, claim: ItemClaim, uri: str) -> tuple[int | None, bool]:
     """The index for a page in the crawl's job, and whether it is a new one; no index where the job has the
     page, with its content or without need of it. The crawl stays locked: pages join its job one by one."""
     if not await connection.fetchval(

@@ -16,7 +16,6 @@ from groundline_database import Connection, Pool, acquire, is_readable_document,
 from groundline_filters import Columns, Filter, compile_sql
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import AbortedError, NotFoundError
-from groundline_signatures import signature
 
 from groundline_ingestor.adapters.postgres_items import cancel_items_of, finish_items
 from groundline_ingestor.adapters.postgres_partitions import (
@@ -30,10 +29,9 @@ from groundline_ingestor.adapters.postgres_vector_indexes import vector_index_st
 from groundline_ingestor.adapters.records import enum_text, read_enum, read_failure
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion
-from groundline_ingestor.domain.hashes import content_hash
 from groundline_ingestor.domain.texts import Series, Stretch
 from groundline_ingestor.domain.times import timestamp
-from groundline_ingestor.domain.work import Claim, NewVersion
+from groundline_ingestor.domain.work import ItemClaim, NewVersion
 from groundline_ingestor.ports import StoredOutcome
 
 __all__ = ["CHUNK_COLUMNS", "PostgresDocuments", "copy_chunks", "hold_collection"]
@@ -63,12 +61,11 @@ CHUNK_COLUMNS: Final = (
     "embedding",
     "start_offset",
     "end_offset",
-    "content_hash",
+    "signature",
     "source_type",
     "metadata",
     "allowed_principals",
     "update_time",
-    "signature",
 )
 
 
@@ -152,7 +149,7 @@ class PostgresDocuments:
                     await move_collection(connection, self._lexical, collection_id)
 
     async def refresh(
-        self, collection: StoredCollection, version: DocumentVersion, claim: Claim | None = None
+        self, collection: StoredCollection, version: DocumentVersion, claim: ItemClaim | None = None
     ) -> StoredOutcome | None:
         async with transaction(self._pool) as connection:
             partition_id = await hold_collection(connection, collection)
@@ -459,12 +456,11 @@ def _chunk_records(
             vector.astype(np.float16, copy=False),
             chunk.section.start,
             chunk.section.end,
-            content_hash(chunk.embedded_text),
+            chunk.signature,
             source_type,
             {"page": chunk.page, **version.metadata} if chunk.page else version.metadata,
             version.allowed_principals,
             document["update_time"],
-            signature(chunk.section.text),
         )
 
 

@@ -16,7 +16,7 @@ from groundline_ingestor.adapters.records import (
     read_failure,
 )
 from groundline_ingestor.domain.jobs import ItemState, cancel, finish
-from groundline_ingestor.domain.work import Claim
+from groundline_ingestor.domain.work import ItemClaim
 from groundline_ingestor.ports import ClaimLostError, StoredOutcome
 
 __all__ = [
@@ -46,7 +46,7 @@ type ItemKey = tuple[str, int]
 type Transition = Callable[[ItemState], ItemState]
 
 
-def held_by(claim: Claim) -> tuple[Any, ...]:
+def held_by(claim: ItemClaim) -> tuple[Any, ...]:
     """$1 to $3 of HELD."""
     return claim.job_id, claim.item_index, claim.lease_id
 
@@ -75,7 +75,7 @@ async def change_items(
 
 
 async def change_held_item(
-    connection: Connection, claim: Claim, transition: Transition, *, pause_seconds: float | None = None
+    connection: Connection, claim: ItemClaim, transition: Transition, *, pause_seconds: float | None = None
 ) -> ItemState:
     """`change_items` for the item of a claim. Raises ClaimLostError, which rolls the transaction back."""
     changed = await change_items(connection, HELD, held_by(claim), transition, pause_seconds=pause_seconds)
@@ -143,7 +143,9 @@ async def save_items(
     )
 
 
-async def finish_items(connection: Connection, finished: Sequence[tuple[Claim, StoredOutcome, int]]) -> None:
+async def finish_items(
+    connection: Connection, finished: Sequence[tuple[ItemClaim, StoredOutcome, int]]
+) -> None:
     """Mark items done by the right of their claims, each with its document, outcome and number of new chunks.
 
     Raises ClaimLostError, which rolls the transaction back.

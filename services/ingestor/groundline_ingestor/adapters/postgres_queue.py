@@ -24,9 +24,9 @@ from groundline_ingestor.adapters.postgres_items import (
     save_items,
 )
 from groundline_ingestor.adapters.records import enum_text, failure_json, read_input
-from groundline_ingestor.domain.documents import DocumentInput
+from groundline_ingestor.domain.documents import GivenDocument
 from groundline_ingestor.domain.jobs import JobKind, begin, fail, lose, move, postpone, release
-from groundline_ingestor.domain.work import Claim, LeasedItem, Progress, ReindexTarget
+from groundline_ingestor.domain.work import ItemClaim, LeasedItem, Progress, ReindexTarget
 from groundline_ingestor.ports import ClaimLostError
 from groundline_ingestor.spooling import open_spool_file
 
@@ -75,7 +75,7 @@ class PostgresQueue:
         """`spool_directory`: where contents of several parts are put."""
         self._pool = pool
         self._spool_directory = spool_directory
-        self._overdue: dict[Claim, float] = {}
+        self._overdue: dict[ItemClaim, float] = {}
 
     async def lease(
         self, lease_id: str, *, model: str, limit: int, seconds: float, suspect: bool = False
@@ -98,7 +98,7 @@ class PostgresQueue:
                 await connection.fetchval(f"SELECT EXISTS (SELECT {_AVAILABLE} AND i.is_suspect)", model)
             )
 
-    async def given(self, item: LeasedItem) -> DocumentInput:
+    async def given(self, item: LeasedItem) -> GivenDocument:
         assert item.input is not None, "items of an ingestion have one"
         claim = item.claim
         data: list[bytes] = []
@@ -131,7 +131,7 @@ class PostgresQueue:
             return read_input(item.input, b"".join(data))
         return read_input(item.input, file)
 
-    async def require(self, claim: Claim) -> None:
+    async def require(self, claim: ItemClaim) -> None:
         async with acquire(self._pool) as connection:
             if not await connection.fetchval(
                 f"SELECT true FROM ingestion_items WHERE {HELD}", *held_by(claim)
@@ -198,11 +198,13 @@ class PostgresQueue:
             )
         return len(expired)
 
-    def _lost(self, overdue: Sequence[asyncpg.Record]) -> list[Claim]:
+    def _lost(self, overdue: Sequence[asyncpg.Record]) -> list[ItemClaim]:
         """Claims whose leases were found overdue so long ago that a worker that lives would have extended
         them since: a clock that was set forward makes all leases overdue at once."""
         now = time.monotonic()
-        seen = {Claim(str(row["job_id"]), row["item_index"], str(row["lease_id"])): row for row in overdue}
+        seen = {
+            ItemClaim(str(row["job_id"]), row["item_index"], str(row["lease_id"])): row for row in overdue
+        }
         self._overdue = {claim: self._overdue.get(claim, now) for claim in seen}
         return [
             claim
@@ -246,7 +248,7 @@ class PostgresQueue:
                 [enum_text(document_pb2.IngestionState, one.state) for _, one in shown],
             )
 
-    async def spend(self, claim: Claim, usage: chat_pb2.Usage) -> None:
+    async def spend(self, claim: ItemClaim, usage: chat_pb2.Usage) -> None:
         async with acquire(self._pool) as connection:
             await connection.execute(
                 f"""
@@ -262,7 +264,7 @@ class PostgresQueue:
             )
 
     async def fail(
-        self, claim: Claim, failure: document_pb2.IngestionFailure, chunks: job_pb2.ChunkCounts
+        self, claim: ItemClaim, failure: document_pb2.IngestionFailure, chunks: job_pb2.ChunkCounts
     ) -> None:
         async with transaction(self._pool) as connection:
             await connection.execute(
@@ -277,7 +279,7 @@ class PostgresQueue:
             await change_held_item(connection, claim, partial(fail, failure=failure, chunks=chunks))
 
     async def postpone(
-        self, claim: Claim, seconds: float, failure: document_pb2.IngestionFailure, *, forgiven: bool
+        self, claim: ItemClaim, seconds: float, failure: document_pb2.IngestionFailure, *, forgiven: bool
     ) -> None:
         async with transaction(self._pool) as connection:
             await change_items(
@@ -323,7 +325,7 @@ class PostgresQueue:
 
 def _leased(row: asyncpg.Record, lease_id: str, attempts: int) -> LeasedItem:
     return LeasedItem(
-        claim=Claim(str(row["job_id"]), row["item_index"], lease_id),
+        claim=ItemClaim(str(row["job_id"]), row["item_index"], lease_id),
         collection_id=row["collection_id"],
         uri=row["uri"],
         document_id=str(row["document_id"] or ""),

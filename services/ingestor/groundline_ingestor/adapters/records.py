@@ -7,45 +7,19 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from groundline.v1 import document_pb2, error_pb2, passage_pb2
 from groundline_runtime.reasons import reason_value
 
-from groundline_ingestor.crawling import CrawlRequest
-from groundline_ingestor.domain.documents import DocumentInput, FileContent, is_text
+from groundline_ingestor.domain.documents import FileContent, GivenDocument, is_text
 
 if TYPE_CHECKING:
     from google.protobuf.internal.enum_type_wrapper import _EnumTypeWrapper
 
 __all__ = [
-    "crawl_json",
     "enum_text",
     "failure_json",
     "input_json",
-    "read_crawl",
     "read_enum",
     "read_failure",
     "read_input",
 ]
-
-
-def crawl_json(request: CrawlRequest) -> dict[str, Any]:
-    """A crawl as it was asked for; whether private addresses are allowed is decided when it begins."""
-    return {
-        "startUrl": request.start_url,
-        "maxPages": request.max_pages,
-        "maxDepth": request.max_depth,
-        "includePaths": list(request.include_paths),
-        "excludePaths": list(request.exclude_paths),
-        "delaySeconds": request.delay_seconds,
-    }
-
-
-def read_crawl(stored: Mapping[str, Any]) -> CrawlRequest:
-    return CrawlRequest(
-        start_url=stored["startUrl"],
-        max_pages=stored["maxPages"],
-        max_depth=stored["maxDepth"],
-        include_paths=tuple(stored["includePaths"]),
-        exclude_paths=tuple(stored["excludePaths"]),
-        delay_seconds=stored["delaySeconds"],
-    )
 
 
 def enum_text(kind: "_EnumTypeWrapper[Any]", value: int) -> str | None:
@@ -76,7 +50,7 @@ def read_failure(stored: Mapping[str, Any] | None) -> document_pb2.IngestionFail
     )
 
 
-def input_json(given: DocumentInput) -> dict[str, Any]:
+def input_json(given: GivenDocument) -> dict[str, Any]:
     """A document as handed in, without its content."""
     return {
         "kind": "text" if is_text(given) else "data",
@@ -86,10 +60,11 @@ def input_json(given: DocumentInput) -> dict[str, Any]:
         "sourceType": enum_text(passage_pb2.SourceType, given.source_type),
         "metadata": given.metadata,
         "allowedPrincipals": list(given.allowed_principals),
+        "contentHash": given.content_hash.hex(),
     }
 
 
-def read_input(stored: Mapping[str, Any], content: bytes | BinaryIO) -> DocumentInput:
+def read_input(stored: Mapping[str, Any], content: bytes | BinaryIO) -> GivenDocument:
     """The document with its content again, in memory or in a file."""
     is_text = stored["kind"] == "text"
     given: str | bytes | FileContent
@@ -97,7 +72,7 @@ def read_input(stored: Mapping[str, Any], content: bytes | BinaryIO) -> Document
         given = FileContent(content, content.seek(0, os.SEEK_END), is_text)
     else:
         given = content.decode() if is_text else content
-    return DocumentInput(
+    return GivenDocument(
         content=given,
         uri=stored["uri"],
         title=stored["title"],
@@ -105,6 +80,7 @@ def read_input(stored: Mapping[str, Any], content: bytes | BinaryIO) -> Document
         source_type=read_enum(passage_pb2.SourceType, stored["sourceType"]),
         metadata=stored["metadata"],
         allowed_principals=tuple(stored["allowedPrincipals"]),
+        content_hash=bytes.fromhex(stored.get("contentHash", "")),
     )
 
 

@@ -19,7 +19,7 @@ from groundline.v1.collection_pb2 import ChunkingSettings
 from semantic_text_splitter import CodeSplitter, MarkdownSplitter, TextSplitter
 
 from groundline_ingestor.adapters.extraction.formats import is_markdown
-from groundline_ingestor.domain.texts import Extraction, Section
+from groundline_ingestor.domain.texts import ExtractedText, Section
 
 __all__ = ["MAX_CHARACTERS_PER_TOKEN", "DocumentSplitter"]
 
@@ -84,8 +84,10 @@ class DocumentSplitter:
     def __init__(self, count_tokens: TokenCounter) -> None:
         self._count_tokens = count_tokens
 
-    def split(self, extraction: Extraction, chunking: ChunkingSettings, language: str) -> Sequence[Section]:
-        """Sections of at most `chunk_size` units, in order, without white space around them; none is blank.
+    def split(
+        self, extraction: ExtractedText, chunking: ChunkingSettings, language: str
+    ) -> Sequence[Section]:
+        """Sections of at most `chunk_size` units, in order, without white space at their ends; none is blank.
 
         A single word (or with characters of several tokens, a single character) may be longer in tokens. In
         characters no section is longer than MAX_CHARACTERS_PER_TOKEN for each of its tokens.
@@ -97,7 +99,7 @@ class DocumentSplitter:
         spans = (piece for start, end in whole for piece in _pieces(text, start, end, most))
         return [Section(text[start:end], start, end) for start, end in spans if text[start:end].strip()]
 
-    def _spans(self, extraction: Extraction, chunking: ChunkingSettings, language: str) -> Iterator[Span]:
+    def _spans(self, extraction: ExtractedText, chunking: ChunkingSettings, language: str) -> Iterator[Span]:
         text = extraction.text
         whole = (0, len(text))
         match chunking.strategy:
@@ -128,7 +130,7 @@ class DocumentSplitter:
             for start, cut in splitter.chunk_indices(text[first:last]):
                 yield _trimmed(text, first + start, first + start + len(cut))
 
-    def _sections(self, extraction: Extraction, chunking: ChunkingSettings) -> Iterator[Span]:
+    def _sections(self, extraction: ExtractedText, chunking: ChunkingSettings) -> Iterator[Span]:
         """From heading to heading; one without a text of its own stays with the next."""
         text = extraction.text
         splitter = self._splitter(extraction.mime_type, chunking)

@@ -10,9 +10,9 @@ from groundline_runtime.reasons import reason_value
 from groundline_ingestor.domain.texts import DocumentText
 
 __all__ = [
-    "DocumentInput",
     "DocumentVersion",
     "FileContent",
+    "GivenDocument",
     "IngestionError",
     "StoredText",
     "is_document_readable",
@@ -37,7 +37,7 @@ class FileContent:
 
 
 @dataclass(frozen=True)
-class DocumentInput:
+class GivenDocument:
     """A document as handed in. `uri`, `title` and `mime_type` are empty where they were left open.
 
     An object's content is its properties in JSON.
@@ -50,9 +50,11 @@ class DocumentInput:
     source_type: passage_pb2.SourceType.ValueType = passage_pb2.SOURCE_TYPE_FILE
     metadata: Mapping[str, Any] = field(default_factory=dict)
     allowed_principals: tuple[str, ...] = ()
+    content_hash: bytes = b""
+    """SHA-256 of the content; empty until it is known."""
 
 
-def is_text(given: DocumentInput) -> bool:
+def is_text(given: GivenDocument) -> bool:
     """Whether it was handed in as text, to be taken as it is."""
     if isinstance(given.content, FileContent):
         return given.content.is_text

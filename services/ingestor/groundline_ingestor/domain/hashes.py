@@ -7,7 +7,7 @@ from typing import Final
 from groundline.v1 import collection_pb2, passage_pb2
 from groundline_lexical import TEXT_VERSION
 
-from groundline_ingestor.domain.documents import DocumentInput, FileContent, is_text
+from groundline_ingestor.domain.documents import FileContent, GivenDocument, is_text
 from groundline_ingestor.domain.settings import effective_chunking, effective_mode, llm_contextualization
 
 __all__ = ["PIPELINE_VERSION", "content_hash", "ingestion_hash", "input_hash"]
@@ -27,13 +27,13 @@ def content_hash(content: str | bytes | FileContent) -> bytes:
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).digest()
 
 
-def input_hash(given: DocumentInput, content: bytes) -> bytes:
-    """SHA-256 of all of what was handed in that decides the chunks; `content` is the content's hash.
+def input_hash(given: GivenDocument) -> bytes:
+    """SHA-256 of all of what was handed in that decides the chunks, the content by its hash.
 
     Metadata and principals are not part of it: they are stored beside the chunks and change in place.
     """
     deciding = [
-        content.hex(),
+        given.content_hash.hex(),
         "str" if is_text(given) else "bytes",
         given.uri,
         given.title,

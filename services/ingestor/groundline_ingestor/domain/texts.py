@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 __all__ = [
     "PAGE_BREAK",
-    "Chunk",
     "DocumentText",
-    "Extraction",
+    "ExtractedText",
     "Heading",
+    "PreparedChunk",
     "Section",
     "Series",
     "Stretch",
@@ -98,7 +98,7 @@ class DocumentText:
 
 
 @dataclass(frozen=True)
-class Extraction:
+class ExtractedText:
     """A text, which offsets count in; what the document is; its headings in order.
 
     `title` is what the document calls itself, empty where it does not say.
@@ -111,13 +111,15 @@ class Extraction:
 
 
 @dataclass(frozen=True)
-class Chunk:
+class PreparedChunk:
     """A section with its context, what BM25 indexes of both, and the page it begins on, from 1; 0 where the
     document has no pages."""
 
     section: Section
     context: str
     lexical_text: str
+    signature: bytes
+    """Of the section's text, see groundline_signatures."""
     page: int = 0
 
     @property
@@ -133,7 +135,7 @@ def contextualized(text: str, context: str) -> str:
     return f"{context}\n\n{text}" if context else text
 
 
-def has_pages(extraction: Extraction) -> bool:
+def has_pages(extraction: ExtractedText) -> bool:
     """Whether places in the text are on pages, or slides, that people would name."""
     return extraction.mime_type in _PAGED or PAGE_BREAK in extraction.text
 

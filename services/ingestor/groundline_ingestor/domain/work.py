@@ -7,13 +7,13 @@ from typing import Any
 from groundline.v1 import collection_pb2, document_pb2, job_pb2
 
 from groundline_ingestor.domain.documents import DocumentVersion
-from groundline_ingestor.domain.texts import Chunk, Series, Stretch, Vectors
+from groundline_ingestor.domain.texts import PreparedChunk, Series, Stretch, Vectors
 
-__all__ = ["Claim", "LeasedItem", "NewVersion", "Progress", "ReindexTarget"]
+__all__ = ["ItemClaim", "LeasedItem", "NewVersion", "Progress", "ReindexTarget"]
 
 
 @dataclass(frozen=True)
-class Claim:
+class ItemClaim:
     """A worker's right to an item; void once the item went to another worker, was cancelled or has ended."""
 
     job_id: str
@@ -33,7 +33,7 @@ class ReindexTarget:
 class LeasedItem:
     """An item to work on."""
 
-    claim: Claim
+    claim: ItemClaim
     collection_id: str
     uri: str
     document_id: str
@@ -49,7 +49,7 @@ class LeasedItem:
 class Progress:
     """How far an item has come, for those who watch."""
 
-    claim: Claim
+    claim: ItemClaim
     state: document_pb2.IngestionState.ValueType
     chunks: job_pb2.ChunkCounts
 
@@ -59,8 +59,8 @@ class NewVersion:
     """A document ready to be stored, by the right of a claim; each chunk has a vector."""
 
     version: DocumentVersion
-    chunks: Series[Chunk]
+    chunks: Series[PreparedChunk]
     vectors: Series[Vectors]
     stretches: Series[Stretch]
     token_count: int = 0
-    claim: Claim | None = None
+    claim: ItemClaim | None = None

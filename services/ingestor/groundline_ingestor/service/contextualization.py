@@ -19,7 +19,7 @@ from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import IngestionError
 from groundline_ingestor.domain.hashes import content_hash
 from groundline_ingestor.domain.settings import llm_contextualization
-from groundline_ingestor.domain.texts import Chunk
+from groundline_ingestor.domain.texts import PreparedChunk
 from groundline_ingestor.ports import ContextCache, ContextWriter, WrittenContexts
 from groundline_ingestor.service.preparation import Prepared, shown_uri
 
@@ -88,7 +88,7 @@ class Contextualization:
 
     async def contextualize(
         self, prepared: Prepared, collection: StoredCollection, on_usage: OnUsage
-    ) -> Sequence[Chunk]:
+    ) -> Sequence[PreparedChunk]:
         """The chunks with contexts from the cache, else from the generator; those written stay in the cache
         should a later call fail. Raises GroundlineError, IngestionError."""
         chosen = llm_contextualization(collection.settings)
@@ -245,7 +245,7 @@ def _window(prepared: Prepared, position: int) -> tuple[int, int]:
     return begin, begin + DOCUMENT_CHARACTERS
 
 
-def _with_context(chunk: Chunk, context: str, prepared: Prepared) -> Chunk:
+def _with_context(chunk: PreparedChunk, context: str, prepared: Prepared) -> PreparedChunk:
     lexical = lexical_text(
         chunk.section.text,
         context=context,

@@ -2,18 +2,18 @@
 
 import asyncio
 from contextlib import aclosing, suppress
-from dataclasses import replace
 from typing import Final
 
 import structlog
 from groundline.v1 import document_pb2
+from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_runtime.errors import UnavailableError
 from groundline_runtime.reasons import reason_value
 
-from groundline_ingestor.crawling import CrawledPage, CrawlRequest
+from groundline_ingestor.crawling import CrawledPage
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import IngestionError
-from groundline_ingestor.domain.work import Claim, LeasedItem
+from groundline_ingestor.domain.work import ItemClaim, LeasedItem
 from groundline_ingestor.ports import ClaimLostError, Crawler, CrawlRepository
 from groundline_ingestor.service.preparation import identify
 
@@ -42,18 +42,17 @@ class Crawling:
         self._allow_private_addresses = allow_private_addresses
         self._check_seconds = check_seconds
 
-    async def lease(self, lease_id: str, *, seconds: float) -> tuple[LeasedItem, CrawlRequest] | None:
+    async def lease(self, lease_id: str, *, seconds: float) -> tuple[LeasedItem, pb.WebCrawl] | None:
         """A crawl to do, as its repository gives it."""
         return await self._crawls.lease(lease_id, seconds=seconds)
 
-    async def crawl(self, claim: Claim, request: CrawlRequest, collection: StoredCollection) -> None:
+    async def crawl(self, claim: ItemClaim, request: pb.WebCrawl, collection: StoredCollection) -> None:
         """Walk the site to its end and end the item. Its lease is the caller's to extend.
 
         Raises ClaimLostError soon after the item was cancelled, IngestionError (NO_PAGES), UnavailableError.
         """
         allowed = collection.settings.crawl.allow_private_addresses and self._allow_private_addresses
-        request = replace(request, allow_private_addresses=allowed)
-        walk = asyncio.create_task(self._walk(claim, request, collection))
+        walk = asyncio.create_task(self._walk(claim, request, collection, private_addresses=allowed))
         loss = asyncio.create_task(self._until_lost(claim))
         try:
             done, _ = await asyncio.wait({walk, loss}, return_when=asyncio.FIRST_COMPLETED)
@@ -63,9 +62,16 @@ class Crawling:
                 task.cancel()
             await asyncio.gather(walk, loss, return_exceptions=True)
 
-    async def _walk(self, claim: Claim, request: CrawlRequest, collection: StoredCollection) -> None:
+    async def _walk(
+        self,
+        claim: ItemClaim,
+        request: pb.WebCrawl,
+        collection: StoredCollection,
+        *,
+        private_addresses: bool,
+    ) -> None:
         pages = failures = 0
-        async with aclosing(self._crawler.crawl(request)) as found:
+        async with aclosing(self._crawler.crawl(request, private_addresses=private_addresses)) as found:
             async for one in found:
                 if isinstance(one, CrawledPage):
                     page = await asyncio.to_thread(identify, one.document(), collection)
@@ -88,7 +94,7 @@ class Crawling:
         await self._crawls.finish(claim)
         _log.info("site_crawled", job_id=claim.job_id, pages=pages, failures=failures)
 
-    async def _until_lost(self, claim: Claim) -> None:
+    async def _until_lost(self, claim: ItemClaim) -> None:
         while True:
             await asyncio.sleep(self._check_seconds)
             with suppress(UnavailableError):

@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from groundline_ingestor.domain.texts import Chunk, Section, Series, Vectors
+from groundline_ingestor.domain.texts import PreparedChunk, Section, Series, Vectors
 from groundline_ingestor.spooling import Spool
 
 __all__ = ["FinishedChunks"]
@@ -17,7 +17,7 @@ class FinishedChunks:
     """Chunks with their vectors, which are appended some hundred at a time. Close it when done."""
 
     def __init__(self, directory: Path | None) -> None:
-        self._chunks: Spool[Sequence[Chunk]] = Spool(_dumped, _loaded, directory=directory)
+        self._chunks: Spool[Sequence[PreparedChunk]] = Spool(_dumped, _loaded, directory=directory)
         self._vectors: Spool[Vectors] = Spool(_dumped_vectors, _loaded_vectors, directory=directory)
         self._count = 0
 
@@ -28,14 +28,14 @@ class FinishedChunks:
         self._chunks.close()
         self._vectors.close()
 
-    def append(self, chunks: Sequence[Chunk], vectors: Vectors) -> None:
+    def append(self, chunks: Sequence[PreparedChunk], vectors: Vectors) -> None:
         """float16 vectors, one for each chunk. Raises OSError where the disk is full."""
         self._chunks.append(chunks)
         self._vectors.append(vectors)
         self._count += len(chunks)
 
     @property
-    def chunks(self) -> Series[Chunk]:
+    def chunks(self) -> Series[PreparedChunk]:
         return _Flat(self._chunks, lambda: self._count)
 
     @property
@@ -57,7 +57,7 @@ class _Flat[T]:
         return self._count()
 
 
-def _dumped(chunks: Sequence[Chunk]) -> bytes:
+def _dumped(chunks: Sequence[PreparedChunk]) -> bytes:
     rows = [
         [
             chunk.section.text,
@@ -65,6 +65,7 @@ def _dumped(chunks: Sequence[Chunk]) -> bytes:
             chunk.section.end,
             chunk.context,
             chunk.lexical_text,
+            chunk.signature.hex(),
             chunk.page,
         ]
         for chunk in chunks
@@ -72,10 +73,12 @@ def _dumped(chunks: Sequence[Chunk]) -> bytes:
     return json.dumps(rows, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def _loaded(data: bytes) -> Sequence[Chunk]:
+def _loaded(data: bytes) -> Sequence[PreparedChunk]:
     return [
-        Chunk(Section(text, start, end), context, lexical, page)
-        for text, start, end, context, lexical, page in json.loads(data.decode("utf-8", "surrogatepass"))
+        PreparedChunk(Section(text, start, end), context, lexical, bytes.fromhex(signature), page)
+        for text, start, end, context, lexical, signature, page in json.loads(
+            data.decode("utf-8", "surrogatepass")
+        )
     ]
 
 

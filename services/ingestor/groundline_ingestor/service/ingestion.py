@@ -1,6 +1,7 @@
 """Handing documents and crawls in: what is stored is a job, which workers then do."""
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -12,11 +13,11 @@ from groundline.v1 import chat_pb2, document_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_embedding import Embedder
 from groundline_runtime.context import Caller
-from groundline_runtime.errors import OutOfRangeError
+from groundline_runtime.errors import FieldViolation, InvalidArgumentError, OutOfRangeError
 
-from groundline_ingestor.crawling import CrawlRequest
+from groundline_ingestor.crawling import effective_crawl
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentInput, FileContent, IngestionError
+from groundline_ingestor.domain.documents import FileContent, GivenDocument, IngestionError
 from groundline_ingestor.domain.jobs import plus
 from groundline_ingestor.domain.times import timestamp
 from groundline_ingestor.ports import CollectionRepository, CrawlRepository, HandedIn, JobRepository
@@ -56,7 +57,7 @@ class IngestionService:
         self._on_enqueued = on_enqueued
 
     async def ingest(
-        self, caller: Caller, collection_id: str, inputs: Sequence[DocumentInput], request_id: str
+        self, caller: Caller, collection_id: str, inputs: Sequence[GivenDocument], request_id: str
     ) -> pb.IngestDocumentsResponse:
         """Store documents to be ingested; their job, and its first items.
 
@@ -79,16 +80,20 @@ class IngestionService:
             self._on_enqueued()
         return await self._response(job)
 
-    async def crawl(
-        self, caller: Caller, collection_id: str, request: CrawlRequest, request_id: str
-    ) -> pb.IngestDocumentsResponse:
-        """Store a crawl to be done; its job, and its first items. Raises what `ingest` raises."""
+    async def crawl(self, caller: Caller, request: pb.IngestDocumentsRequest) -> pb.IngestDocumentsResponse:
+        """Store a crawl to be done; its job, and its first items. Raises what `ingest` raises, and
+        InvalidArgumentError."""
+        collection_id, request_id = request.collection_id, request.request_id
+        try:
+            crawl = effective_crawl(request.crawl)
+        except ValueError as error:
+            raise InvalidArgumentError([FieldViolation("crawl.start_url", str(error))]) from None
         collection = await writable_collection(self._collections, caller, collection_id)
         job = await self._jobs.find_by_request_id(collection_id, request_id) if request_id else None
         if job is None:
             require_running_model(collection, self._embedder)
             self._contextualization.require(collection)
-            job = await self._jobs.find(await self._crawls.enqueue(collection, request, request_id))
+            job = await self._jobs.find(await self._crawls.enqueue(collection, crawl, request_id))
             if job is None:
                 raise collection_not_found(collection_id)
             _log.info("crawl_enqueued", job_id=job.job_id, collection_id=collection_id)
@@ -99,7 +104,7 @@ class IngestionService:
         self,
         caller: Caller,
         collection_id: str,
-        described: DocumentInput,
+        described: GivenDocument,
         parts: AsyncIterator[bytes],
         request_id: str,
     ) -> pb.UploadDocumentResponse:
@@ -115,7 +120,12 @@ class IngestionService:
             require_running_model(collection, self._embedder)
             self._contextualization.require(collection)
             with self._preparation.open_spool_file() as file:
-                size = 0
+                size, digest = 0, hashlib.sha256()
+
+                def keep(part: bytes) -> None:
+                    file.write(part)
+                    digest.update(part)
+
                 async for part in parts:
                     size += len(part)
                     if size > self._preparation.max_document_bytes:
@@ -124,8 +134,9 @@ class IngestionService:
                             f"the document has more than {self._preparation.max_document_bytes} bytes, which "
                             "are the most that are taken",
                         )
-                    await asyncio.to_thread(file.write, part)
-                given = replace(described, content=FileContent(file, size) if size else b"")
+                    await asyncio.to_thread(keep, part)
+                content = FileContent(file, size) if size else b""
+                given = replace(described, content=content, content_hash=digest.digest())
                 identified = await asyncio.to_thread(identify, given, collection)
                 job = await self._jobs.enqueue(collection, [identified], request_id)
             _log.info("job_enqueued", job_id=job.job_id, collection_id=collection_id, documents=1)
@@ -134,7 +145,7 @@ class IngestionService:
         return pb.UploadDocumentResponse(job=job, item=item)
 
     async def estimate(
-        self, caller: Caller, collection_id: str, inputs: Sequence[DocumentInput]
+        self, caller: Caller, collection_id: str, inputs: Sequence[GivenDocument]
     ) -> pb.IngestDocumentsResponse:
         """A job that is not stored: of each document the chunks, and the tokens their contexts would take.
 
@@ -160,7 +171,7 @@ class IngestionService:
         return pb.IngestDocumentsResponse(job=job, items=items[:MAX_RETURNED_ITEMS])
 
     async def _estimate(
-        self, index: int, given: DocumentInput, collection: StoredCollection
+        self, index: int, given: GivenDocument, collection: StoredCollection
     ) -> job_pb2.IngestionItem:
         given, version = await asyncio.to_thread(identify, given, collection)
         item = job_pb2.IngestionItem(item_index=index, uri=version.uri)

@@ -16,7 +16,7 @@ from opentelemetry import metrics, trace
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion, FileContent
 from groundline_ingestor.domain.hashes import ingestion_hash
-from groundline_ingestor.domain.texts import Chunk, DocumentText, Series, Stretch, Vectors
+from groundline_ingestor.domain.texts import DocumentText, PreparedChunk, Series, Stretch, Vectors
 from groundline_ingestor.domain.work import LeasedItem, NewVersion, ReindexTarget
 from groundline_ingestor.ports import (
     DocumentRepository,
@@ -223,7 +223,7 @@ class ItemWork:
 
     async def _contextualized(
         self, item: LeasedItem, collection: StoredCollection, prepared: Prepared, before: job_pb2.ChunkCounts
-    ) -> Sequence[Chunk]:
+    ) -> Sequence[PreparedChunk]:
         """The chunks of a document or stretch with their contexts; `before` counts those of earlier ones."""
         counts = _counts(before.parsed + len(prepared.chunks), before.contextualized, before.embedded)
         self._leases.at(item.claim, document_pb2.INGESTION_STATE_CONTEXTUALIZING, counts)

@@ -10,7 +10,7 @@ from typing import Final
 from groundline.v1 import document_pb2, job_pb2
 from groundline_runtime.errors import UnavailableError
 
-from groundline_ingestor.domain.work import Claim, LeasedItem, Progress
+from groundline_ingestor.domain.work import ItemClaim, LeasedItem, Progress
 from groundline_ingestor.ports import WorkQueue
 
 __all__ = ["Leases"]
@@ -45,10 +45,10 @@ class Leases:
         self._lease_seconds = lease_seconds
         self._maximum_attempts = maximum_attempts
         self._on_free = on_free
-        self._held: dict[Claim, Progress] = {}
-        self._shown: dict[Claim, Progress] = {}
-        self._documents: set[Claim] = set()
-        self._suspect: Claim | None = None
+        self._held: dict[ItemClaim, Progress] = {}
+        self._shown: dict[ItemClaim, Progress] = {}
+        self._documents: set[ItemClaim] = set()
+        self._suspect: ItemClaim | None = None
         self._suspects_wait = False
         self._leasing = asyncio.Lock()
 
@@ -77,7 +77,7 @@ class Leases:
         progress = Progress(item.claim, document_pb2.INGESTION_STATE_EXTRACTING, job_pb2.ChunkCounts())
         self._held[item.claim] = self._shown[item.claim] = progress
 
-    def drop(self, claim: Claim) -> None:
+    def drop(self, claim: ItemClaim) -> None:
         """Forget an item that has ended or is another worker's."""
         self._held.pop(claim, None)
         self._shown.pop(claim, None)
@@ -89,7 +89,7 @@ class Leases:
 
     def at(
         self,
-        claim: Claim,
+        claim: ItemClaim,
         stage: document_pb2.IngestionState.ValueType,
         counts: job_pb2.ChunkCounts | None = None,
     ) -> None:
@@ -97,7 +97,7 @@ class Leases:
         if claim in self._held:
             self._held[claim] = Progress(claim, stage, counts or self._held[claim].chunks)
 
-    def reached(self, claim: Claim) -> Progress:
+    def reached(self, claim: ItemClaim) -> Progress:
         """How far an item has come."""
         begun = Progress(claim, document_pb2.INGESTION_STATE_EXTRACTING, job_pb2.ChunkCounts())
         return self._held.get(claim, begun)

@@ -8,17 +8,18 @@ from typing import BinaryIO
 
 from groundline.v1 import collection_pb2, document_pb2
 from groundline_lexical import lexical_text
+from groundline_signatures import signature
 
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentInput, DocumentVersion, FileContent, IngestionError
+from groundline_ingestor.domain.documents import DocumentVersion, FileContent, GivenDocument, IngestionError
 from groundline_ingestor.domain.hashes import content_hash, ingestion_hash, input_hash
 from groundline_ingestor.domain.settings import effective_chunking, effective_mode
 from groundline_ingestor.domain.texts import (
     PAGE_BREAK,
-    Chunk,
     DocumentText,
-    Extraction,
+    ExtractedText,
     Heading,
+    PreparedChunk,
     Section,
     Stretch,
     enclosing,
@@ -33,7 +34,7 @@ from groundline_ingestor.ports import Extractor, Splitter
 from groundline_ingestor.spooling import open_spool_file
 from groundline_ingestor.stretches import kept_stretches
 
-__all__ = ["Limits", "OnStage", "Preparation", "Prepared", "identify", "shown_uri"]
+__all__ = ["DocumentLimits", "OnStage", "Preparation", "Prepared", "identify", "shown_uri"]
 
 _GENERATED_URI = "sha256:"
 
@@ -42,18 +43,18 @@ type OnStage = Callable[[document_pb2.IngestionState.ValueType], None]
 
 
 @dataclass(frozen=True)
-class Limits:
+class DocumentLimits:
     """Bounds on one document."""
 
     max_document_bytes: int = 256 * 1024**2
     max_chunks: int = 400_000
 
 
-def identify(given: DocumentInput, collection: StoredCollection) -> tuple[DocumentInput, DocumentVersion]:
+def identify(given: GivenDocument, collection: StoredCollection) -> tuple[GivenDocument, DocumentVersion]:
     """The input with a uri, and what is known of the document before its text is read."""
-    digest = content_hash(given.content)
-    given = replace(given, uri=given.uri or f"{_GENERATED_URI}{digest.hex()}")
-    hashed = input_hash(given, digest)
+    digest = given.content_hash or content_hash(given.content)
+    given = replace(given, content_hash=digest, uri=given.uri or f"{_GENERATED_URI}{digest.hex()}")
+    hashed = input_hash(given)
     version = DocumentVersion(
         uri=given.uri,
         source_type=given.source_type,
@@ -75,8 +76,8 @@ class Prepared:
     at `start`."""
 
     version: DocumentVersion
-    chunks: Sequence[Chunk]
-    extraction: Extraction
+    chunks: Sequence[PreparedChunk]
+    extraction: ExtractedText
     start: int = 0
 
 
@@ -84,7 +85,11 @@ class Preparation:
     """Extracts, cuts and contextualizes."""
 
     def __init__(
-        self, extractor: Extractor, splitter: Splitter, limits: Limits, spool_directory: Path | None = None
+        self,
+        extractor: Extractor,
+        splitter: Splitter,
+        limits: DocumentLimits,
+        spool_directory: Path | None = None,
     ) -> None:
         """`spool_directory`: where long texts are put while they are worked on."""
         self._extractor = extractor
@@ -100,7 +105,7 @@ class Preparation:
         """An empty file for a content that is on its way. Close it when done."""
         return open_spool_file(self._spool_directory)
 
-    def read(self, given: DocumentInput, version: DocumentVersion) -> tuple[DocumentText, DocumentVersion]:
+    def read(self, given: GivenDocument, version: DocumentVersion) -> tuple[DocumentText, DocumentVersion]:
         """The document's text, and the document with title and type. Raises IngestionError."""
         if version.size_bytes > self._limits.max_document_bytes:
             raise IngestionError(
@@ -145,7 +150,7 @@ class Preparation:
             on_stage(document_pb2.INGESTION_STATE_CHUNKING)
             coming = next(following, None)
             start = stretch.start - len(carried.text)
-            extraction = Extraction(
+            extraction = ExtractedText(
                 carried.text + stretch.text,
                 text.mime_type,
                 tuple(
@@ -189,7 +194,7 @@ class Preparation:
             stretch = coming
 
 
-def _goes_on(coming: Stretch, extraction: Extraction, last: Section) -> bool:
+def _goes_on(coming: Stretch, extraction: ExtractedText, last: Section) -> bool:
     """Whether the text that follows belongs to the last chunk as well."""
     begins_section = bool(coming.headings) and coming.headings[0].start == coming.start
     # What begins within a code fence would be taken for text, and what follows the fence for code.
@@ -197,14 +202,14 @@ def _goes_on(coming: Stretch, extraction: Extraction, last: Section) -> bool:
 
 
 def _chunks(
-    extraction: Extraction,
+    extraction: ExtractedText,
     sections: Sequence[Section],
     start: int,
     above: Sequence[Heading],
     pages_before: int,
     version: DocumentVersion,
     collection: StoredCollection,
-) -> list[Chunk]:
+) -> list[PreparedChunk]:
     """Sections with their contexts and their offsets in the whole text; `above` are headings that enclose the
     beginning of this part of it."""
     uri = shown_uri(version.uri)
@@ -223,10 +228,11 @@ def _chunks(
     if pages_before or has_pages(extraction):
         pages = pages_at(extraction.text, (section.start for section in sections), pages_before)
     return [
-        Chunk(
+        PreparedChunk(
             replace(section, start=start + section.start, end=start + section.end),
             context,
             lexical_text(section.text, context=context, title=version.title, uri=uri),
+            signature(section.text),
             page,
         )
         for section, context, page in zip(sections, contexts, pages, strict=True)

@@ -5,9 +5,9 @@ import uuid
 from typing import Final
 
 import structlog
+from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_runtime.errors import UnavailableError
 
-from groundline_ingestor.crawling import CrawlRequest
 from groundline_ingestor.domain.work import LeasedItem
 from groundline_ingestor.ports import (
     ClaimLostError,
@@ -126,7 +126,7 @@ class Worker:
             else:
                 await self._outcomes.guarded(leased[0], self._crawl(*leased))
 
-    async def _lease_crawl(self) -> tuple[LeasedItem, CrawlRequest] | None:
+    async def _lease_crawl(self) -> tuple[LeasedItem, pb.WebCrawl] | None:
         try:
             leased = await self._crawling.lease(str(uuid.uuid4()), seconds=self._options.lease_seconds)
         except UnavailableError as error:
@@ -136,7 +136,7 @@ class Worker:
             self._leases.hold(leased[0])
         return leased
 
-    async def _crawl(self, item: LeasedItem, request: CrawlRequest) -> None:
+    async def _crawl(self, item: LeasedItem, request: pb.WebCrawl) -> None:
         collection = await self._collections.find(item.collection_id)
         if collection is None:
             raise ClaimLostError(item.claim)

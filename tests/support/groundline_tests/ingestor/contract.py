@@ -16,11 +16,11 @@ from typing import Any, Final, Protocol
 import numpy as np
 from google.protobuf import json_format
 from groundline.v1 import collection_pb2, document_pb2, error_pb2, job_pb2, passage_pb2
+from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_filters import parse
-from groundline_ingestor.crawling import CrawlRequest
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentInput, DocumentVersion
-from groundline_ingestor.domain.texts import Chunk, Section, Stretch, Vectors
+from groundline_ingestor.domain.documents import DocumentVersion, GivenDocument
+from groundline_ingestor.domain.texts import PreparedChunk, Section, Stretch, Vectors
 from groundline_ingestor.domain.times import moment
 from groundline_ingestor.domain.work import LeasedItem, NewVersion
 from groundline_ingestor.ports import (
@@ -34,6 +34,7 @@ from groundline_ingestor.ports import (
     WorkQueue,
 )
 from groundline_runtime.errors import AbortedError, AlreadyExistsError, GroundlineError, NotFoundError
+from groundline_signatures import signature
 
 from groundline_tests.ingestor.messages import a_collection
 
@@ -121,7 +122,7 @@ class StoreContract:
             stores.documents.refresh(collection, _version("a.md", "text")),
             stores.documents.delete(collection, str(uuid.uuid4())),
             stores.jobs.enqueue(collection, [_handed_in("a.md")], ""),
-            stores.crawls.enqueue(collection, CrawlRequest("https://a.test/"), ""),
+            stores.crawls.enqueue(collection, pb.WebCrawl(start_url="https://a.test/"), ""),
         ):
             assert await _refusal(call) is NotFoundError
 
@@ -436,9 +437,19 @@ class StoreContract:
 
     async def test_a_crawl_is_leased_by_itself_and_its_pages_as_documents(self, stores: Stores) -> None:
         collection = await _collection(stores, "site")
-        asked = CrawlRequest("https://a.test/", 5, 0, ("/docs/**",), ("/old",), 0.5)
+        asked = pb.WebCrawl(
+            start_url="https://a.test/",
+            max_pages=5,
+            max_depth=0,
+            include_paths=["/docs/**"],
+            exclude_paths=["/old"],
+            delay_seconds=0.5,
+        )
         job_id = await stores.crawls.enqueue(collection, asked, "same")
-        assert await stores.crawls.enqueue(collection, CrawlRequest("https://b.test/"), "same") == job_id
+        assert (
+            await stores.crawls.enqueue(collection, pb.WebCrawl(start_url="https://b.test/"), "same")
+            == job_id
+        )
         assert await _lease(stores) == []
         leased = await _lease_crawl(stores)
         assert leased is not None
@@ -566,13 +577,13 @@ async def _documents(stores: Stores, collection: StoredCollection) -> Sequence[d
     return await stores.documents.list_readable(collection.collection_id, (), after="", limit=100)
 
 
-async def _lease_crawl(stores: Stores) -> tuple[LeasedItem, CrawlRequest] | None:
+async def _lease_crawl(stores: Stores) -> tuple[LeasedItem, pb.WebCrawl] | None:
     return await stores.crawls.lease(str(uuid.uuid4()), seconds=60)
 
 
 async def _begun_crawl(stores: Stores, collection: StoredCollection) -> tuple[str, LeasedItem]:
     """Id of the job, and the item that was leased."""
-    job_id = await stores.crawls.enqueue(collection, CrawlRequest("https://a.test/"), "")
+    job_id = await stores.crawls.enqueue(collection, pb.WebCrawl(start_url="https://a.test/"), "")
     leased = await _lease_crawl(stores)
     assert leased is not None
     return job_id, leased[0]
@@ -585,7 +596,7 @@ async def _lease(stores: Stores, *, seconds: float = 60, suspect: bool = False) 
 
 
 def _handed_in(uri: str) -> HandedIn:
-    return DocumentInput(uri, uri=uri), _version(uri, uri)
+    return GivenDocument(uri, uri=uri), _version(uri, uri)
 
 
 def _new(version: DocumentVersion, *texts: str) -> NewVersion:
@@ -634,8 +645,8 @@ def _version(uri: str, content: str) -> DocumentVersion:
     )
 
 
-def _chunk(text: str) -> Chunk:
-    return Chunk(Section(text, 0, len(text)), "", text)
+def _chunk(text: str) -> PreparedChunk:
+    return PreparedChunk(Section(text, 0, len(text)), "", text, signature(text))
 
 
 def _vectors(count: int) -> Vectors:

@@ -12,12 +12,11 @@ from google.protobuf.struct_pb2 import Struct
 from groundline.v1 import chat_pb2, collection_pb2, document_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_filters import Filter
-from groundline_ingestor.crawling import CrawlRequest
 from groundline_ingestor.domain.collections import StoredCollection, is_readable
 from groundline_ingestor.domain.documents import (
-    DocumentInput,
     DocumentVersion,
     FileContent,
+    GivenDocument,
     StoredText,
     is_document_readable,
 )
@@ -40,9 +39,9 @@ from groundline_ingestor.domain.jobs import (
     retry,
     summarize,
 )
-from groundline_ingestor.domain.texts import Chunk, DocumentText, Stretch, Vectors
+from groundline_ingestor.domain.texts import DocumentText, PreparedChunk, Stretch, Vectors
 from groundline_ingestor.domain.times import timestamp
-from groundline_ingestor.domain.work import Claim, LeasedItem, NewVersion, Progress, ReindexTarget
+from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, Progress, ReindexTarget
 from groundline_ingestor.ports import ClaimLostError, HandedIn, StoredOutcome
 from groundline_ingestor.stretches import kept_stretches
 from groundline_runtime.errors import (
@@ -66,10 +65,10 @@ class _Entry:
     index: int
     uri: str
     document_id: str = ""
-    given: DocumentInput | None = None
+    given: GivenDocument | None = None
     """None of a crawl, of a page that could not be had, and in a re-index."""
     item: ItemState = field(default_factory=ItemState)
-    crawl: CrawlRequest | None = None
+    crawl: pb.WebCrawl | None = None
     is_page: bool = False
     usage: chat_pb2.Usage = field(default_factory=chat_pb2.Usage)
     create_time: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -122,7 +121,7 @@ class _Data:
     collections: dict[str, StoredCollection] = field(default_factory=dict)
     requests: dict[str, str] = field(default_factory=dict)
     documents: dict[str, _Document] = field(default_factory=dict)
-    chunks: dict[tuple[int, str], Sequence[Chunk]] = field(default_factory=dict)
+    chunks: dict[tuple[int, str], Sequence[PreparedChunk]] = field(default_factory=dict)
     """By partition and document."""
     jobs: dict[str, StoredJob] = field(default_factory=dict)
     job_requests: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -175,7 +174,7 @@ class _Data:
             self.job_requests[collection_id, request_id] = job_id
         return job_id, True
 
-    def held(self, claim: Claim) -> _Entry:
+    def held(self, claim: ItemClaim) -> _Entry:
         for entry in self.entries:
             if (entry.job_id, entry.index, entry.item.lease_id) == (
                 claim.job_id,
@@ -185,15 +184,15 @@ class _Data:
                 return entry
         raise ClaimLostError(claim)
 
-    def finish(self, claim: Claim, stored: StoredOutcome, chunk_count: int) -> None:
+    def finish(self, claim: ItemClaim, stored: StoredOutcome, chunk_count: int) -> None:
         entry = self.held(claim)
         entry.document_id, outcome = stored
         entry.item = finish(entry.item, outcome, chunk_count)
 
-    def lease(self, entry: _Entry, lease_id: str, seconds: float, *, alone: bool) -> Claim:
+    def lease(self, entry: _Entry, lease_id: str, seconds: float, *, alone: bool) -> ItemClaim:
         entry.item = begin(entry.item, lease_id, alone=alone)
         entry.lease_seconds, entry.lease_end = seconds, time.monotonic() + seconds
-        return Claim(entry.job_id, entry.index, lease_id)
+        return ItemClaim(entry.job_id, entry.index, lease_id)
 
 
 class MemoryStores:
@@ -216,7 +215,7 @@ class MemoryStores:
         chunks = self._data.chunks.get((collection.partition_id, document_id), ())
         return [chunk.section.text for chunk in chunks]
 
-    def chunks_of(self, document_id: str) -> Sequence[Chunk]:
+    def chunks_of(self, document_id: str) -> Sequence[PreparedChunk]:
         """The stored chunks of a document with their context, in order."""
         stored = self._data.documents[document_id].message
         partition_id = self._data.collections[stored.collection_id].partition_id
@@ -331,7 +330,7 @@ class MemoryDocuments:
         return outcomes
 
     async def refresh(
-        self, collection: StoredCollection, version: DocumentVersion, claim: Claim | None = None
+        self, collection: StoredCollection, version: DocumentVersion, claim: ItemClaim | None = None
     ) -> StoredOutcome | None:
         self._data.hold(collection)
         current = self.by_uri(collection, version.uri)
@@ -596,12 +595,12 @@ class MemoryQueue:
     async def has_suspects(self, model: str) -> bool:
         return any(entry.item.is_suspect for entry in self._available(model))
 
-    async def given(self, item: LeasedItem) -> DocumentInput:
+    async def given(self, item: LeasedItem) -> GivenDocument:
         given = self._data.held(item.claim).given
         assert given is not None, "only documents are read"
         return given
 
-    async def require(self, claim: Claim) -> None:
+    async def require(self, claim: ItemClaim) -> None:
         self._data.held(claim)
 
     async def extend(self, lease_ids: Sequence[str]) -> None:
@@ -625,17 +624,17 @@ class MemoryQueue:
         for one in progress:
             self._change(one.claim, partial(move, stage=one.state, chunks=one.chunks))
 
-    async def spend(self, claim: Claim, usage: chat_pb2.Usage) -> None:
+    async def spend(self, claim: ItemClaim, usage: chat_pb2.Usage) -> None:
         entry = self._data.held(claim)
         entry.usage = plus(chat_pb2.Usage, [entry.usage, usage])
 
     async def fail(
-        self, claim: Claim, failure: document_pb2.IngestionFailure, chunks: job_pb2.ChunkCounts
+        self, claim: ItemClaim, failure: document_pb2.IngestionFailure, chunks: job_pb2.ChunkCounts
     ) -> None:
         self._mark_failed(self._change(claim, partial(fail, failure=failure, chunks=chunks)))
 
     async def postpone(
-        self, claim: Claim, seconds: float, failure: document_pb2.IngestionFailure, *, forgiven: bool
+        self, claim: ItemClaim, seconds: float, failure: document_pb2.IngestionFailure, *, forgiven: bool
     ) -> None:
         self._change(claim, partial(postpone, failure=failure, forgiven=forgiven))
 
@@ -663,7 +662,7 @@ class MemoryQueue:
             waiting.add(key)
         return available
 
-    def _change(self, claim: Claim, transition: Callable[[ItemState], ItemState]) -> _Entry:
+    def _change(self, claim: ItemClaim, transition: Callable[[ItemState], ItemState]) -> _Entry:
         entry = self._data.held(claim)
         entry.item = transition(entry.item)
         return entry
@@ -682,14 +681,14 @@ class MemoryCrawls:
     def __init__(self, data: _Data) -> None:
         self._data = data
 
-    async def enqueue(self, collection: StoredCollection, request: CrawlRequest, request_id: str) -> str:
+    async def enqueue(self, collection: StoredCollection, request: pb.WebCrawl, request_id: str) -> str:
         job_id, is_new = self._data.add_job(collection.collection_id, request_id)
         if is_new:
             crawl = _Entry(job_id, collection.collection_id, 0, request.start_url, crawl=request)
             self._data.entries.append(crawl)
         return job_id
 
-    async def lease(self, lease_id: str, *, seconds: float) -> tuple[LeasedItem, CrawlRequest] | None:
+    async def lease(self, lease_id: str, *, seconds: float) -> tuple[LeasedItem, pb.WebCrawl] | None:
         for entry in self._data.entries:
             if entry.crawl and not entry.item.has_ended and not entry.item.lease_id:
                 claim = self._data.lease(entry, lease_id, seconds, alone=False)
@@ -697,14 +696,14 @@ class MemoryCrawls:
                 return LeasedItem(claim, entry.collection_id, entry.uri, "", attempts), entry.crawl
         return None
 
-    async def is_held(self, claim: Claim) -> bool:
+    async def is_held(self, claim: ItemClaim) -> bool:
         try:
             self._data.held(claim)
         except ClaimLostError:
             return False
         return True
 
-    async def add_page(self, claim: Claim, collection: StoredCollection, page: HandedIn) -> None:
+    async def add_page(self, claim: ItemClaim, collection: StoredCollection, page: HandedIn) -> None:
         given, version = page
         index = self._place(claim, version.uri)
         if index is None:
@@ -722,17 +721,17 @@ class MemoryCrawls:
             )
         )
 
-    async def add_failure(self, claim: Claim, uri: str, failure: document_pb2.IngestionFailure) -> None:
+    async def add_failure(self, claim: ItemClaim, uri: str, failure: document_pb2.IngestionFailure) -> None:
         collection_id = self._data.held(claim).collection_id
         index = self._place(claim, uri)
         if index is not None:
             failed = fail(ItemState(), failure, job_pb2.ChunkCounts())
             self._put(_Entry(claim.job_id, collection_id, index, uri, item=failed, is_page=True))
 
-    async def finish(self, claim: Claim) -> None:
+    async def finish(self, claim: ItemClaim) -> None:
         self._data.finish(claim, ("", job_pb2.INGESTION_OUTCOME_UNSPECIFIED), 0)
 
-    def _place(self, claim: Claim, uri: str) -> int | None:
+    def _place(self, claim: ItemClaim, uri: str) -> int | None:
         self._data.held(claim)
         entries = self._data.entries_of(claim.job_id)
         for entry in entries:

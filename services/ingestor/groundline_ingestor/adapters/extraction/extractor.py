@@ -29,8 +29,8 @@ from groundline_ingestor.adapters.extraction.headings import read_headings
 from groundline_ingestor.adapters.extraction.readers.common import Hints, ReadError, one_line
 from groundline_ingestor.adapters.extraction.readers.records import record_text
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
-from groundline_ingestor.domain.documents import DocumentInput, FileContent, IngestionError
-from groundline_ingestor.domain.texts import Extraction, Heading, Stretch, last_part
+from groundline_ingestor.domain.documents import FileContent, GivenDocument, IngestionError
+from groundline_ingestor.domain.texts import ExtractedText, Heading, Stretch, last_part
 from groundline_ingestor.ports import TextStream
 from groundline_ingestor.stretches import STRETCH_CHARACTERS, HeadedCutter, known_headings
 
@@ -56,7 +56,7 @@ class DocumentExtractor:
         self._stretch_characters = stretch_characters
         self._max_whole_bytes = max_whole_bytes
 
-    def read(self, given: DocumentInput) -> TextStream:
+    def read(self, given: GivenDocument) -> TextStream:
         """See Extractor. Raises what `extract` raises and DOCUMENT_TOO_LARGE."""
         content = given.content
         if isinstance(content, FileContent):
@@ -82,7 +82,7 @@ class DocumentExtractor:
         stretches = chain(cutter.feed(extraction.text), cutter.end())
         return TextStream(stretches, extraction.mime_type, extraction.title)
 
-    def extract(self, given: DocumentInput) -> Extraction:
+    def extract(self, given: GivenDocument) -> ExtractedText:
         """The text without its byte order mark, line ends as they are.
 
         The uri is a name and hints at a type; nothing is ever opened by it. Raises IngestionError with
@@ -103,7 +103,7 @@ class DocumentExtractor:
             pass
         return extraction
 
-    def _stretches(self, given: DocumentInput, content: FileContent, mime_type: str) -> Iterator[Stretch]:
+    def _stretches(self, given: GivenDocument, content: FileContent, mime_type: str) -> Iterator[Stretch]:
         def headings(text: str, start: int) -> Iterator[Heading]:
             if mime_type == MARKDOWN:
                 for level, title, begin in read_headings(text, is_beginning=start == 0):
@@ -121,7 +121,7 @@ class DocumentExtractor:
             yield from cutter.feed(piece)
         yield from cutter.end()
 
-    def _read(self, reader: ReaderName, given: DocumentInput, mime_type: str) -> Extraction:
+    def _read(self, reader: ReaderName, given: GivenDocument, mime_type: str) -> ExtractedText:
         assert not isinstance(given.content, FileContent), "is for read()"
         said, charset = clean_type(given.mime_type)
         content = given.content
@@ -132,10 +132,10 @@ class DocumentExtractor:
         hints = Hints(mime_type, charset, is_guess=is_guessed(said, last_part(given.uri)))
         read = self._sandbox.read(reader, content, hints)
         headings = tuple(Heading(*heading) for heading in read.headings)
-        return Extraction(read.text, read.mime_type or mime_type, headings, one_line(read.title))
+        return ExtractedText(read.text, read.mime_type or mime_type, headings, one_line(read.title))
 
 
-def _type_of(given: DocumentInput, content: str | bytes) -> str:
+def _type_of(given: GivenDocument, content: str | bytes) -> str:
     said, charset = clean_type(given.mime_type)
     name = last_part(given.uri)
     if isinstance(content, str):
@@ -143,7 +143,7 @@ def _type_of(given: DocumentInput, content: str | bytes) -> str:
     return type_of_bytes(said, name, content, charset=charset)
 
 
-def _streamed_type(given: DocumentInput, content: FileContent, max_whole_bytes: int) -> str | None:
+def _streamed_type(given: GivenDocument, content: FileContent, max_whole_bytes: int) -> str | None:
     """The MIME type of a text that can be read piece by piece; None for what has to be looked at as a whole.
 
     Raises IngestionError.
@@ -188,16 +188,16 @@ def _failure(error: ReadError) -> IngestionError:
     return IngestionError(document_pb2.INGESTION_STATE_EXTRACTING, error.reason, error.message)
 
 
-def _text(given: DocumentInput, mime_type: str) -> Extraction:
+def _text(given: GivenDocument, mime_type: str) -> ExtractedText:
     assert not isinstance(given.content, FileContent), "is for read()"
     _, charset = clean_type(given.mime_type)
     text = decoded(given.content, charset=charset)
     headings = read_headings(text) if mime_type == MARKDOWN else ()
-    return Extraction(text, mime_type, tuple(Heading(*heading) for heading in headings))
+    return ExtractedText(text, mime_type, tuple(Heading(*heading) for heading in headings))
 
 
-def _object(given: DocumentInput) -> Extraction:
+def _object(given: GivenDocument) -> ExtractedText:
     assert not isinstance(given.content, FileContent), "is for read()"
     properties: dict[str, Any] = json.loads(given.content)
     title = next((properties[name] for name in _TITLE_FIELDS if isinstance(properties.get(name), str)), "")
-    return Extraction(record_text(properties), JSON, title=one_line(title))
+    return ExtractedText(record_text(properties), JSON, title=one_line(title))

@@ -18,7 +18,13 @@ from typing import Any, Final, Literal, Self
 import structlog
 
 from groundline_ingestor.adapters.extraction.formats import ReaderName
-from groundline_ingestor.adapters.extraction.readers.common import NO_HINTS, Hints, Limits, Read, ReadError
+from groundline_ingestor.adapters.extraction.readers.common import (
+    NO_HINTS,
+    Hints,
+    Read,
+    ReaderLimits,
+    ReadError,
+)
 
 __all__ = ["Sandbox"]
 
@@ -33,7 +39,7 @@ _log = structlog.get_logger(__name__)
 class Sandbox:
     """Reads files, at most `processes` at a time; used from threads. Close it when done."""
 
-    def __init__(self, limits: Limits, *, processes: int = 2) -> None:
+    def __init__(self, limits: ReaderLimits, *, processes: int = 2) -> None:
         self._limits = limits
         self._turns = threading.BoundedSemaphore(processes)
         self._idle: list[_Process] = []
@@ -92,7 +98,7 @@ class Sandbox:
 
 
 class _Process:
-    def __init__(self, limits: Limits, on_confined: Callable[[Mapping[str, str]], None]) -> None:
+    def __init__(self, limits: ReaderLimits, on_confined: Callable[[Mapping[str, str]], None]) -> None:
         self._limits = limits
         self._on_confined = on_confined
         self._reads = 0

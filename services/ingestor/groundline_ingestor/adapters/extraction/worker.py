@@ -14,13 +14,13 @@ from typing import IO, Any
 
 from groundline_ingestor.adapters.extraction.headings import read_headings
 from groundline_ingestor.adapters.extraction.isolation import confine, limit_cpu_seconds
-from groundline_ingestor.adapters.extraction.readers.common import Hints, Limits, Read, ReadError
+from groundline_ingestor.adapters.extraction.readers.common import Hints, Read, ReaderLimits, ReadError
 
 __all__ = ["main"]
 
 
 def main() -> None:
-    limits = Limits(**json.loads(sys.argv[1]))
+    limits = ReaderLimits(**json.loads(sys.argv[1]))
     readable = [Path(limits.ocr_data)] if limits.ocr_data else []
     isolation = confine(readable, memory_bytes=limits.memory_bytes)
     # Answers have a stream of their own: a library that prints must not end up between them.
@@ -34,7 +34,7 @@ def main() -> None:
             _write(answers, _answer(request["reader"], data, Hints(**request["hints"]), limits))
 
 
-def _answer(reader: str, data: bytes, hints: Hints, limits: Limits) -> dict[str, Any]:
+def _answer(reader: str, data: bytes, hints: Hints, limits: ReaderLimits) -> dict[str, Any]:
     try:
         module = importlib.import_module(f"groundline_ingestor.adapters.extraction.readers.{reader}")
         read: Read = module.read(data, hints, limits)

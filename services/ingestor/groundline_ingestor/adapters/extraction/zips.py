@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Iterator
 from typing import Final
 
-from groundline_ingestor.adapters.extraction.readers.common import Limits, ReadError
+from groundline_ingestor.adapters.extraction.readers.common import ReaderLimits, ReadError
 
 __all__ = ["MAX_ENTRIES", "open_zip", "zip_names"]
 
@@ -15,7 +15,7 @@ MAX_ENTRIES: Final = 10_000
 MAX_DIRECTORY_BYTES: Final = 4 * 1024**2
 
 
-def open_zip(data: bytes, limits: Limits) -> zipfile.ZipFile:
+def open_zip(data: bytes, limits: ReaderLimits) -> zipfile.ZipFile:
     """The file, whose members unpack to no more than the limits allow: zipfile gives no more of a member than
     the directory declares.
 

@@ -5,7 +5,7 @@ import zlib
 from typing import Final
 
 from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder
-from groundline_ingestor.adapters.extraction.readers.common import Hints, Limits, Read, ReadError
+from groundline_ingestor.adapters.extraction.readers.common import Hints, Read, ReaderLimits, ReadError
 from groundline_ingestor.adapters.extraction.readers.members import read_member
 from groundline_ingestor.adapters.extraction.zips import open_zip
 
@@ -14,7 +14,7 @@ __all__ = ["read"]
 MAX_MEMBERS: Final = 1000
 
 
-def read(data: bytes, hints: Hints, limits: Limits) -> Read:
+def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """Members that cannot be read are named at the end, with the reason.
 
     Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT, DOCUMENT_TOO_LARGE, or that of a member where

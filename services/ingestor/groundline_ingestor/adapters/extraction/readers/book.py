@@ -8,7 +8,7 @@ from zipfile import ZipFile
 from lxml import html
 
 from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder
-from groundline_ingestor.adapters.extraction.readers.common import Hints, Limits, Read, ReadError
+from groundline_ingestor.adapters.extraction.readers.common import Hints, Read, ReaderLimits, ReadError
 from groundline_ingestor.adapters.extraction.readers.markup import add_markup
 from groundline_ingestor.adapters.extraction.readers.pictures import picture_text
 from groundline_ingestor.adapters.extraction.readers.xml import parsed
@@ -23,7 +23,7 @@ _NAMES: Final = {
 }
 
 
-def read(data: bytes, hints: Hints, limits: Limits) -> Read:
+def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT or DOCUMENT_TOO_LARGE."""
     with open_zip(data, limits) as archive:
         try:
@@ -34,7 +34,7 @@ def read(data: bytes, hints: Hints, limits: Limits) -> Read:
             raise ReadError("CORRUPT_DOCUMENT", f"not a sound EPUB ({type(error).__name__})") from None
 
 
-def _read(archive: ZipFile, limits: Limits) -> Read:
+def _read(archive: ZipFile, limits: ReaderLimits) -> Read:
     names = set(archive.namelist())
     if "META-INF/encryption.xml" in names and "META-INF/rights.xml" in names:
         raise ReadError("ENCRYPTED_DOCUMENT", "the book is protected")

@@ -4,7 +4,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from groundline_ingestor.adapters.extraction.readers.common import Limits, Read, ReadError, clean, one_line
+from groundline_ingestor.adapters.extraction.readers.common import (
+    Read,
+    ReaderLimits,
+    ReadError,
+    clean,
+    one_line,
+)
 
 __all__ = ["PAGE_BREAK", "MarkdownBuilder", "escaped", "table_text"]
 
@@ -21,7 +27,7 @@ MAX_TABLE_CELLS: Final = 2_000_000
 class MarkdownBuilder:
     """Blocks with a blank line between them, and form feeds between pages; knows where headings begin."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ReaderLimits) -> None:
         self._limits = limits
         self._parts: list[str] = []
         self._length = 0

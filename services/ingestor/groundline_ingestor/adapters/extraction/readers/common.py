@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-__all__ = ["NO_HINTS", "Hints", "Limits", "Read", "ReadError", "clean", "one_line"]
+__all__ = ["NO_HINTS", "Hints", "Read", "ReadError", "ReaderLimits", "clean", "one_line"]
 
 
 @dataclass(frozen=True)
-class Limits:
+class ReaderLimits:
     """Bounds of one file. `ocr_data` is the folder of tesseract's languages, empty where there is none."""
 
     max_pages: int = 5000

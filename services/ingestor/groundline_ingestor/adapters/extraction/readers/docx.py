@@ -10,7 +10,7 @@ from docx.oxml.ns import nsmap, qn
 from lxml import etree
 
 from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder, escaped
-from groundline_ingestor.adapters.extraction.readers.common import Hints, Limits, Read, ReadError
+from groundline_ingestor.adapters.extraction.readers.common import Hints, Read, ReaderLimits, ReadError
 from groundline_ingestor.adapters.extraction.readers.markup import spread
 from groundline_ingestor.adapters.extraction.readers.pictures import picture_text
 from groundline_ingestor.adapters.extraction.readers.xml import parsed
@@ -29,7 +29,7 @@ _NOTES: Final = ("footnotes", "endnotes", "comments")
 _ONLY_NUMBER: Final = re.compile(r"\W*(?:page|seite)?\W*\d*\W*(?:of|von|/)?\W*\d*\W*", re.IGNORECASE)
 
 
-def read(data: bytes, hints: Hints, limits: Limits) -> Read:
+def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """The body in reading order, then notes, comments, and what stands above and below the pages.
 
     Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT or DOCUMENT_TOO_LARGE.
@@ -46,7 +46,7 @@ def read(data: bytes, hints: Hints, limits: Limits) -> Read:
 
 
 class _Writer:
-    def __init__(self, document: Any, limits: Limits) -> None:
+    def __init__(self, document: Any, limits: ReaderLimits) -> None:
         self._document = document
         self._limits = limits
         self._builder = MarkdownBuilder(limits)

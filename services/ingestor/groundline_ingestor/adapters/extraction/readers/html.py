@@ -12,8 +12,8 @@ from groundline_ingestor.adapters.extraction.encoding import decoded
 from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder
 from groundline_ingestor.adapters.extraction.readers.common import (
     Hints,
-    Limits,
     Read,
+    ReaderLimits,
     ReadError,
     clean,
     one_line,
@@ -39,7 +39,7 @@ _IS_PAGE: Final = (
 )
 
 
-def read(data: bytes, hints: Hints, limits: Limits) -> Read:
+def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """Where no main content can be told from the rest it is all of the text. Raises ReadError."""
     tree = _tree(data, hints.charset)
     title = one_line(tree.findtext(".//title") or "")

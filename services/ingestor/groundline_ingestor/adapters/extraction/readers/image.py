@@ -7,7 +7,7 @@ from pathlib import Path
 import tesserocr
 from PIL import Image, ImageSequence, UnidentifiedImageError
 
-from groundline_ingestor.adapters.extraction.readers.common import Hints, Limits, Read, ReadError, clean
+from groundline_ingestor.adapters.extraction.readers.common import Hints, Read, ReaderLimits, ReadError, clean
 
 __all__ = ["read", "recognized"]
 
@@ -15,7 +15,7 @@ __all__ = ["read", "recognized"]
 _SURE_OF_ORIENTATION = 2.0
 
 
-def read(data: bytes, hints: Hints, limits: Limits) -> Read:
+def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """What is written on an image, frame by frame.
 
     Raises ReadError with OCR_NOT_AVAILABLE, OCR_FAILED, CORRUPT_DOCUMENT, DOCUMENT_TOO_LARGE or
@@ -45,7 +45,7 @@ def read(data: bytes, hints: Hints, limits: Limits) -> Read:
     return Read(clean("\n\n\f\n\n".join(texts)), metadata={"ocr_confidence": certainty})
 
 
-def recognized(image: Image.Image, limits: Limits) -> tuple[str, float]:
+def recognized(image: Image.Image, limits: ReaderLimits) -> tuple[str, float]:
     """What is written on it, whichever way up it is, and how sure that is, up to 1. Raises ReadError."""
     if image.width * image.height > limits.max_image_pixels:
         raise _too_large(limits)
@@ -59,7 +59,7 @@ def recognized(image: Image.Image, limits: Limits) -> tuple[str, float]:
         engine.Clear()
 
 
-def _upright(image: Image.Image, limits: Limits) -> Image.Image:
+def _upright(image: Image.Image, limits: ReaderLimits) -> Image.Image:
     if not (Path(limits.ocr_data) / "osd.traineddata").exists():
         return image
     engine = _engine(limits.ocr_data, "osd")
@@ -82,5 +82,5 @@ def _engine(data: str, languages: str) -> tesserocr.PyTessBaseAPI:
         raise ReadError("OCR_FAILED", f"tesseract has not all of the languages {languages}") from None
 
 
-def _too_large(limits: Limits) -> ReadError:
+def _too_large(limits: ReaderLimits) -> ReadError:
     return ReadError("DOCUMENT_TOO_LARGE", f"an image of more than {limits.max_image_pixels} pixels")

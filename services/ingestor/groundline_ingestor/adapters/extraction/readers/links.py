@@ -4,14 +4,14 @@ from urllib.parse import urljoin
 
 import trafilatura
 
-from groundline_ingestor.adapters.extraction.readers.common import Hints, Limits, Read, clean
+from groundline_ingestor.adapters.extraction.readers.common import Hints, Read, ReaderLimits, clean
 
 __all__ = ["read"]
 
 MAX_LINKS = 10_000
 
 
-def read(data: bytes, hints: Hints, limits: Limits) -> Read:
+def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """Those of anchors, at most MAX_LINKS."""
     tree = trafilatura.load_html(data)
     if tree is None:

@@ -6,7 +6,13 @@ from email.message import EmailMessage, MIMEPart
 from typing import Any, Final
 
 from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder
-from groundline_ingestor.adapters.extraction.readers.common import Hints, Limits, Read, ReadError, one_line
+from groundline_ingestor.adapters.extraction.readers.common import (
+    Hints,
+    Read,
+    ReaderLimits,
+    ReadError,
+    one_line,
+)
 from groundline_ingestor.adapters.extraction.readers.members import read_member
 
 __all__ = ["read"]
@@ -18,7 +24,7 @@ MAX_ATTACHMENTS: Final = 200
 _SHOWN: Final = ("From", "To", "Cc", "Date")
 
 
-def read(data: bytes, hints: Hints, limits: Limits) -> Read:
+def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """Raises ReadError with CORRUPT_DOCUMENT, DOCUMENT_TOO_LARGE."""
     try:
         message = email.message_from_bytes(data, policy=email.policy.default)
@@ -31,7 +37,7 @@ def read(data: bytes, hints: Hints, limits: Limits) -> Read:
         raise ReadError("CORRUPT_DOCUMENT", f"not a sound mail ({type(error).__name__})") from None
 
 
-def _read(message: EmailMessage, hints: Hints, limits: Limits) -> Read:
+def _read(message: EmailMessage, hints: Hints, limits: ReaderLimits) -> Read:
     builder = MarkdownBuilder(limits)
     said = {name: one_line(str(message[name])) for name in _SHOWN if message[name]}
     subject = one_line(str(message["Subject"] or ""))
@@ -54,7 +60,7 @@ def _read(message: EmailMessage, hints: Hints, limits: Limits) -> Read:
     return builder.read(title=subject, metadata={name.lower(): value for name, value in said.items()})
 
 
-def _include(builder: MarkdownBuilder, part: Part, name: str, hints: Hints, limits: Limits) -> None:
+def _include(builder: MarkdownBuilder, part: Part, name: str, hints: Hints, limits: ReaderLimits) -> None:
     charset = part.get_content_charset()
     mime_type = f"{part.get_content_type()}; charset={charset}" if charset else part.get_content_type()
     try:

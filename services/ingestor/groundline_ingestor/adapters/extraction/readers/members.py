@@ -12,7 +12,7 @@ from groundline_ingestor.adapters.extraction.formats import (
     type_of_bytes,
 )
 from groundline_ingestor.adapters.extraction.headings import read_headings
-from groundline_ingestor.adapters.extraction.readers.common import Hints, Limits, Read, ReadError
+from groundline_ingestor.adapters.extraction.readers.common import Hints, Read, ReaderLimits, ReadError
 
 __all__ = ["MAX_DEPTH", "read_member"]
 
@@ -20,7 +20,7 @@ MAX_DEPTH = 3
 """How deep files may be within files."""
 
 
-def read_member(data: bytes, name: str, mime_type: str, hints: Hints, limits: Limits) -> Read:
+def read_member(data: bytes, name: str, mime_type: str, hints: Hints, limits: ReaderLimits) -> Read:
     """A file as if it were alone; `hints` are those of the file that it is in. Raises ReadError."""
     depth = hints.depth + 1
     if depth > MAX_DEPTH:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from groundline_ingestor.adapters.extraction.encoding import decoded
 from groundline_ingestor.adapters.extraction.headings import read_headings
 from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder
-from groundline_ingestor.adapters.extraction.readers.common import Hints, Limits, Read, ReadError
+from groundline_ingestor.adapters.extraction.readers.common import Hints, Read, ReaderLimits, ReadError
 
 __all__ = ["read"]
 
@@ -14,7 +14,7 @@ MAX_OUTPUT_CHARACTERS: Final = 10_000
 """Of one cell; what is longer is data as a rule."""
 
 
-def read(data: bytes, hints: Hints, limits: Limits) -> Read:
+def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """Raises ReadError with INVALID_JSON, CORRUPT_DOCUMENT or DOCUMENT_TOO_LARGE."""
     try:
         notebook = json.loads(decoded(data, charset=hints.charset or "utf-8"))
@@ -26,7 +26,7 @@ def read(data: bytes, hints: Hints, limits: Limits) -> Read:
         raise ReadError("CORRUPT_DOCUMENT", "not a notebook of version 4") from None
 
 
-def _read(notebook: dict[str, Any], limits: Limits) -> Read:
+def _read(notebook: dict[str, Any], limits: ReaderLimits) -> Read:
     builder = MarkdownBuilder(limits)
     metadata = notebook.get("metadata") or {}
     language = (metadata.get("language_info") or {}).get("name") or "python"

@@ -5,7 +5,7 @@ from typing import Any, Final
 from zipfile import ZipFile
 
 from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder
-from groundline_ingestor.adapters.extraction.readers.common import Hints, Limits, Read, ReadError
+from groundline_ingestor.adapters.extraction.readers.common import Hints, Read, ReaderLimits, ReadError
 from groundline_ingestor.adapters.extraction.readers.markup import spread
 from groundline_ingestor.adapters.extraction.readers.pictures import picture_text
 from groundline_ingestor.adapters.extraction.readers.sheets import MAX_CELLS, Rows, sheet_blocks
@@ -30,7 +30,7 @@ _NAMES: Final = {
 _SHORT: Final = {address: name for name, address in _NAMES.items()}
 
 
-def read(data: bytes, hints: Hints, limits: Limits) -> Read:
+def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT or DOCUMENT_TOO_LARGE."""
     with open_zip(data, limits) as archive:
         try:
@@ -41,7 +41,7 @@ def read(data: bytes, hints: Hints, limits: Limits) -> Read:
             raise ReadError("CORRUPT_DOCUMENT", f"not sound OpenDocument ({type(error).__name__})") from None
 
 
-def _read(archive: ZipFile, limits: Limits) -> Read:
+def _read(archive: ZipFile, limits: ReaderLimits) -> Read:
     if b"encryption-data" in archive.read("META-INF/manifest.xml"):
         raise ReadError("ENCRYPTED_DOCUMENT", "the document needs a password")
     content = parsed(archive.read("content.xml"))
@@ -54,7 +54,9 @@ def _read(archive: ZipFile, limits: Limits) -> Read:
 
 
 class _Writer:
-    def __init__(self, builder: MarkdownBuilder, archive: ZipFile, content: Element, limits: Limits) -> None:
+    def __init__(
+        self, builder: MarkdownBuilder, archive: ZipFile, content: Element, limits: ReaderLimits
+    ) -> None:
         self._builder = builder
         self._archive = archive
         self._limits = limits

@@ -10,7 +10,13 @@ import pypdfium2.raw as pdfium
 
 from groundline_ingestor.adapters.extraction.readers import image
 from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder
-from groundline_ingestor.adapters.extraction.readers.common import Hints, Limits, Read, ReadError, one_line
+from groundline_ingestor.adapters.extraction.readers.common import (
+    Hints,
+    Read,
+    ReaderLimits,
+    ReadError,
+    one_line,
+)
 from groundline_ingestor.adapters.extraction.readers.layout import Page, Rule, Word, blocks_of, style_of
 
 __all__ = ["read"]
@@ -39,7 +45,7 @@ _MONO: Final = re.compile(r"mono|courier|consol|typewriter|code|cmtt|menlo", re.
 _FIXED_PITCH: Final = 1
 
 
-def read(data: bytes, hints: Hints, limits: Limits) -> Read:
+def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """Pages in reading order as Markdown: headings by outline and font, tables, code, paragraphs.
 
     Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT, TOO_MANY_PAGES or DOCUMENT_TOO_LARGE.
@@ -59,7 +65,7 @@ def read(data: bytes, hints: Hints, limits: Limits) -> Read:
         document.close()
 
 
-def _read(document: pypdfium2.PdfDocument, limits: Limits) -> Read:
+def _read(document: pypdfium2.PdfDocument, limits: ReaderLimits) -> Read:
     count = len(document)
     if count > limits.max_pages:
         raise ReadError("TOO_MANY_PAGES", f"{count} pages; at most {limits.max_pages} are taken")
@@ -282,7 +288,7 @@ def _straight(one: Any, other: Any) -> Iterator[Box]:
 # --- scans ---
 
 
-def _scanned(document: pypdfium2.PdfDocument, number: int, limits: Limits) -> tuple[str, float] | None:
+def _scanned(document: pypdfium2.PdfDocument, number: int, limits: ReaderLimits) -> tuple[str, float] | None:
     """What is written on a page that holds pictures alone, and how sure that is; None for a blank one."""
     page = document[number]
     try:

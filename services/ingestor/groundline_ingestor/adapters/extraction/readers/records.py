@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from groundline_ingestor.adapters.extraction.encoding import decoded
 from groundline_ingestor.adapters.extraction.formats import JSON, JSON_LINES, PLAIN
-from groundline_ingestor.adapters.extraction.readers.common import Hints, Limits, Read, ReadError
+from groundline_ingestor.adapters.extraction.readers.common import Hints, Read, ReaderLimits, ReadError
 
 __all__ = ["read", "record_text"]
 
@@ -15,7 +15,7 @@ MAX_DEPTH: Final = 100
 _BETWEEN_RECORDS: Final = "\n\n"
 
 
-def read(data: bytes, hints: Hints, limits: Limits) -> Read:
+def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """The records of JSON or JSON Lines, a blank line between them; what only begins as such is plain text.
 
     Raises ReadError with INVALID_JSON, INVALID_TEXT or INVALID_ENCODING.

@@ -7,7 +7,7 @@ from typing import Final
 from striprtf.striprtf import rtf_to_text
 
 from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder
-from groundline_ingestor.adapters.extraction.readers.common import Hints, Limits, Read, ReadError, clean
+from groundline_ingestor.adapters.extraction.readers.common import Hints, Read, ReaderLimits, ReadError, clean
 
 __all__ = ["read"]
 
@@ -15,7 +15,7 @@ _CODE_PAGE: Final = re.compile(rb"\\ansicpg(\d{3,5})")
 _TITLE: Final = re.compile(r"\{\\title ([^{}\\]*)\}")
 
 
-def read(data: bytes, hints: Hints, limits: Limits) -> Read:
+def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """Raises ReadError with CORRUPT_DOCUMENT."""
     found = _CODE_PAGE.search(data[:5000])
     encoding = f"cp{found[1].decode()}" if found else "cp1252"

@@ -9,14 +9,14 @@ from pptx.enum.shapes import MSO_SHAPE_TYPE
 from pptx.util import Emu
 
 from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder
-from groundline_ingestor.adapters.extraction.readers.common import Hints, Limits, Read, ReadError
+from groundline_ingestor.adapters.extraction.readers.common import Hints, Read, ReaderLimits, ReadError
 from groundline_ingestor.adapters.extraction.readers.pictures import picture_text
 from groundline_ingestor.adapters.extraction.zips import open_zip
 
 __all__ = ["read"]
 
 
-def read(data: bytes, hints: Hints, limits: Limits) -> Read:
+def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """A slide is a page. Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT, TOO_MANY_PAGES or
     DOCUMENT_TOO_LARGE."""
     open_zip(data, limits).close()
@@ -49,7 +49,7 @@ def _in_order(shapes: Iterable[Any]) -> list[Any]:
     return sorted(shapes, key=lambda shape: ((shape.top or 0) // step, shape.left or 0))
 
 
-def _add(builder: MarkdownBuilder, shape: Any, limits: Limits) -> None:
+def _add(builder: MarkdownBuilder, shape: Any, limits: ReaderLimits) -> None:
     if shape.shape_type == MSO_SHAPE_TYPE.GROUP:
         for inner in _in_order(shape.shapes):
             _add(builder, inner, limits)

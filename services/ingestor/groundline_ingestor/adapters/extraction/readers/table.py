@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 from groundline_ingestor.adapters.extraction.encoding import decoded
 from groundline_ingestor.adapters.extraction.formats import TSV
-from groundline_ingestor.adapters.extraction.readers.common import Hints, Limits, Read, ReadError
+from groundline_ingestor.adapters.extraction.readers.common import Hints, Read, ReaderLimits, ReadError
 from groundline_ingestor.adapters.extraction.tables import best_delimiter
 
 __all__ = ["read", "row_text"]
 
 
-def read(data: bytes, hints: Hints, limits: Limits) -> Read:
+def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """The rows, a blank line between them; a row that is longer than the first keeps its cells.
 
     Raises ReadError with INVALID_TABLE or INVALID_ENCODING.

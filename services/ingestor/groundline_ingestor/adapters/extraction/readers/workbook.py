@@ -14,7 +14,7 @@ from openpyxl.utils.cell import range_boundaries
 
 from groundline_ingestor.adapters.extraction.formats import XLSX
 from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder
-from groundline_ingestor.adapters.extraction.readers.common import Hints, Limits, Read, ReadError
+from groundline_ingestor.adapters.extraction.readers.common import Hints, Read, ReaderLimits, ReadError
 from groundline_ingestor.adapters.extraction.readers.sheets import (
     MAX_CELLS,
     Merged,
@@ -27,7 +27,7 @@ from groundline_ingestor.adapters.extraction.zips import open_zip
 __all__ = ["read"]
 
 
-def read(data: bytes, hints: Hints, limits: Limits) -> Read:
+def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """Values as the sheets show them. Hidden sheets are read too: what they hold is searched for.
 
     Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT or DOCUMENT_TOO_LARGE.

@@ -5,7 +5,13 @@ from typing import Any, Final
 from lxml import etree
 
 from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder
-from groundline_ingestor.adapters.extraction.readers.common import Hints, Limits, Read, ReadError, one_line
+from groundline_ingestor.adapters.extraction.readers.common import (
+    Hints,
+    Read,
+    ReaderLimits,
+    ReadError,
+    one_line,
+)
 
 __all__ = ["parsed", "read"]
 
@@ -21,7 +27,7 @@ def parsed(data: bytes) -> Any:
         raise ReadError("CORRUPT_DOCUMENT", f"not XML: {one_line(str(error), 200)}") from None
 
 
-def read(data: bytes, hints: Hints, limits: Limits) -> Read:
+def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """Elements that hold text, as `path: text` where they are fields of a record, else as paragraphs.
 
     Raises ReadError with CORRUPT_DOCUMENT or DOCUMENT_TOO_LARGE.
