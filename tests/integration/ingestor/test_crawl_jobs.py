@@ -13,8 +13,8 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf import json_format
+from groundline.v1 import error_pb2, job_pb2, passage_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline.v1 import job_pb2, passage_pb2
 from groundline.v1.ingestor_service_pb2_grpc import (
     IngestorServiceStub,
     add_IngestorServiceServicer_to_server,
@@ -179,8 +179,9 @@ async def ended(stub: Any, job_id: str) -> tuple[Any, list[Any]]:
 def outcomes(items: list[Any]) -> dict[str, str]:
     """By path, of all but the crawl: what became of it, or why it failed."""
     return {
-        "/" + item.uri.split("/", 3)[3]: item.failure.reason
-        or job_pb2.IngestionOutcome.Name(item.outcome).removeprefix("INGESTION_OUTCOME_")
+        "/" + item.uri.split("/", 3)[3]: error_pb2.ErrorReason.Name(item.failure.reason)
+        if item.HasField("failure")
+        else job_pb2.IngestionOutcome.Name(item.outcome).removeprefix("INGESTION_OUTCOME_")
         for item in items
         if not item.is_crawl
     }
