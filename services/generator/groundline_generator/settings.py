@@ -39,29 +39,29 @@ class GeneratorSettings(ServiceSettings):
     """Google Cloud location; unset: global."""
 
     provider_silence_seconds: Annotated[float, Field(gt=0, le=3600)] = 30.0
-    """Longest time that a provider may send nothing, before its first token or between two."""
+    """Maximum time that a provider may send nothing, before its first token or between two."""
 
     provider_max_attempts: Annotated[int, Field(ge=1, le=10)] = 3
-    """Attempts at a model call that fails before its first token, within the request's deadline."""
+    """Maximum attempts at a model call that fails before its first token, within the request's deadline."""
 
     provider_max_wait_seconds: Annotated[float, Field(ge=0, le=600)] = 10.0
     """Maximum time that a call waits, in all, between its attempts and for a pause that the provider asked
     for; where that does not suffice it is refused at once, with the time to wait."""
 
     requests_per_minute: Annotated[int, Field(ge=1)] | None = None
-    """Most model calls that this process makes in any minute; unset: no limit."""
+    """Maximum model calls of this process in any minute; unset: no limit."""
 
     tokens_per_minute: Annotated[int, Field(ge=1)] | None = None
-    """Most tokens, read and written, that this process uses in any minute; unset: no limit."""
+    """Maximum tokens, read and written, of this process in any minute; unset: no limit."""
 
     max_queued_calls: Annotated[int, Field(ge=0, le=10_000)] = 100
-    """Model calls that may wait for one of these limits; more are refused with RESOURCE_EXHAUSTED."""
+    """Maximum model calls that wait for these limits, or for a pause to end; more are refused."""
 
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     """Sampling temperature where neither request nor collection sets one; unset: the provider's."""
 
     max_output_tokens: Annotated[int, Field(ge=1, le=32_768)] = 2_048
-    """Most tokens of an answer where neither request nor collection sets a limit (language models only)."""
+    """Maximum tokens of an answer where neither request nor collection sets one (language models only)."""
 
     prompt_template: str = "default"
     """Name of the prompt template where neither request nor collection names one."""
@@ -70,10 +70,10 @@ class GeneratorSettings(ServiceSettings):
     """Directory of further templates, `<name>.toml`; one of the same name replaces a shipped one."""
 
     context_tokens: Annotated[int, Field(ge=200, le=1_000_000)] = 8_000
-    """Most tokens (estimated) of the passages in a prompt; the best come first, the rest is left out."""
+    """Maximum tokens (estimated) of the passages in a prompt; the best come first, the rest is left out."""
 
     document_tokens: Annotated[int, Field(ge=1_000, le=2_000_000)] = 100_000
-    """Most tokens (estimated) of a document shown when its chunks are contextualized; the rest is cut."""
+    """Maximum tokens (estimated) of a document that is shown with its chunks; the rest is cut."""
 
     cache_min_tokens: Annotated[int, Field(ge=1_024)] = 4_096
     """Beginnings shared by several prompts are kept in an explicit cache from this size (estimated, `gemini`
@@ -88,7 +88,7 @@ class GeneratorSettings(ServiceSettings):
     Unset: 0.38 for `extractive`, 0.2 for language models."""
 
     max_sentences: Annotated[int, Field(ge=1, le=20)] = 3
-    """Most sentences that the extractive provider quotes."""
+    """Maximum sentences that the extractive provider quotes."""
 
     @field_validator("further_models", mode="before")
     @classmethod
