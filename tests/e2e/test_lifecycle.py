@@ -31,7 +31,7 @@ async def ingest_facts(stack: Stack) -> None:
 async def found(client: httpx.AsyncClient, mode: str) -> set[str]:
     """Names of the facts that a search of that mode finds."""
     limits = {"keywordLimit": 1000, "semanticLimit": 1000, "mode": f"RETRIEVAL_MODE_{mode}"}
-    options = {"retrieval": limits, "rerank": {"topK": 100, "foldSimilarity": 0}}
+    options = {"retrieval": limits, "rerank": {"topK": 100, "deduplicationThreshold": 0}}
     body = {"query": "locker number of employee", "options": options}
     response = await client.post("/api/search", json=body)
     assert response.status_code == 200, response.text

@@ -590,10 +590,10 @@ def test_every_option_of_a_search_reaches_the_gateway(groundline: Run, gateway: 
     options = (
         "--filter", '{"team": {"$in": ["ops"]}}', "--keyword-limit", "20", "--semantic-limit", "30",
         "--min-bm25", "0", "--min-similarity", "-0.5", "--ef-search", "200", "--iterative-scan",
-        "relaxed_order", "--neighbours", "2", "--include-vectors", "--fusion", "rrf", "--rrf-k", "10",
+        "relaxed_order", "--adjacent", "2", "--fusion", "rrf", "--rrf-k", "10",
         "--keyword-weight", "0",
         "--semantic-weight", "2", "--strategy", "weighted", "--weight", "recency=0.5", "--weight", "vector=1",
-        "--type-priority", "web=0.2", "--model", "m", "--fold-similarity", "0", "--mmr-lambda", "0.7",
+        "--type-priority", "web=0.2", "--model", "m", "--deduplication-threshold", "0", "--mmr-lambda", "0.7",
         "--min-score", "-1", "--explain",
     )  # fmt: skip
     assert groundline("search", "x", *options).exit_code == 0
@@ -602,12 +602,12 @@ def test_every_option_of_a_search_reaches_the_gateway(groundline: Run, gateway: 
     assert body["options"] == {
         "retrieval": {
             "keywordLimit": 20, "semanticLimit": 30, "minBm25": 0, "minSimilarity": -0.5, "efSearch": 200,
-            "iterativeScan": "ITERATIVE_SCAN_RELAXED_ORDER", "neighbourChunks": 2, "includeVectors": True,
+            "iterativeScan": "ITERATIVE_SCAN_RELAXED_ORDER", "adjacentChunks": 2,
         },
         "rerank": {
             "fusion": "FUSION_METHOD_RRF", "rrfK": 10, "keywordWeight": 0, "semanticWeight": 2,
             "strategy": "RERANK_STRATEGY_WEIGHTED", "weights": {"recency": 0.5, "vector": 1},
-            "typePriorities": {"web": 0.2}, "model": "m", "foldSimilarity": 0, "mmrLambda": 0.7,
+            "typePriorities": {"web": 0.2}, "model": "m", "deduplicationThreshold": 0, "mmrLambda": 0.7,
             "minScore": -1, "includeCut": True,
         },
     }  # fmt: skip
@@ -642,8 +642,8 @@ def test_an_explained_search_is_a_table_of_all_scores(groundline: Run, gateway: 
     assert lines[1][-2:] == ["leave.md", "[4]"]
     assert lines[2][:8] == ["2", "0.4000", "0.0000", "#0", "–", "0.750", "#1", "–"]
     assert lines[4:7] == [
-        ["folded"],
-        ["INTO", "SIMILARITY", "PASSAGE"],
+        ["near-duplicates"],
+        ["OF", "SIMILARITY", "PASSAGE"],
         ["1", "0.950", "—", "copy.md", "[0]"],
     ]
     assert lines[8] == ["cut"]
@@ -653,14 +653,14 @@ def test_an_explained_search_is_a_table_of_all_scores(groundline: Run, gateway: 
     assert "late" in result.stderr
 
 
-def test_neighbours_stand_around_the_passage(groundline: Run, gateway: FakeGateway) -> None:
+def test_adjacent_chunks_stand_around_the_passage(groundline: Run, gateway: FakeGateway) -> None:
     gateway.passages = [
         {
             "chunk": {"uri": "a.md", "text": "two", "chunkIndex": 2},
-            "neighbours": [{"text": "one", "chunkIndex": 1}, {"text": "three", "chunkIndex": 3}],
+            "adjacentChunks": [{"text": "one", "chunkIndex": 1}, {"text": "three", "chunkIndex": 3}],
         }
     ]
-    lines = groundline("search", "x", "--neighbours", "1").stdout.splitlines()
+    lines = groundline("search", "x", "--adjacent", "1").stdout.splitlines()
     assert [line.strip() for line in lines[1:]] == ["one", "two", "three"]
 
 
