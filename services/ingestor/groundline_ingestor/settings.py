@@ -32,7 +32,7 @@ class IngestorSettings(MigrationSettings):
     on."""
 
     max_documents_per_request: Annotated[int, Field(ge=1, le=1000)] = 1000
-    """Most documents in one request."""
+    """Maximum documents in one request."""
 
     max_document_bytes: Annotated[int, Field(ge=1, le=2 * 1024**3 - 1)] = 256 * 1024**2
     """Largest document; a larger one fails, the others of its request do not."""
@@ -45,7 +45,7 @@ class IngestorSettings(MigrationSettings):
     the system's place for temporary files."""
 
     max_chunks_per_document: Annotated[int, Field(ge=1, le=10_000_000)] = 400_000
-    """Most chunks of a document; one with more fails."""
+    """Maximum chunks of a document; one with more fails."""
 
     reader_processes: Annotated[int, Field(ge=1, le=64)] = 2
     """Processes that read what is not plain text, Markdown or source code; one is started when it is first
@@ -59,13 +59,13 @@ class IngestorSettings(MigrationSettings):
     """Address space of such a process; a file that takes more fails."""
 
     max_pages: Annotated[int, Field(ge=1, le=1_000_000)] = 5000
-    """Most pages of a PDF and frames of an image; a document with more fails."""
+    """Maximum pages of a PDF and frames of an image; a document with more fails."""
 
     max_unpacked_bytes: Annotated[int, Field(ge=1024**2, le=4 * 1024**3)] = 256 * 1024**2
     """Most that a DOCX or a part of a PDF may unpack to."""
 
     max_image_pixels: Annotated[int, Field(ge=1, le=1_000_000_000)] = 100_000_000
-    """Most pixels of an image."""
+    """Maximum pixels of an image."""
 
     ocr_data: Path | None = None
     """Folder of tesseract's language data (eng.traineddata and the like). Unset: where the system keeps it.
@@ -82,7 +82,7 @@ class IngestorSettings(MigrationSettings):
     """Time that one call of the generator may take; it writes the contexts of some 20 chunks."""
 
     generator_calls: Annotated[int, Field(ge=1, le=100)] = 4
-    """Most calls of the generator at a time."""
+    """Maximum calls of the generator at a time."""
 
     max_message_bytes: Annotated[int, Field(ge=1024, le=1024**3)] = 80 * 1024**2
     """Largest request accepted and response sent, in bytes; what is larger comes by UploadDocument."""
@@ -109,8 +109,8 @@ class IngestorSettings(MigrationSettings):
     """After so long without a sign of life from a worker, another takes its documents over."""
 
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
-    """How often a document is begun, before it fails, when its worker ends or what it needs is out of
-    reach."""
+    """How often a document is begun before it fails, where what it needs is out of reach or its worker was lost
+    while it worked on nothing else. A lost database and a full disk do not count."""
 
     embedding_cache_days: Annotated[float, Field(ge=0, le=3650)] = 30.0
     """How long vectors are kept for texts that come again. 0: not at all."""
