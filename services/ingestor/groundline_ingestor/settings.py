@@ -109,8 +109,8 @@ class IngestorSettings(MigrationSettings):
     """After so long without a sign of life from a worker, another takes its documents over."""
 
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
-    """How often a document is begun before it fails, where what it needs is out of reach or its worker was lost
-    while it worked on nothing else. A lost database and a full disk do not count."""
+    """How often a document is begun before it fails, where what it needs is out of reach or its worker was
+    lost while it worked on nothing else. A lost database and a full disk do not count."""
 
     embedding_cache_days: Annotated[float, Field(ge=0, le=3650)] = 30.0
     """How long vectors are kept for texts that come again. 0: not at all."""
