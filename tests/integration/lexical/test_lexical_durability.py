@@ -115,7 +115,8 @@ async def test_every_acknowledged_row_is_found_after_the_server_was_killed_at_on
         assert acknowledged <= stored
         assert await found(connection, index, "register", None) == stored
         for number in (min(acknowledged), *sorted(acknowledged)[-50:]):
-            assert number in await found(connection, index, hex_word(number), 5)
+            # All that match: a word of which a backend indexes parts is not alone among the best.
+            assert number in await found(connection, index, hex_word(number), None)
         assert await index.probe(connection, "rows")
         assert await index.missing_rows(connection, "rows") in (0, None)
         await connection.execute("DELETE FROM rows WHERE chunk_id % 7 = 0")
