@@ -14,9 +14,11 @@ import asyncpg
 import numpy as np
 from groundline_cli.client import GatewayClient
 from groundline_database import register_vectors
+from groundline_ingestor.adapters.postgres_documents import CHUNK_COLUMNS
 from groundline_ingestor.adapters.postgres_partitions import move_collection
 from groundline_ingestor.adapters.postgres_vector_indexes import builds_held_off, vector_index_on
 from groundline_lexical import Connection, detect_lexical_index, lexical_text
+from groundline_signatures import signature
 from pgvector import HalfVector
 
 from groundline_benchmarks.measuring.running import MeasurementError
@@ -57,12 +59,6 @@ _WORK_MEMORY_CHUNKS_PER_MIB = 500
 _BATCH = 1000
 _CONCURRENT_CREATIONS = 4
 _SEED = 20_260
-
-_COLUMNS = (
-    "partition_id", "collection_id", "document_id", "chunk_index", "original_text", "context_annotation",
-    "lexical_text", "embedding", "start_offset", "end_offset", "content_hash", "source_type", "metadata",
-    "allowed_principals", "update_time",
-)  # fmt: skip
 
 
 def queries(count: int) -> list[str]:
@@ -213,7 +209,7 @@ async def _write(
         lexical = lexical_text(text, context="", title=f"Text {number}", uri=uri)
         chunks.append(
             (partition_id, collection, document_id, 0, text, "", lexical, HalfVector(vector), 0, len(text),
-             b"", "file", metadata, [], now)
+             b"", "file", metadata, [], now, signature(text))
         )  # fmt: skip
     await connection.copy_records_to_table(
         "documents",
@@ -223,4 +219,4 @@ async def _write(
             "ingestion_hash", "size_bytes", "metadata", "state", "chunk_count",
         ),
     )  # fmt: skip
-    await connection.copy_records_to_table("chunks", records=chunks, columns=_COLUMNS)
+    await connection.copy_records_to_table("chunks", records=chunks, columns=CHUNK_COLUMNS)

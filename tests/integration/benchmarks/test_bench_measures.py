@@ -25,7 +25,7 @@ EVENTS: list[JsonObject] = [
     {"started": {"threadId": "t"}},
     {"delta": {"text": "a"}},
     {"delta": {"text": "b"}},
-    {"completed": {"timings": [{"stage": "retrieving", "durationMs": 2.0}]}},
+    {"completed": {"timings": [{"stage": "STAGE_RETRIEVING", "durationMs": 2.0}]}},
 ]
 
 
@@ -79,7 +79,7 @@ async def test_first_deltas_are_timed_without_those_that_warm_up(gateway: FakeGa
         latency = await measure_latency(client, [REQUEST] * 5, None, {"me": os.getpid()}, warm_up=2)
     assert latency.chats == 3
     assert 0 < latency.first_delta[0] <= latency.first_delta[1]
-    assert list(latency.parts["retrieving"]) == pytest.approx([2.0, 2.0])
+    assert list(latency.parts["STAGE_RETRIEVING"]) == pytest.approx([2.0, 2.0])
     assert set(latency.processor_ms) == {"me"}
 
 
