@@ -21,6 +21,9 @@ async def stack(collector: OtlpCollector, tmp_path_factory: pytest.TempPathFacto
     environment = {
         "GROUNDLINE_OTLP_ENDPOINT": collector.endpoint,
         "GROUNDLINE_INGESTOR_CRAWL_PRIVATE_ADDRESSES": "true",
+        # One client sends what many would.
+        "GROUNDLINE_GATEWAY_RATE_LIMIT_PER_MINUTE": "1000000",
+        "GROUNDLINE_GATEWAY_RATE_LIMIT_BURST": "1000000",
     }
     async with running_stack(data_dir, **environment) as stack:
         ingested = await stack.command(

@@ -299,4 +299,5 @@ def shown(value: Any) -> str:
         return repr(value) if len(value) < 40 else f"{len(value)} characters"
     if isinstance(value, list):
         return f"[{shown(value[0])}] of {len(value)}"
-    return repr(value)[:60]
+    text = repr(value)
+    return text if len(text) < 60 else f"{text[:60]}… ({len(text)} characters)"

@@ -1,0 +1,183 @@
+"""Values on and beyond every limit, by each service's port and through the gateway: one verdict for each."""
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import grpc
+import httpx
+import pytest
+from google.api import annotations_pb2  # type: ignore[import-untyped]
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.message import Message
+from google.rpc import code_pb2, error_details_pb2  # type: ignore[import-untyped]
+from groundline_cli.errors import ApiError
+from groundline_cli.stack.suite import LOCAL_PRINCIPAL
+from groundline_runtime.context import PRINCIPALS_KEY
+from groundline_tests.limit_cases import LimitCase, limit_cases, methods, smallest
+from groundline_tests.suite import Stack
+from grpc_status import rpc_status
+
+CONCURRENCY = 8
+SECONDS = 30.0
+
+# So that a right request is refused before it costs much, or changes what other tests use.
+OTHERWISE_REFUSED: Mapping[str, Mapping[str, Any]] = {
+    "AnswerRequest": {"collectionIds": ["no-such"]},
+    "ChatRequest": {"collectionIds": ["no-such"]},
+    "CreateCollectionRequest": {"collectionId": "examples"},
+    "RetrieveRequest": {"collectionIds": ["no-such"]},
+    "SearchRequest": {"collectionIds": ["no-such"]},
+}
+
+# A re-index changes what chunks are made from; how they are searched is changed at once.
+NOT_REINDEXED = ("settings.retrieval", "settings.rerank", "settings.generation", "settings.access")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a request came to, and the fields that were named as wrong."""
+
+    status: str
+    reason: str
+    fields: frozenset[str]
+
+    @property
+    def is_right(self) -> bool:
+        return self.reason != "INVALID_REQUEST"
+
+    def is_of(self, case: LimitCase) -> bool:
+        """Whether it is what the contract says of the case."""
+        if case.is_right:
+            return self.is_right and self.status not in ("INTERNAL", "UNKNOWN")
+        return (
+            self.status == "INVALID_ARGUMENT"
+            and bool(self.fields)
+            and all(spelled(field).startswith(spelled(case.field)) for field in self.fields)
+        )
+
+
+def spelled(field: str) -> str:
+    """In one spelling: JSON has lowerCamelCase."""
+    return field.replace("_", "").lower()
+
+
+def base_of(method: MethodDescriptor) -> Message:
+    base = smallest(method.input_type)
+    base.MergeFrom(ParseDict(dict(OTHERWISE_REFUSED.get(method.input_type.name, {})), type(base)()))
+    return base
+
+
+@pytest.fixture(scope="module")
+async def channels(stack: Stack) -> AsyncIterator[Mapping[str, grpc.aio.Channel]]:
+    """By name of the service."""
+    opened = {name: grpc.aio.insecure_channel(target) for name, target in stack.ready["services"].items()}
+    yield opened
+    for channel in opened.values():
+        await channel.close()
+
+
+async def by_port(channel: Any, method: MethodDescriptor, request: Message) -> Verdict:
+    path = f"/{method.containing_service.full_name}/{method.name}"
+    data = request.SerializeToString()
+    options = {"timeout": SECONDS, "metadata": ((PRINCIPALS_KEY, LOCAL_PRINCIPAL),)}
+    try:
+        if method.client_streaming:
+            await channel.stream_unary(path)(iter([data]), **options)
+        elif method.server_streaming:
+            call = channel.unary_stream(path)(data, **options)
+            await call.read()
+            call.cancel()
+        else:
+            await channel.unary_unary(path)(data, **options)
+    except grpc.aio.AioRpcError as error:
+        reason, fields = "", frozenset[str]()
+        status = rpc_status.from_call(error)
+        for detail in status.details if status else ():
+            info, wrong = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
+            if detail.Unpack(info):
+                reason = info.reason
+            elif detail.Unpack(wrong):
+                fields = frozenset(violation.field for violation in wrong.field_violations)
+        return Verdict(error.code().name, reason, fields)
+    return Verdict("OK", "", frozenset())
+
+
+async def by_gateway(client: httpx.AsyncClient, method: MethodDescriptor, request: Message) -> Verdict | None:
+    """None where the method, or a request without what is in its path, has no address there."""
+    rule = method.GetOptions().Extensions[annotations_pb2.http]
+    verb = rule.WhichOneof("pattern")
+    if verb is None or method.client_streaming:
+        return None
+    fields = MessageToDict(request)
+    path = getattr(rule, verb)
+    for name in ("collection_id", "document_id", "thread_id", "job_id"):
+        if f"{{{name}}}" in path:
+            value = fields.pop(method.input_type.fields_by_name[name].json_name, "")
+            if not value.strip() or "\0" in value:
+                return None
+            path = path.replace(f"{{{name}}}", quote(value, safe=""))
+    if rule.body:
+        sent = client.build_request(verb.upper(), path, json=fields)
+    else:
+        sent = client.build_request(verb.upper(), f"{path}?{urlencode(fields)}")
+    response = await client.send(sent, stream=True)
+    try:
+        if response.is_success:
+            return Verdict("OK", "", frozenset())
+        text = (await response.aread()).decode()
+    finally:
+        await response.aclose()
+    error = ApiError.from_response(response.status_code, text)
+    fields_named = frozenset(violation.field for violation in error.violations)
+    return Verdict(code_pb2.Code.Name(error.code), error.reason, fields_named)
+
+
+async def test_a_value_is_right_or_wrong_wherever_it_is_sent(
+    stack: Stack, client: httpx.AsyncClient, channels: Mapping[str, grpc.aio.Channel]
+) -> None:
+    free = asyncio.Semaphore(CONCURRENCY)
+    wrong: list[str] = []
+    verdicts: dict[str, set[bool]] = defaultdict(set)
+    sent = 0
+
+    async def try_out(method: MethodDescriptor, case: LimitCase) -> None:
+        nonlocal sent
+        service = method.containing_service.name.removesuffix("Service").lower()
+        async with free:
+            for way, verdict in (
+                ("gRPC", await by_port(channels[service], method, case.request)),
+                ("gateway", await by_gateway(client, method, case.request)),
+            ):
+                if verdict is None:
+                    continue
+                sent += 1
+                verdicts[case.concept].add(verdict.is_right)
+                if not verdict.is_of(case):
+                    wrong.append(f"{way} {method.full_name} {case.concept}: {verdict}")
+
+    tried = [
+        (method, case)
+        for method in methods()
+        for case in limit_cases(base_of(method))
+        if method.name != "ReindexCollection" or not case.field.startswith(NOT_REINDEXED)
+    ]
+    for start in range(0, len(tried), 200):  # not thousands of tasks at once
+        await asyncio.gather(*(try_out(*one) for one in tried[start : start + 200]))
+    assert sent > 2000
+    assert wrong == []
+    assert {concept for concept, found in verdicts.items() if len(found) > 1} == set()
+    await delete_created(client)
+
+
+async def delete_created(client: httpx.AsyncClient) -> None:
+    """The collections whose ids were right."""
+    listed = json.loads((await client.get("/api/collections?pageSize=1000")).text)
+    for collection in listed["collections"]:
+        if collection["collectionId"] in {"a", "0", "a" * 63, "a_-0"}:
+            await client.delete(f"/api/collections/{collection['collectionId']}")
