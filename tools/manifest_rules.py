@@ -21,7 +21,7 @@ from groundline.v1 import (
     reranker_service_pb2,
     retriever_service_pb2,
 )
-from groundline_coordinator.settings import CoordinatorSettings, MigrationSettings
+from groundline_coordinator.settings import CoordinatorMigrationSettings, CoordinatorSettings
 from groundline_gateway.settings import GatewaySettings
 from groundline_generator.settings import GeneratorSettings
 from groundline_ingestor.settings import IngestorSettings
@@ -98,7 +98,7 @@ PROCESSES: Mapping[str, Process] = {
     "ingestor": Process(IngestorSettings, ingestor_service_pb2.DESCRIPTOR),
     "ingestor-worker": Process(IngestorSettings, ingestor_service_pb2.DESCRIPTOR),
     "gateway": Process(GatewaySettings),
-    "migrations": Process(MigrationSettings),
+    "migrations": Process(CoordinatorMigrationSettings),
 }
 SERVICES = ("coordinator", "retriever", "reranker", "generator", "ingestor")
 _ADDRESS = re.compile(rf"({'|'.join(SERVICES)})_(?:target|address)")

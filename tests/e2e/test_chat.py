@@ -152,7 +152,7 @@ async def test_who_hangs_up_finds_the_answer_as_far_as_it_came(client: httpx.Asy
     thread_id = json.loads(first.removeprefix("data: "))["started"]["threadId"]
     while (kept := await client.get(f"/api/threads/{thread_id}")).status_code == 404:
         pass
-    assert [message["role"] for message in kept.json()["messages"]] == ["user", "assistant"]
+    assert [message["role"] for message in kept.json()["messages"]] == ["USER", "ASSISTANT"]
     # It may have been complete before the news of the hang-up arrived.
     assert kept.json()["messages"][1]["finishReason"] in {"FINISH_REASON_CANCELLED", "FINISH_REASON_STOP"}
 
@@ -176,7 +176,7 @@ async def test_a_thread_keeps_its_messages_until_it_is_deleted(client: httpx.Asy
     await chat(client, query=QUESTIONS[1]["question"], threadId=thread_id)
 
     stored = (await client.get(f"/api/threads/{thread_id}")).json()
-    assert [message["role"] for message in stored["messages"]] == ["user", "assistant"] * 2
+    assert [message["role"] for message in stored["messages"]] == ["USER", "ASSISTANT"] * 2
     assert stored["messages"][1]["content"] == text_of(first)
     assert stored["messages"][1]["sources"]
     assert (await client.delete(f"/api/threads/{thread_id}")).status_code == 200
@@ -198,18 +198,21 @@ def violations(error: dict[str, Any]) -> set[str]:
         ({"query": ""}, {"query"}),
         ({"query": "   "}, {"query"}),
         ({"query": "x" * 8001}, {"query"}),
-        ({"query": "Hello", "chatHistory": [{"role": "robot", "content": "x"}]}, {"chat_history[0].role"}),
+        ({"query": "Hello", "chatHistory": [{"content": "x"}]}, {"chat_history[0].role"}),
         (
             {
                 "query": "",
                 "threadId": "nonsense",
-                "chatHistory": [{"role": "user", "content": "Hi"}, {"role": "", "content": ""}],
+                "chatHistory": [
+                    {"role": "user", "content": "Hi"},
+                    {"role": "ROLE_UNSPECIFIED", "content": ""},
+                ],
                 "options": {"rerank": {"topK": 1000}},
             },
             {"query", "thread_id", "chat_history[1].role", "chat_history[1].content", "options.rerank.top_k"},
         ),
     ],
-    ids=["empty query", "blank query", "long query", "unknown role", "everything wrong"],
+    ids=["empty query", "blank query", "long query", "no role", "everything wrong"],
 )
 @pytest.mark.parametrize("path", ["/api/chat", "/api/answer"])
 async def test_bad_input_is_400_and_names_every_wrong_field(

@@ -132,7 +132,8 @@ def print_degraded(response: JsonObject) -> None:
     """A note on stderr for each thing that was skipped, failed or came late."""
     for degradation in response.get("degraded", []):
         reason = degradation.get("message") or degradation.get("reason", "")
-        _note(f"without {degradation.get('component', '')}: {reason}")
+        component = str(degradation.get("component", "")).removeprefix("COMPONENT_").lower().replace("_", " ")
+        _note(f"without {component}: {reason}")
 
 
 def _note(text: str) -> None:

@@ -19,10 +19,10 @@ from groundline_runtime.server import Application
 
 from groundline_coordinator.adapters import generator, reranker, retriever
 from groundline_coordinator.adapters.postgres import PostgresCatalog, PostgresThreads
-from groundline_coordinator.service.chats import ChatService, Limits
+from groundline_coordinator.service.chats import ChatLimits, ChatService
 from groundline_coordinator.service.threads import ThreadService
 from groundline_coordinator.servicer import SERVICE, CoordinatorServicer
-from groundline_coordinator.settings import CoordinatorSettings, MigrationSettings
+from groundline_coordinator.settings import CoordinatorMigrationSettings, CoordinatorSettings
 
 __all__ = ["main", "wire"]
 
@@ -54,7 +54,7 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
             generator=generator.GrpcGenerator(await channel(settings.generator_target, generator.SERVICE)),
             catalog=PostgresCatalog(pool),
             threads=threads,
-            limits=Limits(
+            limits=ChatLimits(
                 rewrite_timeout_seconds=settings.rewrite_timeout_seconds,
                 retrieve_timeout_seconds=settings.retrieve_timeout_seconds,
                 rerank_timeout_seconds=settings.rerank_timeout_seconds,
@@ -81,10 +81,10 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """`groundline-coordinator [serve|migrate] [--settings FILE]`."""
-    serve_or_migrate(CoordinatorSettings, wire, MigrationSettings, _migrate, argv)
+    serve_or_migrate(CoordinatorSettings, wire, CoordinatorMigrationSettings, _migrate, argv)
 
 
-async def _migrate(settings: MigrationSettings) -> None:
+async def _migrate(settings: CoordinatorMigrationSettings) -> None:
     await migrate(settings, "coordinator")
 
 

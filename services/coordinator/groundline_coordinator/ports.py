@@ -12,7 +12,7 @@ from groundline.v1 import (
     thread_pb2,
 )
 
-from groundline_coordinator.domain.turns import Claim, Collection
+from groundline_coordinator.domain.turns import ReadableCollection, RequestClaim
 
 __all__ = ["REPLAY_SECONDS", "CollectionCatalog", "Generator", "Reranker", "Retriever", "ThreadStore"]
 
@@ -59,7 +59,7 @@ class CollectionCatalog(Protocol):
 
     async def readable(
         self, principals: Sequence[str], collection_ids: Sequence[str]
-    ) -> Sequence[Collection]:
+    ) -> Sequence[ReadableCollection]:
         """Those of `collection_ids` that exist and may be read, in any order.
 
         Without ids, of all readable ones two, which is enough to tell none, one and several apart, and every
@@ -75,7 +75,7 @@ class ThreadStore(Protocol):
     """
 
     async def claim(
-        self, claim: Claim, lease_seconds: float
+        self, claim: RequestClaim, lease_seconds: float
     ) -> coordinator_service_pb2.AnswerResponse | None:
         """Take a request_id for this request, or return the answer that a request with it has got already.
 
@@ -85,7 +85,7 @@ class ThreadStore(Protocol):
         """
         ...
 
-    async def release(self, claim: Claim) -> None:
+    async def release(self, claim: RequestClaim) -> None:
         """Give a claim back that this request still holds: the next with its request_id is done anew."""
         ...
 
@@ -101,7 +101,7 @@ class ThreadStore(Protocol):
         messages: Sequence[thread_pb2.Message],
         *,
         create: bool,
-        answered: tuple[Claim, coordinator_service_pb2.AnswerResponse] | None = None,
+        answered: tuple[RequestClaim, coordinator_service_pb2.AnswerResponse] | None = None,
     ) -> None:
         """Store messages one after the other, all or none; `create` begins the thread with them.
 

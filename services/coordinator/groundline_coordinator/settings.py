@@ -7,18 +7,18 @@ from groundline_runtime.settings import Seconds, ServiceSettings
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-__all__ = ["CoordinatorSettings", "MigrationSettings"]
+__all__ = ["CoordinatorMigrationSettings", "CoordinatorSettings"]
 
 Target = Annotated[str, Field(min_length=1)]
 
 
-class MigrationSettings(ServiceSettings, DatabaseSettings):
+class CoordinatorMigrationSettings(ServiceSettings, DatabaseSettings):
     """What `migrate` reads."""
 
     model_config = SettingsConfigDict(env_prefix="GROUNDLINE_COORDINATOR_")
 
 
-class CoordinatorSettings(MigrationSettings):
+class CoordinatorSettings(CoordinatorMigrationSettings):
     """Read from GROUNDLINE_COORDINATOR_* and GROUNDLINE_*."""
 
     retriever_target: Target

@@ -479,11 +479,13 @@ def test_a_refusal_has_its_own_exit_code(groundline: Run, gateway: FakeGateway, 
 
 
 def test_what_an_answer_went_without_is_noted(groundline: Run, gateway: FakeGateway) -> None:
-    degraded = [{"component": "keyword_arm", "reason": "DEADLINE_EXCEEDED", "message": "BM25 was late"}]
+    degraded = [
+        {"component": "COMPONENT_KEYWORD_ARM", "reason": "DEADLINE_EXCEEDED", "message": "BM25 was late"}
+    ]
     gateway.chat_events = [*CHAT[:5], {"completed": {**COMPLETED, "degraded": degraded}}]
     result = groundline("ask", "x")
     assert result.exit_code == 0
-    assert "note: without keyword_arm: BM25 was late" in result.stderr
+    assert "note: without keyword arm: BM25 was late" in result.stderr
 
 
 def test_an_answer_is_followed_by_the_sources_it_cites(groundline: Run, gateway: FakeGateway) -> None:
@@ -524,7 +526,7 @@ def test_an_answer_may_be_asked_for_again_without_paying_twice(groundline: Run, 
 
 def test_a_thread_that_is_not_there_is_an_error(groundline: Run, gateway: FakeGateway) -> None:
     assert groundline("threads", "show", "gone").exit_code == 1
-    gateway.threads["t"] = [{"role": "user", "content": "q"}]
+    gateway.threads["t"] = [{"role": "USER", "content": "q"}]
     assert groundline("threads", "delete", "t", input="n\n").exit_code == 1
     assert "t" in gateway.threads
 
@@ -532,13 +534,13 @@ def test_a_thread_that_is_not_there_is_an_error(groundline: Run, gateway: FakeGa
 def test_threads_are_listed_shown_and_deleted(groundline: Run, gateway: FakeGateway) -> None:
     gateway.threads = {
         "t1": [
-            {"role": "user", "content": "How many days?"},
-            {"role": "assistant", "content": "27 [1].\x1b[2J"},
-            {"role": "user", "content": "And then?"},
-            {"role": "assistant", "content": "Th", "finishReason": "FINISH_REASON_CANCELLED"},
+            {"role": "USER", "content": "How many days?"},
+            {"role": "ASSISTANT", "content": "27 [1].\x1b[2J"},
+            {"role": "USER", "content": "And then?"},
+            {"role": "ASSISTANT", "content": "Th", "finishReason": "FINISH_REASON_CANCELLED"},
         ],
-        "t2": [{"role": "user", "content": "q"}],
-        "t3": [{"role": "user", "content": "r"}],
+        "t2": [{"role": "USER", "content": "q"}],
+        "t3": [{"role": "USER", "content": "r"}],
     }
     listed = groundline("threads", "list").stdout
     assert [line.split()[0] for line in listed.splitlines()] == ["THREAD", "t1", "t2", "t3"]
@@ -631,8 +633,8 @@ def test_an_explained_search_is_a_table_of_all_scores(groundline: Run, gateway: 
             {"score": 0.4, "chunk": {"uri": "b.md"}, "explanation": {"semantic": {"rank": 1, "score": 0.75}}},
         ],
         "cut": [{"chunkId": "77", "rule": "CUT_RULE_MIN_SCORE", "explanation": {"finalScore": 0.1}}],
-        "timings": [{"stage": "retrieving", "durationMs": 4.25}],
-        "degraded": [{"component": "reranker", "reason": "RERANKER_LATE", "message": "late"}],
+        "timings": [{"stage": "STAGE_RETRIEVING", "durationMs": 4.25}],
+        "degraded": [{"component": "COMPONENT_RERANKER", "reason": "RERANKER_LATE", "message": "late"}],
     }
     gateway.next_replies = [Reply(200, found)]
     result = groundline("search", "leave", "--explain")
@@ -666,7 +668,7 @@ def test_adjacent_chunks_stand_around_the_passage(groundline: Run, gateway: Fake
 
 def test_a_search_as_json_is_the_response(groundline: Run, gateway: FakeGateway) -> None:
     gateway.passages = [{"score": 0.5, "chunk": {"uri": "a"}}]
-    gateway.degraded = [{"component": "semantic_arm", "reason": "LATE"}]
+    gateway.degraded = [{"component": "COMPONENT_SEMANTIC_ARM", "reason": "LATE"}]
     result = groundline("search", "x", "--json")
     assert json.loads(result.stdout) == {"passages": gateway.passages, "degraded": gateway.degraded}
 
@@ -810,7 +812,7 @@ def test_a_piece_without_title_has_that_of_its_document(
 def test_a_kept_collection_serves_the_next_run(
     groundline: Run, gateway: FakeGateway, evaluation_set: Path
 ) -> None:
-    gateway.degraded = [{"component": "semantic_arm"}]
+    gateway.degraded = [{"component": "COMPONENT_SEMANTIC_ARM"}]
     for _ in range(2):
         result = groundline("eval", str(evaluation_set), "--keep", "--limit", "1", "--language", "german")
         assert result.exit_code == 0

@@ -17,7 +17,7 @@ from groundline.v1 import (
     thread_pb2,
 )
 from groundline_coordinator.adapters.postgres import PostgresCatalog, PostgresThreads
-from groundline_coordinator.domain.turns import Claim
+from groundline_coordinator.domain.turns import RequestClaim
 from groundline_coordinator.ports import CollectionCatalog, ThreadStore
 from groundline_database import DatabaseSettings, Pool, open_pool
 from groundline_runtime.errors import AbortedError, InvalidArgumentError, NotFoundError, UnavailableError
@@ -139,11 +139,11 @@ async def test_a_made_up_page_token_is_refused(threads: ThreadStore, token: str)
         await threads.messages("", key, 10, token)
 
 
-def claim_of(owner: str = "", fingerprint: bytes = b"1", request_id: str = "r") -> Claim:
-    return Claim(owner, request_id, fingerprint, new_id())
+def claim_of(owner: str = "", fingerprint: bytes = b"1", request_id: str = "r") -> RequestClaim:
+    return RequestClaim(owner, request_id, fingerprint, new_id())
 
 
-def answer_to(claim: Claim, thread_id: str) -> coordinator_service_pb2.AnswerResponse:
+def answer_to(claim: RequestClaim, thread_id: str) -> coordinator_service_pb2.AnswerResponse:
     return coordinator_service_pb2.AnswerResponse(
         thread_id=thread_id,
         message_id=claim.message_id,
@@ -168,7 +168,9 @@ def answer_to(claim: Claim, thread_id: str) -> coordinator_service_pb2.AnswerRes
     )
 
 
-async def keep(threads: ThreadStore, claim: Claim, thread_id: str) -> coordinator_service_pb2.AnswerResponse:
+async def keep(
+    threads: ThreadStore, claim: RequestClaim, thread_id: str
+) -> coordinator_service_pb2.AnswerResponse:
     answered = answer_to(claim, thread_id)
     answer = thread_pb2.Message(
         message_id=claim.message_id, role=ASSISTANT, content=answered.answer, finish_reason=STOP

@@ -16,7 +16,7 @@ from groundline.v1 import (
     thread_pb2,
 )
 from groundline_coordinator.__main__ import wire
-from groundline_coordinator.service.chats import ChatService, Limits
+from groundline_coordinator.service.chats import ChatLimits, ChatService
 from groundline_coordinator.service.threads import ThreadService
 from groundline_coordinator.servicer import SERVICE, CoordinatorServicer
 from groundline_coordinator.settings import CoordinatorSettings
@@ -129,7 +129,7 @@ async def test_an_unexpected_failure_shows_its_id_only(backends: Any) -> None:
         generator=FakeGenerator(),
         catalog=catalog,
         threads=threads,
-        limits=Limits(
+        limits=ChatLimits(
             rewrite_timeout_seconds=5,
             retrieve_timeout_seconds=5,
             rerank_timeout_seconds=5,

@@ -55,6 +55,7 @@ def reason(response: httpx.Response) -> str:
         (b'{"query": 5}', "query"),
         (b'{"query": "x", "options": {"retrieval": {"mode": "SIDEWAYS"}}}', "options.retrieval.mode"),
         (b'{"query": "x", "options": {"rerank": {"topK": "many"}}}', "options.rerank.top_k"),
+        (b'{"query": "x", "chatHistory": [{"role": "robot"}]}', "chat_history[0].role"),
     ],
 )
 async def test_a_body_that_does_not_fit_is_refused_before_any_service(
@@ -98,6 +99,18 @@ async def test_an_unknown_query_parameter_is_refused_by_name(upstream: Any, alic
     assert response.status_code == 400
     assert "pageSizes" in response.json()["message"]
     assert upstream.calls == []
+
+
+@pytest.mark.parametrize("role", ["user", "USER", "User"])
+async def test_an_enum_value_may_be_written_in_any_case(
+    upstream: Any, alice: httpx.AsyncClient, role: str
+) -> None:
+    response = await alice.post(
+        "/api/answer", json={"query": "x", "chatHistory": [{"role": role, "content": "Hi"}]}
+    )
+
+    assert response.status_code == 200
+    assert upstream.calls[0].request.chat_history[0].role == chat_pb2.ChatMessage.USER
 
 
 async def test_a_path_with_an_escaped_slash_is_refused(upstream: Any, alice: httpx.AsyncClient) -> None:

@@ -66,7 +66,7 @@ async def test_a_wrong_request_names_every_field(stub: Stub) -> None:
     }
 
 
-async def test_a_passage_as_long_as_chunks_and_neighbours_can_be_is_answered_from(stub: Stub) -> None:
+async def test_a_passage_as_long_as_chunks_and_adjacent_ones_can_be_is_answered_from(stub: Stub) -> None:
     """The largest chunk_size with the most adjacent_chunks: 21 chunks, which need not overlap."""
     longest = limits_of(generator_service_pb2.NumberedPassage, "text").max_length
     size = limits_of(collection_pb2.ChunkingSettings, "chunk_size").maximum

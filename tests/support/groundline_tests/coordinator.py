@@ -17,7 +17,7 @@ from groundline.v1 import (
     retriever_service_pb2,
     thread_pb2,
 )
-from groundline_coordinator.domain.turns import Claim, Collection
+from groundline_coordinator.domain.turns import ReadableCollection, RequestClaim
 from groundline_coordinator.ports import REPLAY_SECONDS
 from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
 from groundline_signatures import SIGNATURE_BYTES
@@ -90,9 +90,9 @@ def rewrite(
     )
 
 
-def collection(collection_id: str, **settings: Any) -> Collection:
+def collection(collection_id: str, **settings: Any) -> ReadableCollection:
     """A collection with these settings."""
-    return Collection(collection_id, 1, collection_pb2.CollectionSettings(**settings))
+    return ReadableCollection(collection_id, 1, collection_pb2.CollectionSettings(**settings))
 
 
 class _Step:
@@ -264,7 +264,7 @@ class FakeGenerator(_Step):
 
 @dataclass(frozen=True)
 class _Restricted:
-    collection: Collection
+    collection: ReadableCollection
     readers: Sequence[str] = ()
     writers: Sequence[str] = ()
 
@@ -276,13 +276,13 @@ class FakeCatalog:
         self._collections: dict[str, _Restricted] = {}
 
     def add(
-        self, collection: Collection, *, readers: Sequence[str] = (), writers: Sequence[str] = ()
+        self, collection: ReadableCollection, *, readers: Sequence[str] = (), writers: Sequence[str] = ()
     ) -> None:
         self._collections[collection.collection_id] = _Restricted(collection, readers, writers)
 
     async def readable(
         self, principals: Sequence[str], collection_ids: Sequence[str]
-    ) -> Sequence[Collection]:
+    ) -> Sequence[ReadableCollection]:
         found = [
             each.collection
             for name, each in self._collections.items()
@@ -306,7 +306,7 @@ class _Conversation:
 
 @dataclass
 class _Claimed:
-    claim: Claim
+    claim: RequestClaim
     expire_time: datetime
     answered: coordinator_service_pb2.AnswerResponse | None = None
 
@@ -329,7 +329,7 @@ class FakeThreads:
         self.reached = asyncio.Event()
 
     async def claim(
-        self, claim: Claim, lease_seconds: float
+        self, claim: RequestClaim, lease_seconds: float
     ) -> coordinator_service_pb2.AnswerResponse | None:
         key = (claim.owner, claim.request_id)
         known = self._claims.get(key)
@@ -344,7 +344,7 @@ class FakeThreads:
             raise AbortedError("REQUEST_UNDER_WAY", "still under way", retry_after_seconds=1)
         return known.answered
 
-    async def release(self, claim: Claim) -> None:
+    async def release(self, claim: RequestClaim) -> None:
         known = self._claims.get((claim.owner, claim.request_id))
         if known is not None and known.claim == claim and known.answered is None:
             del self._claims[claim.owner, claim.request_id]
@@ -361,7 +361,7 @@ class FakeThreads:
         messages: Sequence[thread_pb2.Message],
         *,
         create: bool,
-        answered: tuple[Claim, coordinator_service_pb2.AnswerResponse] | None = None,
+        answered: tuple[RequestClaim, coordinator_service_pb2.AnswerResponse] | None = None,
     ) -> None:
         self.reached.set()
         if self.blocked is not None:

@@ -21,15 +21,7 @@ LEAST_FIELDS_WITHIN = 4
 
 # Why these are not what their namesakes are. A line goes when its class does; none is added for a copy.
 ALLOWED: Mapping[str, str] = {
-    "groundline_coordinator.domain.turns.Claim": "a request_id that is taken for an answer",
-    "groundline_coordinator.domain.turns.Collection": "of a collection's row what a chat depends on",
-    "groundline_coordinator.service.progress.Progress": "degradations and timings of an answer",
-    "groundline_coordinator.settings.MigrationSettings": "of its own migrate command",
-    "groundline_generator.domain.citations.Claim": "a sentence of an answer, with its markers",
-    "groundline_ingestor.domain.work.Progress": "how far an item has come",
-    "groundline_ingestor.settings.MigrationSettings": "of its own migrate command",
-    "groundline_reranker.domain.candidates.Candidates": "the features as arrays, which ranking computes with",
-    "groundline_retriever.domain.Collection": "of a collection's row what a search depends on",
+    "groundline_reranker.domain.candidates.Candidates": "candidates as arrays, to compute with",
 }
 
 
@@ -84,7 +76,6 @@ def classes_of(text: str, where: str) -> Iterator[Definition]:
 
 
 def classes_of_services() -> dict[str, list[Definition]]:
-    """By service."""
     found: dict[str, list[Definition]] = defaultdict(list)
     for package in sorted((ROOT / "services").glob("*/groundline_*")):
         for module in sorted(package.glob("**/*.py")):

@@ -16,7 +16,7 @@ from groundline.v1 import (
     options_pb2,
     passage_pb2,
 )
-from groundline_coordinator.service.chats import ChatService, Limits
+from groundline_coordinator.service.chats import ChatLimits, ChatService
 from groundline_coordinator.service.searching import Event
 from groundline_coordinator.service.threads import ThreadService
 from groundline_runtime.context import Caller
@@ -80,7 +80,7 @@ class World:
             generator=self.generator,
             catalog=self.catalog,
             threads=self.threads,
-            limits=Limits(
+            limits=ChatLimits(
                 rewrite_timeout_seconds=self.timeout,
                 retrieve_timeout_seconds=self.timeout,
                 rerank_timeout_seconds=self.timeout,

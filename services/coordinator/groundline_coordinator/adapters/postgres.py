@@ -17,7 +17,7 @@ from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgum
 from groundline_runtime.paging import page_token as token_of
 from groundline_runtime.paging import read_page_token
 
-from groundline_coordinator.domain.turns import Claim, Collection
+from groundline_coordinator.domain.turns import ReadableCollection, RequestClaim
 from groundline_coordinator.ports import REPLAY_SECONDS
 
 __all__ = ["PostgresCatalog", "PostgresThreads"]
@@ -56,7 +56,7 @@ class PostgresCatalog:
 
     async def readable(
         self, principals: Sequence[str], collection_ids: Sequence[str]
-    ) -> Sequence[Collection]:
+    ) -> Sequence[ReadableCollection]:
         with database_errors():
             if collection_ids:
                 rows = await self._pool.fetch(
@@ -64,7 +64,10 @@ class PostgresCatalog:
                 )
             else:
                 rows = await self._pool.fetch(_SOME_READABLE, list(principals))
-        return [Collection(row["collection_id"], row["version"], _settings(row["settings"])) for row in rows]
+        return [
+            ReadableCollection(row["collection_id"], row["version"], _settings(row["settings"]))
+            for row in rows
+        ]
 
 
 class PostgresThreads:
@@ -74,7 +77,7 @@ class PostgresThreads:
         self._pool = pool
 
     async def claim(
-        self, claim: Claim, lease_seconds: float
+        self, claim: RequestClaim, lease_seconds: float
     ) -> coordinator_service_pb2.AnswerResponse | None:
         with database_errors():
             async with self._pool.acquire() as connection:
@@ -124,7 +127,7 @@ class PostgresThreads:
             )
         return _answered(row)
 
-    async def release(self, claim: Claim) -> None:
+    async def release(self, claim: RequestClaim) -> None:
         with database_errors():
             await self._pool.execute(
                 """
@@ -166,7 +169,7 @@ class PostgresThreads:
         messages: Sequence[thread_pb2.Message],
         *,
         create: bool,
-        answered: tuple[Claim, coordinator_service_pb2.AnswerResponse] | None = None,
+        answered: tuple[RequestClaim, coordinator_service_pb2.AnswerResponse] | None = None,
     ) -> None:
         key = thread_id
         with database_errors():
@@ -264,7 +267,7 @@ class PostgresThreads:
 
 
 async def _keep_answer(
-    connection: Any, claim: Claim, answered: coordinator_service_pb2.AnswerResponse
+    connection: Any, claim: RequestClaim, answered: coordinator_service_pb2.AnswerResponse
 ) -> None:
     """A claim whose lease ran out may be another's by now; then nothing is kept."""
     status = chat_pb2.ChatStatus(
@@ -286,7 +289,7 @@ async def _keep_answer(
     )
 
 
-def _claim_values(claim: Claim) -> tuple[str, str, bytes, str]:
+def _claim_values(claim: RequestClaim) -> tuple[str, str, bytes, str]:
     return claim.owner, claim.request_id, claim.fingerprint, claim.message_id
 
 

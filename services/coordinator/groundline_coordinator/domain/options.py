@@ -6,13 +6,13 @@ from groundline.v1 import collection_pb2, options_pb2
 from groundline_runtime.errors import FieldViolation, InvalidArgumentError
 from groundline_validation import violations_of
 
-from groundline_coordinator.domain.turns import Collection, Inquiry, Scope
+from groundline_coordinator.domain.turns import Inquiry, ReadableCollection, Scope
 
 __all__ = ["scope_of"]
 
 
 def scope_of(
-    inquiry: Inquiry, generation: options_pb2.GenerationOptions, collections: Sequence[Collection]
+    inquiry: Inquiry, generation: options_pb2.GenerationOptions, collections: Sequence[ReadableCollection]
 ) -> Scope:
     """The scope of a request, whose collections were found.
 

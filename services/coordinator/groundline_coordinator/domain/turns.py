@@ -6,7 +6,16 @@ from dataclasses import dataclass, field
 from google.protobuf.struct_pb2 import Struct
 from groundline.v1 import chat_pb2, collection_pb2, coordinator_service_pb2, options_pb2
 
-__all__ = ["AnyRequest", "Claim", "Collection", "Inquiry", "Question", "Scope", "Turn", "inquiry_of"]
+__all__ = [
+    "AnyRequest",
+    "Inquiry",
+    "Question",
+    "ReadableCollection",
+    "RequestClaim",
+    "Scope",
+    "Turn",
+    "inquiry_of",
+]
 
 type Question = coordinator_service_pb2.ChatRequest | coordinator_service_pb2.AnswerRequest
 type AnyRequest = Question | coordinator_service_pb2.SearchRequest
@@ -34,7 +43,7 @@ def inquiry_of(request: AnyRequest) -> Inquiry:
 
 
 @dataclass(frozen=True, slots=True)
-class Collection:
+class ReadableCollection:
     """A collection that the caller may read."""
 
     collection_id: str
@@ -56,7 +65,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class RequestClaim:
     """A request_id of one owner, taken for the answer `message_id` to one request."""
 
     owner: str
@@ -76,5 +85,5 @@ class Turn:
     owner: str
     history: Sequence[chat_pb2.ChatMessage]
     started: chat_pb2.ChatStarted
-    claim: Claim | None = None
+    claim: RequestClaim | None = None
     replay: coordinator_service_pb2.AnswerResponse | None = field(default=None)

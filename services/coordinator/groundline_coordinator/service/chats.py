@@ -35,9 +35,9 @@ from groundline_runtime.reasons import reason_value
 from groundline_coordinator.domain.conversation import add_usage, recent_history
 from groundline_coordinator.domain.options import scope_of
 from groundline_coordinator.domain.passages import number_sources, numbered_passages, shortened
-from groundline_coordinator.domain.turns import Claim, Inquiry, Question, Scope, Turn, inquiry_of
+from groundline_coordinator.domain.turns import Inquiry, Question, RequestClaim, Scope, Turn, inquiry_of
 from groundline_coordinator.ports import CollectionCatalog, Generator, Reranker, Retriever, ThreadStore
-from groundline_coordinator.service.progress import Progress, milliseconds_since
+from groundline_coordinator.service.progress import StageReport, milliseconds_since
 from groundline_coordinator.service.searching import (
     Emit,
     Event,
@@ -48,7 +48,7 @@ from groundline_coordinator.service.searching import (
 )
 from groundline_coordinator.service.threads import owner_of
 
-__all__ = ["ChatService", "Limits"]
+__all__ = ["ChatLimits", "ChatService"]
 
 TITLE_CHARACTERS = 120
 
@@ -59,7 +59,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
-class Limits(SearchLimits):
+class ChatLimits(SearchLimits):
     """Bounds of the workflow, in seconds, messages and tokens."""
 
     store_timeout_seconds: float
@@ -109,7 +109,7 @@ class ChatService:
         generator: Generator,
         catalog: CollectionCatalog,
         threads: ThreadStore,
-        limits: Limits,
+        limits: ChatLimits,
     ) -> None:
         self._passages = PassageSearch(
             retriever=retriever, reranker=reranker, generator=generator, limits=limits
@@ -137,7 +137,7 @@ class ChatService:
         turn = Turn(question, inquiry, scope, owner, history, started)
         if not question.request_id:
             return turn
-        claim = Claim(owner, question.request_id, _fingerprint(question), started.message_id)
+        claim = RequestClaim(owner, question.request_id, _fingerprint(question), started.message_id)
         replay = await self._threads.claim(claim, self._lease_seconds())
         if replay is None:
             return replace(turn, claim=claim)
@@ -177,7 +177,7 @@ class ChatService:
         self, caller: Caller, request: coordinator_service_pb2.SearchRequest
     ) -> coordinator_service_pb2.SearchResponse:
         """Retrieve, rerank and read. Raises as `begin` for collections and their limits."""
-        progress, inquiry = Progress(), inquiry_of(request)
+        progress, inquiry = StageReport(), inquiry_of(request)
         scope = await self._scope(caller, inquiry, options_pb2.GenerationOptions())
         searched = await self._passages.find(inquiry, scope, progress, _ignore)
         return coordinator_service_pb2.SearchResponse(
@@ -193,7 +193,7 @@ class ChatService:
         await asyncio.gather(*self._storing, return_exceptions=True)
 
     async def _converse(self, exchange: _Exchange, emit: Emit) -> coordinator_service_pb2.AnswerResponse:
-        turn, progress = exchange.turn, Progress()
+        turn, progress = exchange.turn, StageReport()
         await emit(turn.started)
         searched = await self._passages.find(
             turn.inquiry,
@@ -250,7 +250,7 @@ class ChatService:
         return allowed + self._limits.store_timeout_seconds
 
     async def _generate(
-        self, exchange: _Exchange, searched: Searched, progress: Progress, emit: Emit
+        self, exchange: _Exchange, searched: Searched, progress: StageReport, emit: Emit
     ) -> generator_service_pb2.GenerateCompleted:
         turn = exchange.turn
         request = generator_service_pb2.GenerateRequest(

@@ -9,13 +9,13 @@ from groundline.v1 import error_pb2, passage_pb2
 from groundline_runtime.context import remaining_seconds
 from opentelemetry import trace
 
-__all__ = ["Progress", "milliseconds_since", "share"]
+__all__ = ["StageReport", "milliseconds_since", "share"]
 
 _tracer = trace.get_tracer("groundline_coordinator")
 
 
 @dataclass
-class Progress:
+class StageReport:
     """Degradations and timings so far."""
 
     degraded: list[passage_pb2.Degradation] = field(default_factory=list)

@@ -42,7 +42,7 @@ from groundline_coordinator.domain.rewriting import (
 )
 from groundline_coordinator.domain.turns import Inquiry, Scope
 from groundline_coordinator.ports import Generator, Reranker, Retriever
-from groundline_coordinator.service.progress import Progress, share
+from groundline_coordinator.service.progress import StageReport, share
 
 __all__ = ["Emit", "Event", "PassageSearch", "SearchLimits", "Searched", "stage_errors"]
 
@@ -115,7 +115,7 @@ class PassageSearch:
         self,
         inquiry: Inquiry,
         scope: Scope,
-        progress: Progress,
+        progress: StageReport,
         emit: Emit,
         *,
         history: Sequence[chat_pb2.ChatMessage] = (),
@@ -150,7 +150,7 @@ class PassageSearch:
         self,
         asked: Rewrite,
         history: Sequence[chat_pb2.ChatMessage],
-        progress: Progress,
+        progress: StageReport,
         emit: Emit,
     ) -> Rewrite:
         """What was asked where it fails, which is declared."""
@@ -181,7 +181,7 @@ class PassageSearch:
         rewrite: Rewrite,
         queries: Sequence[str],
         found: _Found,
-        progress: Progress,
+        progress: StageReport,
         emit: Emit,
     ) -> None:
         """Search for every query, which are those of `rewrite` or some of them, at the same time.
@@ -240,7 +240,7 @@ class PassageSearch:
                 return await self._retriever.retrieve(request)
 
     async def _rank_and_fetch(
-        self, searched: Searched, scope: Scope, found: _Found, progress: Progress, emit: Emit
+        self, searched: Searched, scope: Scope, found: _Found, progress: StageReport, emit: Emit
     ) -> None:
         adjacent = adjacent_chunks_of(found.responses)
         await emit(chat_pb2.ChatStatus(stage=passage_pb2.STAGE_RERANKING))
