@@ -10,8 +10,8 @@ from groundline_filters import Filter
 from groundline_signatures import SIGNATURE_BYTES
 
 __all__ = [
-    "Collection",
     "Hit",
+    "IndexedCollection",
     "Parameters",
     "Selection",
     "features_of",
@@ -71,7 +71,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Collection:
+class IndexedCollection:
     """A collection that a caller may read, with the partition that holds its chunks."""
 
     collection_id: str

@@ -6,7 +6,7 @@ from typing import Protocol
 from groundline.v1 import candidate_pb2, options_pb2
 from groundline_embedding.ports import Vectors
 
-from groundline_retriever.domain import Collection, Hit, Selection
+from groundline_retriever.domain import Hit, IndexedCollection, Selection
 
 __all__ = ["ChunkStore", "EncodedVector", "QueryEmbedder"]
 
@@ -35,11 +35,11 @@ class ChunkStore(Protocol):
 
     async def collections(
         self, collection_ids: Sequence[str], principals: Sequence[str]
-    ) -> Sequence[Collection]:
+    ) -> Sequence[IndexedCollection]:
         """Those of the collections named that exist and may be read, or all such where none is named."""
 
     async def keyword(
-        self, collections: Sequence[Collection], query: str, *, limit: int, selection: Selection
+        self, collections: Sequence[IndexedCollection], query: str, *, limit: int, selection: Selection
     ) -> Sequence[Sequence[Hit]]:
         """The best by BM25, at most `limit`, of each index; a query without a known word finds nothing.
 
@@ -50,7 +50,7 @@ class ChunkStore(Protocol):
 
     async def semantic(
         self,
-        collections: Sequence[Collection],
+        collections: Sequence[IndexedCollection],
         vector: EncodedVector,
         *,
         limit: int,

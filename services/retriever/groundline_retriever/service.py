@@ -19,7 +19,14 @@ from groundline_runtime.errors import (
 )
 from groundline_runtime.reasons import reason_value
 
-from groundline_retriever.domain import Collection, Hit, Parameters, Selection, features_of, ranked_list
+from groundline_retriever.domain import (
+    Hit,
+    IndexedCollection,
+    Parameters,
+    Selection,
+    features_of,
+    ranked_list,
+)
 from groundline_retriever.ports import ChunkStore, EncodedVector, QueryEmbedder
 
 __all__ = ["RetrievalService"]
@@ -68,11 +75,11 @@ class _KnownCollections:
     """
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[str, int, tuple[str, ...]], Collection] = OrderedDict()
+        self._known: OrderedDict[tuple[str, int, tuple[str, ...]], IndexedCollection] = OrderedDict()
 
     def of(
         self, collection_ids: Sequence[str], versions: Sequence[int], principals: tuple[str, ...]
-    ) -> list[Collection] | None:
+    ) -> list[IndexedCollection] | None:
         """The collections in these versions; None unless all are known."""
         if not versions or len(versions) != len(collection_ids):
             return None
@@ -83,7 +90,7 @@ class _KnownCollections:
         known = [collection for collection in found if collection is not None]
         return known if len(known) == len(found) else None
 
-    def remember(self, collections: Sequence[Collection], principals: tuple[str, ...]) -> None:
+    def remember(self, collections: Sequence[IndexedCollection], principals: tuple[str, ...]) -> None:
         for collection in collections:
             self._known[collection.collection_id, collection.version, principals] = collection
         while len(self._known) > REMEMBERED_COLLECTIONS:
@@ -109,7 +116,7 @@ class RetrievalService:
         the error of one of them.
         """
         watch = _Stopwatch()
-        groups: dict[Parameters, list[Collection]] = defaultdict(list)
+        groups: dict[Parameters, list[IndexedCollection]] = defaultdict(list)
         adjacent_chunks: dict[str, int] = {}
         # Most collections have the same defaults, as one object; of a thousand, merging them takes long.
         merged: dict[int, tuple[options_pb2.RetrievalOptions, Parameters]] = {}
@@ -146,7 +153,7 @@ class RetrievalService:
 
     async def _collections(
         self, request: retriever_service_pb2.RetrieveRequest, principals: tuple[str, ...]
-    ) -> Sequence[Collection]:
+    ) -> Sequence[IndexedCollection]:
         known = self._known.of(request.collection_ids, request.collection_versions, principals)
         if known is not None:
             return known
@@ -163,7 +170,7 @@ class RetrievalService:
             self._known.remember(collections, principals)
         return collections
 
-    def _require_model(self, parameters: Parameters, collections: Sequence[Collection]) -> None:
+    def _require_model(self, parameters: Parameters, collections: Sequence[IndexedCollection]) -> None:
         if _SEMANTIC not in parameters.arms:
             return
         running = (self._embedder.model, self._embedder.dimensions)
@@ -184,7 +191,7 @@ class RetrievalService:
     async def _search(
         self,
         text: str,
-        groups: Sequence[tuple[Parameters, Sequence[Collection]]],
+        groups: Sequence[tuple[Parameters, Sequence[IndexedCollection]]],
         selection: Selection,
         watch: _Stopwatch,
     ) -> tuple[Lists, Sequence[passage_pb2.Degradation]]:
@@ -213,7 +220,7 @@ class RetrievalService:
         self,
         text: str,
         parameters: Parameters,
-        collections: Sequence[Collection],
+        collections: Sequence[IndexedCollection],
         selection: Selection,
         watch: _Stopwatch,
     ) -> Lists:
@@ -231,7 +238,7 @@ class RetrievalService:
         self,
         embedding: asyncio.Task[EncodedVector],
         parameters: Parameters,
-        collections: Sequence[Collection],
+        collections: Sequence[IndexedCollection],
         selection: Selection,
         watch: _Stopwatch,
     ) -> Lists:

@@ -15,7 +15,7 @@ from groundline.v1 import (
     retriever_service_pb2,
 )
 from groundline_embedding.ports import Vectors
-from groundline_retriever.domain import Collection, Hit, Parameters, Selection, with_adjacent
+from groundline_retriever.domain import Hit, IndexedCollection, Parameters, Selection, with_adjacent
 from groundline_retriever.embeddings import QueryVectors
 from groundline_retriever.ports import EncodedVector
 from groundline_retriever.service import RetrievalService
@@ -66,17 +66,19 @@ class FakeStore:
 
     async def collections(
         self, collection_ids: Sequence[str], principals: Sequence[str]
-    ) -> Sequence[Collection]:
+    ) -> Sequence[IndexedCollection]:
         self.looked_up += 1
         return [
-            Collection(name, 7, number, self.model, EMBEDDER.dimensions, "english", "fake", self.defaults)
+            IndexedCollection(
+                name, 7, number, self.model, EMBEDDER.dimensions, "english", "fake", self.defaults
+            )
             for number, (name, readers) in enumerate(self.readers.items())
             if (not collection_ids or name in collection_ids)
             and (not readers or set(readers) & {*principals})
         ]
 
     async def keyword(
-        self, collections: Sequence[Collection], query: str, *, limit: int, selection: Selection
+        self, collections: Sequence[IndexedCollection], query: str, *, limit: int, selection: Selection
     ) -> Sequence[Sequence[Hit]]:
         return await self._search(KEYWORD, collections, limit)
 
@@ -85,7 +87,7 @@ class FakeStore:
 
     async def semantic(
         self,
-        collections: Sequence[Collection],
+        collections: Sequence[IndexedCollection],
         vector: EncodedVector,
         *,
         limit: int,
@@ -101,7 +103,7 @@ class FakeStore:
         raise AssertionError("not asked for")
 
     async def _search(
-        self, arm: int, collections: Sequence[Collection], limit: int
+        self, arm: int, collections: Sequence[IndexedCollection], limit: int
     ) -> Sequence[Sequence[Hit]]:
         self.searched.append((arm, [collection.collection_id for collection in collections]))
         wait = self.before.get(arm, nothing)()
@@ -319,7 +321,7 @@ async def test_a_collection_whose_version_the_caller_has_read_is_looked_up_once(
 
 async def test_options_go_over_defaults_and_zero_is_not_unset() -> None:
     defaults = Options(mode=KEYWORD_ONLY, keyword_limit=7, min_bm25=3.0, adjacent_chunks=2)
-    collection = Collection("c", 1, 1, "m", 3, "english", "fake", defaults)
+    collection = IndexedCollection("c", 1, 1, "m", 3, "english", "fake", defaults)
     options = collection.options(Options(min_bm25=0.0, adjacent_chunks=0, semantic_limit=300))
     parameters = Parameters.of(options)
     assert parameters.arms == {KEYWORD}

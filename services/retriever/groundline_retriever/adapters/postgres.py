@@ -35,7 +35,7 @@ from groundline_lexical import Connection, LexicalIndex
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from pgvector import HalfVector
 
-from groundline_retriever.domain import Collection, Hit, Selection, with_adjacent
+from groundline_retriever.domain import Hit, IndexedCollection, Selection, with_adjacent
 from groundline_retriever.ports import EncodedVector
 
 __all__ = ["SERVER_SETTINGS", "PostgresChunkStore"]
@@ -163,14 +163,14 @@ class PostgresChunkStore:
 
     async def collections(
         self, collection_ids: Sequence[str], principals: Sequence[str]
-    ) -> Sequence[Collection]:
+    ) -> Sequence[IndexedCollection]:
         async with self._connection() as connection:
             if collection_ids:
                 rows = await connection.fetch(_READABLE_NAMED, principals, collection_ids)
             else:
                 rows = await connection.fetch(_READABLE_ALL, principals)
         return [
-            Collection(
+            IndexedCollection(
                 collection_id=row["collection_id"],
                 version=row["xmin"],
                 partition_id=row["partition_id"],
@@ -185,7 +185,7 @@ class PostgresChunkStore:
         ]
 
     async def keyword(
-        self, collections: Sequence[Collection], query: str, *, limit: int, selection: Selection
+        self, collections: Sequence[IndexedCollection], query: str, *, limit: int, selection: Selection
     ) -> Sequence[Sequence[Hit]]:
         for collection in collections:
             self._require_backend(collection)
@@ -265,7 +265,7 @@ class PostgresChunkStore:
 
     async def semantic(
         self,
-        collections: Sequence[Collection],
+        collections: Sequence[IndexedCollection],
         vector: EncodedVector,
         *,
         limit: int,
@@ -357,7 +357,7 @@ class PostgresChunkStore:
         except asyncpg.UndefinedTableError:
             return True  # its collection was deleted or rebuilt a moment ago
 
-    def _require_backend(self, collection: Collection) -> None:
+    def _require_backend(self, collection: IndexedCollection) -> None:
         if collection.lexical_backend != self._lexical.name:
             raise FailedPreconditionError(
                 "LEXICAL_BACKEND_MISMATCH",
@@ -427,9 +427,9 @@ class _Index:
         return self.is_shared and len(self.collection_ids) <= EXACT_COLLECTIONS
 
 
-def _indexes(collections: Sequence[Collection]) -> Sequence[_Index]:
+def _indexes(collections: Sequence[IndexedCollection]) -> Sequence[_Index]:
     """The partitions of collections; small ones share one, and one search of it is for all of them."""
-    of: dict[int, list[Collection]] = defaultdict(list)
+    of: dict[int, list[IndexedCollection]] = defaultdict(list)
     for collection in collections:
         of[collection.partition_id].append(collection)
     return [
