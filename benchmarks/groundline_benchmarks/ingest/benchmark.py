@@ -189,7 +189,7 @@ class _Bench:
         and until the index of vectors was there as well."""
         collection = await self._collection("given", embedder.model, _PARAGRAPHS)
         inputs = [
-            GivenDocument("".join(stretch.text for stretch in new.stretches), uri=new.version.uri)
+            GivenDocument("".join(segment.text for segment in new.segments), uri=new.version.uri)
             for new in rows
         ]
         settings = IngestorSettings(database_url=self._dsn)

@@ -12,7 +12,7 @@ import structlog
 from groundline.v1 import passage_pb2
 from groundline_embedding.ports import Vectors
 from groundline_ingestor.domain.documents import DocumentVersion
-from groundline_ingestor.domain.texts import PreparedChunk, Section, Stretch
+from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment
 from groundline_ingestor.domain.work import NewVersion
 from groundline_signatures import signature
 
@@ -86,7 +86,7 @@ def _documents(all_texts: Iterator[str], embedder: GivenVectors, prefix: str) ->
         )
         chunks = [PreparedChunk(Section(text, 0, len(text)), "", text, signature(text)) for text in some]
         vectors = np.stack([embedder.of(text) for text in some]).astype(np.float16)
-        yield NewVersion(version, chunks, vectors, [Stretch("\n\n".join(some))])
+        yield NewVersion(version, chunks, vectors, [TextSegment("\n\n".join(some))])
 
 
 def texts_of_words(words: Sequence[str], count: int, seed: int) -> list[str]:

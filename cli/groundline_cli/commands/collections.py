@@ -25,7 +25,7 @@ _LANGUAGE = click.option(
 )
 _CUTTING = (
     click.option("--chunking", type=click.Choice(_STRATEGIES), help="How documents are cut into chunks."),
-    click.option("--chunk-size", type=int, help="Most units in a chunk."),
+    click.option("--chunk-size", type=int, help="Maximum units in a chunk."),
     click.option("--chunk-overlap", type=int, help="Units that a chunk shares with the one before."),
     click.option("--chunk-unit", type=click.Choice(_UNITS), help="What these sizes count."),
     click.option(

@@ -23,14 +23,18 @@ __all__ = ["crawl"]
 @click.argument("url")
 @click.option("--collection", required=True, metavar="NAME", help="Collection to put the pages in.")
 @click.option(
-    "--max-pages", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Most pages to take."
+    "--max-pages",
+    type=click.IntRange(1, 10_000),
+    default=100,
+    show_default=True,
+    help="Maximum pages.",
 )
 @click.option(
     "--depth",
     type=click.IntRange(0, 20),
     default=3,
     show_default=True,
-    help="Most links to follow from URL; 0 takes it alone.",
+    help="Maximum links to follow from URL; 0 takes it alone.",
 )
 @click.option(
     "--include",

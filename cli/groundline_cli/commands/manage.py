@@ -121,7 +121,7 @@ def _documents(count: int) -> str:
 @click.command(short_help="List, watch, cancel or retry ingestion jobs.")
 @click.argument("job", required=False)
 @click.option(
-    "--limit", type=click.IntRange(1, 500), default=20, show_default=True, help="Most jobs to list."
+    "--limit", type=click.IntRange(1, 500), default=20, show_default=True, help="Maximum jobs to list."
 )
 @click.option("--watch", "action", flag_value="watch", help="Wait until JOB has ended, with a progress bar.")
 @click.option("--cancel", "action", flag_value="cancel", help="Cancel what has not ended of JOB.")

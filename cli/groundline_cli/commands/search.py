@@ -83,7 +83,9 @@ _ENUMS = {
 @click.command(short_help="Print the passages that fit a query best.")
 @click.argument("query")
 @collections_option
-@click.option("--top-k", type=click.IntRange(1, 100), help="Most passages. Default: the collection's, or 8.")
+@click.option(
+    "--top-k", type=click.IntRange(1, 100), help="Maximum passages. Default: the collection's or 8."
+)
 @click.option(
     "--mode",
     type=click.Choice(["hybrid", "semantic", "keyword"]),
@@ -96,8 +98,8 @@ _ENUMS = {
     callback=json_object,
     help='Condition on documents, such as \'{"team": "ops", "year": {"$gte": 2024}}\'.',
 )
-@click.option("--keyword-limit", type=_LIMIT, help="Most candidates from BM25. Default: 50.")
-@click.option("--semantic-limit", type=_LIMIT, help="Most candidates from vector search. Default: 50.")
+@click.option("--keyword-limit", type=_LIMIT, help="Maximum candidates from BM25. Default: 50.")
+@click.option("--semantic-limit", type=_LIMIT, help="Maximum candidates from vector search. Default: 50.")
 @click.option("--min-bm25", type=_WEIGHT, help="Drop BM25 candidates that score less.")
 @click.option("--min-similarity", type=click.FloatRange(-1, 1), help="Drop vector candidates less similar.")
 @click.option("--ef-search", type=_LIMIT, help="Size of the HNSW search list. Default: 100.")

@@ -19,7 +19,7 @@ def threads() -> None:
 
 @threads.command("list")
 @click.option(
-    "--limit", type=click.IntRange(1, 500), default=20, show_default=True, help="Most threads to list."
+    "--limit", type=click.IntRange(1, 500), default=20, show_default=True, help="Maximum threads to list."
 )
 @json_option
 @with_gateway

@@ -39,7 +39,7 @@ class EmbeddingSettings(BaseModel):
     """CPU threads of the model; unset, as many as the process may use cores."""
 
     batch_size: Annotated[int, Field(ge=1, le=1024)] = 8
-    """Most texts in one run of the model. Larger ones take more memory and are no faster on CPUs."""
+    """Maximum texts in one run of the model. Larger ones take more memory and are no faster on CPUs."""
 
     @model_validator(mode="after")
     def _a_directory_is_named(self) -> Self:

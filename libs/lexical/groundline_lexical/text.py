@@ -29,7 +29,7 @@ MAX_QUERY_WORDS = 256
 """Words of a query that are searched for, and sub-tokens beside them; each costs a posting list."""
 
 MAX_SUB_TOKENS = 2000
-"""Most tokens added to one text."""
+"""Maximum number of tokens added to one text."""
 
 # Beyond this a word is not a name but data, such as base64.
 _MAX_IDENTIFIER_CHARACTERS = 80

@@ -12,7 +12,7 @@ from groundline_filters import Filter
 from groundline_ingestor.crawling import CrawledPage, CrawlFailure
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion, GivenDocument, StoredText
-from groundline_ingestor.domain.texts import ExtractedText, Section, Stretch, Vectors
+from groundline_ingestor.domain.texts import ExtractedText, Section, TextSegment, Vectors
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, Progress
 
 __all__ = [
@@ -290,7 +290,7 @@ class ReindexRepository(Protocol):
         """
 
     async def text(self, collection_id: str, document_id: str) -> StoredText | None:
-        """What chunks are made of; None when the document is gone. Its stretches, where they are a Spool, are
+        """What chunks are made of; None when the document is gone. Its segments, where they are a Spool, are
         the caller's to close. Raises IngestionError."""
 
     async def store(self, item: LeasedItem, version_number: int, new: NewVersion) -> None:
@@ -339,7 +339,7 @@ class EmbeddingCache(Protocol):
 class TextStream:
     """A document's text as it is read; what the document is, and what it calls itself."""
 
-    stretches: Iterator[Stretch]
+    segments: Iterator[TextSegment]
     mime_type: str
     title: str = ""
 
@@ -348,7 +348,7 @@ class Extractor(Protocol):
     """Reads the text out of what was handed in."""
 
     def read(self, given: GivenDocument) -> TextStream:
-        """CPU work, also while the stretches are read. Raises IngestionError, also then."""
+        """CPU work, also while the segments are read. Raises IngestionError, also then."""
 
 
 class Splitter(Protocol):

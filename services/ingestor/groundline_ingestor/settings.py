@@ -52,7 +52,7 @@ class IngestorSettings(MigrationSettings):
     needed."""
 
     reader_timeout_seconds: Seconds = 120.0
-    """Most time that reading one such file may take; a small one has less: 20 seconds, and one for each
+    """Maximum time that reading one such file may take; a small one has less: 20 seconds, and one for each
     20,000 bytes."""
 
     reader_memory_bytes: Annotated[int, Field(ge=256 * 1024**2, le=64 * 1024**3)] = 2 * 1024**3

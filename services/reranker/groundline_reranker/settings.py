@@ -13,15 +13,15 @@ __all__ = ["RerankerSettings"]
 
 
 class RerankerSettings(ServiceSettings):
-    """Models of the strategies; fusion, folding and weights are set by request and collection."""
+    """Models of the strategies; fusion, deduplication and weights are set by request and collection."""
 
     model_config = SettingsConfigDict(env_prefix="GROUNDLINE_RERANKER_")
 
     scored_candidates: Annotated[int, Field(ge=1, le=1000)] = 50
-    """Most passages that a model scores, the best of the fused ones; top_k where that is more."""
+    """Maximum passages that a model scores, the best of the fused ones; top_k where that is more."""
 
     strategy_timeout_seconds: Seconds = 10.0
-    """Most time for a model, after which the fused order is given; never more than 80 % of what is left."""
+    """Maximum time for a model, after which the fused order holds; never more than 80 % of what is left."""
 
     cross_encoder_model: Annotated[str, Field(min_length=1)] = "Xenova/ms-marco-MiniLM-L-6-v2"
     """Cross-encoder as fastembed names it, downloaded when first used; a mere name with cross_encoder_dir."""

@@ -15,7 +15,7 @@ from groundline_ingestor.adapters.postgres_partitions import chunk_table
 from groundline_ingestor.adapters.postgres_queue import PostgresQueue
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion
-from groundline_ingestor.domain.texts import PreparedChunk, Section, Stretch
+from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment
 from groundline_ingestor.domain.work import NewVersion
 from groundline_lexical import LexicalIndex, detect_lexical_index
 from groundline_runtime.errors import UnavailableError
@@ -98,7 +98,7 @@ async def test_the_page_of_a_chunk_is_metadata_of_its_own_unless_the_document_ha
 
     try:
         vectors = np.ones((2, 2), np.float16)
-        await documents.store(collection, [NewVersion(version, chunks, vectors, [Stretch("text")])])
+        await documents.store(collection, [NewVersion(version, chunks, vectors, [TextSegment("text")])])
         assert await stored_metadata() == [{"page": 1}, {"page": 2}]
         await documents.refresh(collection, replace(version, metadata={"team": "ops"}))
         assert await stored_metadata() == [{"page": 1, "team": "ops"}, {"page": 2, "team": "ops"}]

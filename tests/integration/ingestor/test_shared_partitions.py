@@ -13,7 +13,7 @@ from groundline_ingestor.adapters import postgres_partitions
 from groundline_ingestor.adapters.postgres_partitions import chunk_table, move_collection
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion
-from groundline_ingestor.domain.texts import PreparedChunk, Section, Stretch
+from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment
 from groundline_ingestor.domain.work import NewVersion
 from groundline_lexical import LexicalIndex, detect_lexical_index
 from groundline_tests.ingestor.messages import a_collection
@@ -64,7 +64,7 @@ def version(uri: str, rows: int) -> NewVersion:
         uri, passage_pb2.SOURCE_TYPE_FILE, uri, "text/plain", b"c", b"i", uri.encode(), len(text), {}, ()
     )
     chunks = [PreparedChunk(Section(text, 0, len(text)), "", text, b"")] * rows
-    return NewVersion(about, chunks, np.ones((rows, DIMENSIONS), np.float16), [Stretch(text)])
+    return NewVersion(about, chunks, np.ones((rows, DIMENSIONS), np.float16), [TextSegment(text)])
 
 
 async def store(stores: Stores, collection: StoredCollection, uri: str, rows: int) -> str:

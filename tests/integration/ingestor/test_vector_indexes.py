@@ -16,7 +16,7 @@ from groundline_ingestor.adapters.postgres_partitions import chunk_table
 from groundline_ingestor.adapters.postgres_vector_indexes import LEAST_ROWS, PostgresVectorIndexes
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion, GivenDocument
-from groundline_ingestor.domain.texts import PreparedChunk, Section, Stretch
+from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment
 from groundline_ingestor.domain.work import NewVersion
 from groundline_lexical import detect_lexical_index
 from groundline_signatures import signature
@@ -72,7 +72,7 @@ def version(uri: str, rows: int) -> NewVersion:
     )
     vectors = np.random.default_rng(1).normal(size=(rows, DIMENSIONS)).astype(np.float16)
     chunks = [PreparedChunk(Section(text, 0, len(text)), "", text, signature(text))] * rows
-    return NewVersion(about, chunks, vectors, [Stretch(text)])
+    return NewVersion(about, chunks, vectors, [TextSegment(text)])
 
 
 async def hand_in(stores: Stores, collection: StoredCollection, uri: str) -> None:

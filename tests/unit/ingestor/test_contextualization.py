@@ -228,7 +228,7 @@ async def test_contexts_that_do_not_match_their_chunks_are_refused() -> None:
     assert not setup.cache
 
 
-async def test_of_a_long_document_the_stretch_around_the_chunks_goes_along() -> None:
+async def test_of_a_long_document_the_segment_around_the_chunks_goes_along() -> None:
     half = contextualization.DOCUMENT_CHARACTERS // 2
     text = "Chunk0. Chunk1.".ljust(2 * half + 10) + "Chunk2. ".ljust(half) + "Chunk3."
     setup = Setup()

@@ -1,4 +1,4 @@
-"""Texts that are worked on stretch by stretch: nothing is lost, doubled or misplaced at the borders."""
+"""Texts that are worked on segment by segment: nothing is lost, doubled or misplaced at the borders."""
 
 import codecs
 import io
@@ -18,10 +18,10 @@ from groundline_ingestor.adapters.extraction.sandbox import Sandbox
 from groundline_ingestor.adapters.splitting import DocumentSplitter
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import FileContent, GivenDocument, IngestionError
-from groundline_ingestor.domain.texts import DocumentText, Heading, PreparedChunk, Stretch
+from groundline_ingestor.domain.texts import DocumentText, Heading, PreparedChunk, TextSegment
+from groundline_ingestor.segments import HeadedCutter, known_headings
 from groundline_ingestor.service.preparation import DocumentLimits, Preparation, identify
 from groundline_ingestor.spooling import Spool
-from groundline_ingestor.stretches import HeadedCutter, known_headings
 from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.ingestor.messages import stored_collection
 
@@ -42,7 +42,7 @@ MARKDOWN = "\n\n".join(
 def extractor() -> Iterator[DocumentExtractor]:
     with Sandbox(ReaderLimits()) as sandbox:
         # What holds for a million characters holds for some thousand.
-        yield DocumentExtractor(sandbox, max_whole_bytes=1000, stretch_characters=3001)
+        yield DocumentExtractor(sandbox, max_whole_bytes=1000, segment_characters=3001)
 
 
 def collection(**chunking: object) -> StoredCollection:
@@ -55,8 +55,8 @@ def in_file(content: str | bytes, **fields: str) -> GivenDocument:
     return GivenDocument(given, **{"uri": "text.txt", **fields})  # type: ignore[arg-type]
 
 
-def read(extractor: DocumentExtractor, given: GivenDocument) -> list[Stretch]:
-    return list(extractor.read(given).stretches)
+def read(extractor: DocumentExtractor, given: GivenDocument) -> list[TextSegment]:
+    return list(extractor.read(given).segments)
 
 
 def chunks_of(
@@ -66,7 +66,7 @@ def chunks_of(
     preparation = Preparation(extractor, splitter, DocumentLimits(**limits))
     given, version = identify(given, into)
     text, version = preparation.read(given, version)
-    with closing(text.stretches):
+    with closing(text.segments):
         return text, [list(part.chunks) for part in preparation.chunk(text, version, into)]
 
 
@@ -100,28 +100,28 @@ def test_characters_that_a_part_cuts_through_are_read_whole(
     given = in_file(text.encode(encoding), mime_type="text/plain; charset=latin-1" if "1" in encoding else "")
     if encoding in ("utf-8-sig", "utf-8"):
         given = in_file(codecs.BOM_UTF8 * (encoding == "utf-8-sig") + text.encode())
-    assert "".join(stretch.text for stretch in read(extractor, given)) == text
+    assert "".join(segment.text for segment in read(extractor, given)) == text
 
 
-def test_stretches_are_the_text_and_end_between_sections(extractor: DocumentExtractor) -> None:
+def test_segments_are_the_text_and_end_between_sections(extractor: DocumentExtractor) -> None:
     found = read(extractor, in_file(MARKDOWN.encode(), uri="book.md"))
     assert len(found) > 5
-    assert "".join(stretch.text for stretch in found) == MARKDOWN
-    for before, stretch in pairwise(found):
-        assert stretch.start == before.start + len(before.text)
-        assert stretch.headings[0].start == stretch.start
-    headings = [heading for stretch in found for heading in stretch.headings]
+    assert "".join(segment.text for segment in found) == MARKDOWN
+    for before, segment in pairwise(found):
+        assert segment.start == before.start + len(before.text)
+        assert segment.headings[0].start == segment.start
+    headings = [heading for segment in found for heading in segment.headings]
     assert [heading.title for heading in headings] == [f"Chapter {n}" for n in range(30)]
     assert all(MARKDOWN[heading.start] == "#" for heading in headings)
 
 
-def test_a_code_fence_stays_in_one_stretch(extractor: DocumentExtractor) -> None:
+def test_a_code_fence_stays_in_one_segment(extractor: DocumentExtractor) -> None:
     code = "\n\n".join(f"# no heading {n}" for n in range(100))
     text = f"Words before.\n\n{'word ' * 380}\n\n```\n{code}\n```\n\n{'More. ' * 500}"
     first, *others = read(extractor, in_file(text.encode(), uri="code.md"))
     assert first.text.count("```") == 0
     assert others[0].text.startswith("```")
-    assert not any(stretch.headings for stretch in (first, *others))
+    assert not any(segment.headings for segment in (first, *others))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -132,7 +132,7 @@ def test_chunks_of_a_long_text_go_on_across_the_borders(
     settings = {"strategy": f"CHUNKING_STRATEGY_{strategy}", "chunkSize": 400, "chunkOverlap": 80}
     into = collection(**settings)
     document, parts = chunks_of(extractor, in_file(text.encode(), uri=uri), into)
-    assert len(document.stretches) > 5
+    assert len(document.segments) > 5
     chunks = [chunk for part in parts for chunk in part]
     covered = bytearray(len(text))
     for chunk in chunks:
@@ -150,7 +150,7 @@ def test_chunks_of_a_long_text_go_on_across_the_borders(
         assert chunks == whole
 
 
-def test_the_trail_of_headings_reaches_across_stretches(extractor: DocumentExtractor) -> None:
+def test_the_trail_of_headings_reaches_across_segments(extractor: DocumentExtractor) -> None:
     text = f"# Book\n\nIntroduction.\n\n## Part\n\n{PLAIN}\n\n## Next\n\n{'The end. ' * 100}"
     _, parts = chunks_of(extractor, in_file(text.encode(), uri="book.md"), collection(chunkSize=400))
     chunks = [chunk for part in parts for chunk in part]
@@ -161,7 +161,7 @@ def test_the_trail_of_headings_reaches_across_stretches(extractor: DocumentExtra
     assert chunks[-1].context == "book.md\nBook > Next"
 
 
-def test_a_blank_stretch_has_no_chunks(extractor: DocumentExtractor) -> None:
+def test_a_blank_segment_has_no_chunks(extractor: DocumentExtractor) -> None:
     text = f"One.{' ' * 20_000}Two."
     _, parts = chunks_of(extractor, in_file(text.encode()), collection())
     assert [[chunk.section.text for chunk in part] for part in parts] == [["One."], ["Two."]]
@@ -176,18 +176,18 @@ def test_too_many_chunks_end_the_work_where_they_show(extractor: DocumentExtract
 def test_cuts_do_not_depend_on_how_the_text_comes() -> None:
     """A re-index reads what an ingestion has cut, or in parts of an earlier release."""
 
-    def cut(size: int) -> list[Stretch]:
+    def cut(size: int) -> list[TextSegment]:
         headings = known_headings(deque([Heading(1, "One", 10), Heading(2, "Two", 20_000)]))
         cutter = HeadedCutter(is_markdown=True, read_headings=headings, characters=3000)
         found = [
-            stretch
+            segment
             for start in range(0, len(MARKDOWN), size)
-            for stretch in cutter.feed(MARKDOWN[start : start + size])
+            for segment in cutter.feed(MARKDOWN[start : start + size])
         ]
         return [*found, *cutter.end()]
 
     assert cut(7) == cut(3000) == cut(10**6)
-    assert [heading.title for stretch in cut(7) for heading in stretch.headings] == ["One", "Two"]
+    assert [heading.title for segment in cut(7) for heading in segment.headings] == ["One", "Two"]
 
 
 def test_a_spool_gives_back_what_it_was_given_as_often_as_asked(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_spool_gives_back_what_it_was_given_as_often_as_asked(tmp_path: Path) 
         assert not list(tmp_path.iterdir()), "a killed process leaves nothing behind"
 
 
-def test_chunks_know_the_page_they_begin_on_across_stretches(extractor: DocumentExtractor) -> None:
+def test_chunks_know_the_page_they_begin_on_across_segments(extractor: DocumentExtractor) -> None:
     text = "\n\n\f\n\n".join(f"Page {number}.\n\n" + "Some words. " * 40 for number in range(1, 31))
     _, parts = chunks_of(extractor, in_file(text), collection(chunkSize=400, chunkOverlap=0))
     chunks = [chunk for part in parts for chunk in part]

@@ -29,7 +29,7 @@ from groundline_ingestor.adapters.postgres_vector_indexes import vector_index_st
 from groundline_ingestor.adapters.records import enum_text, read_enum, read_failure
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion
-from groundline_ingestor.domain.texts import Series, Stretch
+from groundline_ingestor.domain.texts import Series, TextSegment
 from groundline_ingestor.domain.times import timestamp
 from groundline_ingestor.domain.work import ItemClaim, NewVersion
 from groundline_ingestor.ports import StoredOutcome
@@ -127,12 +127,10 @@ class PostgresDocuments:
                     "DELETE FROM document_texts WHERE document_id = ANY($1::uuid[])", replaced
                 )
             await copy_chunks(connection, partition_id, collection.collection_id, rows)
-            # COPY sends one stretch after the other, executemany() would hold all of them.
+            # COPY sends one segment after the other, executemany() would hold all of them.
             await connection.copy_records_to_table(
                 "document_texts",
-                records=(
-                    part for new, row in rows for part in _text_parts(row["document_id"], new.stretches)
-                ),
+                records=(part for new, row in rows for part in _text_parts(row["document_id"], new.segments)),
                 columns=("document_id", "part", "text", "headings"),
             )
             await finish_items(
@@ -418,10 +416,10 @@ async def _update_in_place(
     )
 
 
-def _text_parts(document_id: Any, stretches: Series[Stretch]) -> Iterator[tuple[Any, ...]]:
-    for part, stretch in enumerate(stretches):
-        headings = [[heading.level, heading.title, heading.start] for heading in stretch.headings]
-        yield document_id, part, stretch.text, headings
+def _text_parts(document_id: Any, segments: Series[TextSegment]) -> Iterator[tuple[Any, ...]]:
+    for part, segment in enumerate(segments):
+        headings = [[heading.level, heading.title, heading.start] for heading in segment.headings]
+        yield document_id, part, segment.text, headings
 
 
 def _values(collection: StoredCollection, version: DocumentVersion) -> tuple[Any, ...]:

@@ -30,11 +30,11 @@ from groundline_ingestor.adapters.records import read_enum
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion, IngestionError, StoredText
 from groundline_ingestor.domain.jobs import ReindexStep, next_reindex_step
-from groundline_ingestor.domain.texts import DocumentText, Heading, Stretch
+from groundline_ingestor.domain.texts import DocumentText, Heading, TextSegment
 from groundline_ingestor.domain.work import LeasedItem, NewVersion
 from groundline_ingestor.ports import ClaimLostError
+from groundline_ingestor.segments import HeadedCutter, kept_segments, known_headings
 from groundline_ingestor.spooling import Spool
-from groundline_ingestor.stretches import HeadedCutter, kept_stretches, known_headings
 
 __all__ = ["PostgresReindex"]
 
@@ -128,8 +128,8 @@ class PostgresReindex:
             )
             if row is None:
                 return None
-            stretches = await self._stretches(connection, document_id, row["mime_type"])
-        if not len(stretches) or row["input_hash"] is None:
+            segments = await self._segments(connection, document_id, row["mime_type"])
+        if not len(segments) or row["input_hash"] is None:
             raise IngestionError(
                 document_pb2.INGESTION_STATE_EXTRACTING,
                 "TEXT_NOT_STORED",
@@ -147,13 +147,13 @@ class PostgresReindex:
             metadata=row["metadata"],
             allowed_principals=tuple(row["allowed_principals"]),
         )
-        return StoredText(version, row["version"], DocumentText(stretches, row["mime_type"]))
+        return StoredText(version, row["version"], DocumentText(segments, row["mime_type"]))
 
-    async def _stretches(self, connection: Connection, document_id: str, mime_type: str) -> Spool[Stretch]:
+    async def _segments(self, connection: Connection, document_id: str, mime_type: str) -> Spool[TextSegment]:
         """Cut as they were when the document was ingested; earlier releases kept parts of another cut."""
         headings: deque[Heading] = deque()
         cutter = HeadedCutter(is_markdown=is_markdown(mime_type), read_headings=known_headings(headings))
-        stretches = kept_stretches(self._spool_directory)
+        segments = kept_segments(self._spool_directory)
         try:
             async for part in connection.cursor(
                 "SELECT text, headings FROM document_texts WHERE document_id = $1::uuid ORDER BY part",
@@ -161,14 +161,14 @@ class PostgresReindex:
                 prefetch=2,
             ):
                 headings.extend(Heading(*heading) for heading in part["headings"] or ())
-                for stretch in cutter.feed(part["text"]):
-                    stretches.append(stretch)
-            for stretch in cutter.end():
-                stretches.append(stretch)
+                for segment in cutter.feed(part["text"]):
+                    segments.append(segment)
+            for segment in cutter.end():
+                segments.append(segment)
         except BaseException:
-            stretches.close()
+            segments.close()
             raise
-        return stretches
+        return segments
 
     async def store(self, item: LeasedItem, version_number: int, new: NewVersion) -> None:
         assert item.target is not None, "items of a re-index have one"

@@ -16,7 +16,7 @@ __all__ = [
     "PreparedChunk",
     "Section",
     "Series",
-    "Stretch",
+    "TextSegment",
     "Vectors",
     "contextualized",
     "enclosing",
@@ -66,7 +66,7 @@ class Heading:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class TextSegment:
     """A piece of a document's text; its start, and the starts of its headings, count in the whole text."""
 
     text: str
@@ -90,9 +90,9 @@ class KeptSeries[T](Series[T], Protocol):
 
 @dataclass(frozen=True)
 class DocumentText:
-    """All of a document's text, in stretches; what the document is, and what it calls itself."""
+    """All of a document's text, in segments; what the document is, and what it calls itself."""
 
-    stretches: KeptSeries[Stretch]
+    segments: KeptSeries[TextSegment]
     mime_type: str
     title: str = ""
 

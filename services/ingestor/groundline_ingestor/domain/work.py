@@ -7,7 +7,7 @@ from typing import Any
 from groundline.v1 import collection_pb2, document_pb2, job_pb2
 
 from groundline_ingestor.domain.documents import DocumentVersion
-from groundline_ingestor.domain.texts import PreparedChunk, Series, Stretch, Vectors
+from groundline_ingestor.domain.texts import PreparedChunk, Series, TextSegment, Vectors
 
 __all__ = ["ItemClaim", "LeasedItem", "NewVersion", "Progress", "ReindexTarget"]
 
@@ -61,6 +61,6 @@ class NewVersion:
     version: DocumentVersion
     chunks: Series[PreparedChunk]
     vectors: Series[Vectors]
-    stretches: Series[Stretch]
+    segments: Series[TextSegment]
     token_count: int = 0
     claim: ItemClaim | None = None

@@ -236,7 +236,7 @@ def _calls(prepared: Prepared, positions: Sequence[int]) -> Iterator[_Call]:
 
 
 def _window(prepared: Prepared, position: int) -> tuple[int, int]:
-    """The whole text, or of a long one the stretch that holds the chunk; the same for its neighbours, so that
+    """The whole text, or of a long one the segment that holds the chunk; the same for its neighbours, so that
     a provider can cache it."""
     if len(prepared.extraction.text) <= DOCUMENT_CHARACTERS:
         return 0, len(prepared.extraction.text)

@@ -178,7 +178,7 @@ class IngestionService:
         try:
             text, version = await asyncio.to_thread(self._preparation.read, given, version)
             usages = []
-            with closing(text.stretches):
+            with closing(text.segments):
                 parts = self._preparation.chunk(text, version, collection)
                 while (prepared := await asyncio.to_thread(next, parts, None)) is not None:
                     item.chunks.parsed += len(prepared.chunks)

@@ -16,7 +16,7 @@ from opentelemetry import metrics, trace
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion, FileContent
 from groundline_ingestor.domain.hashes import ingestion_hash
-from groundline_ingestor.domain.texts import DocumentText, PreparedChunk, Series, Stretch, Vectors
+from groundline_ingestor.domain.texts import DocumentText, PreparedChunk, Series, TextSegment, Vectors
 from groundline_ingestor.domain.work import LeasedItem, NewVersion, ReindexTarget
 from groundline_ingestor.ports import (
     DocumentRepository,
@@ -40,7 +40,7 @@ take memory and disk."""
 
 
 PREPARED_ITEMS: Final = 16
-"""Items that a line of work prepares at a time; of each no more than one stretch is in memory."""
+"""Items that a line of work prepares at a time; of each no more than one segment is in memory."""
 
 _OUTCOMES: Final = {
     job_pb2.INGESTION_OUTCOME_UPDATED: "updated",
@@ -61,7 +61,7 @@ class Work:
     collection: StoredCollection
     """By the settings and with the partition that it is built for."""
     prepared: Prepared
-    stretches: Series[Stretch]
+    segments: Series[TextSegment]
     version_number: int = 0
     vectors: Vectors = field(default_factory=lambda: np.empty((0, 0), np.float16))
     token_count: int = 0
@@ -77,7 +77,7 @@ class Work:
             self.prepared.version,
             self.prepared.chunks,
             self.vectors,
-            self.stretches,
+            self.segments,
             self.token_count,
             claim=self.item.claim,
         )
@@ -170,21 +170,21 @@ class ItemWork:
         version: DocumentVersion,
         version_number: int = 0,
     ) -> Work | None:
-        """A document of one stretch with its chunks. A longer one is brought to its end here, stretch by
-        stretch, since it is a group of its own and others should not wait for it."""
+        """A document of one segment with its chunks. A longer one is brought to its end here, segment by
+        segment, since it is a group of its own and others should not wait for it."""
 
         def on_stage(stage: document_pb2.IngestionState.ValueType) -> None:
             self._leases.at(item.claim, stage)
 
-        with closing(text.stretches):
+        with closing(text.segments):
             parts = self._preparation.chunk(text, version, collection, on_stage)
-            if len(text.stretches) > 1:
+            if len(text.segments) > 1:
                 async with self._finishing_long:
                     await self._finish_long(item, collection, text, version, parts, version_number)
                 return None
             [prepared] = await self._computed(list, parts)
         chunks = await self._contextualized(item, collection, prepared, job_pb2.ChunkCounts())
-        return Work(item, collection, replace(prepared, chunks=chunks), text.stretches, version_number)
+        return Work(item, collection, replace(prepared, chunks=chunks), text.segments, version_number)
 
     async def _finish_long(
         self,
@@ -215,7 +215,7 @@ class ItemWork:
             count = len(finished.chunks)
             self._leases.at(item.claim, document_pb2.INGESTION_STATE_STORING, _counts(count, count, count))
             new = NewVersion(
-                version, finished.chunks, finished.vectors, text.stretches, token_count, item.claim
+                version, finished.chunks, finished.vectors, text.segments, token_count, item.claim
             )
             await self._store(item, collection, version_number, [new])
         _chunks_counter.add(count)
@@ -224,7 +224,7 @@ class ItemWork:
     async def _contextualized(
         self, item: LeasedItem, collection: StoredCollection, prepared: Prepared, before: job_pb2.ChunkCounts
     ) -> Sequence[PreparedChunk]:
-        """The chunks of a document or stretch with their contexts; `before` counts those of earlier ones."""
+        """The chunks of a document or segment with their contexts; `before` counts those of earlier ones."""
         counts = _counts(before.parsed + len(prepared.chunks), before.contextualized, before.embedded)
         self._leases.at(item.claim, document_pb2.INGESTION_STATE_CONTEXTUALIZING, counts)
 

@@ -21,7 +21,7 @@ from groundline_ingestor.domain.texts import (
     Heading,
     PreparedChunk,
     Section,
-    Stretch,
+    TextSegment,
     enclosing,
     has_pages,
     heading_trails,
@@ -31,8 +31,8 @@ from groundline_ingestor.domain.texts import (
     table_heads_at,
 )
 from groundline_ingestor.ports import Extractor, Splitter
+from groundline_ingestor.segments import kept_segments
 from groundline_ingestor.spooling import open_spool_file
-from groundline_ingestor.stretches import kept_stretches
 
 __all__ = ["DocumentLimits", "OnStage", "Preparation", "Prepared", "identify", "shown_uri"]
 
@@ -72,7 +72,7 @@ def identify(given: GivenDocument, collection: StoredCollection) -> tuple[GivenD
 
 @dataclass(frozen=True)
 class Prepared:
-    """A document, or a stretch of a long one, with its chunks, and the text they were cut from, which begins
+    """A document, or a segment of a long one, with its chunks, and the text they were cut from, which begins
     at `start`."""
 
     version: DocumentVersion
@@ -114,19 +114,19 @@ class Preparation:
                 f"{version.size_bytes} bytes; at most {self._limits.max_document_bytes} are taken",
             )
         stream = self._extractor.read(given)
-        stretches = kept_stretches(self._spool_directory)
+        segments = kept_segments(self._spool_directory)
         first_heading = ""
         try:
-            for stretch in stream.stretches:
-                if stretch.start == 0 and stretch.headings:
-                    first_heading = stretch.headings[0].title
-                stretches.append(stretch)
+            for segment in stream.segments:
+                if segment.start == 0 and segment.headings:
+                    first_heading = segment.headings[0].title
+                segments.append(segment)
         except BaseException:
-            stretches.close()
+            segments.close()
             raise
         title = given.title or stream.title or first_heading or version.title
         version = replace(version, title=title, mime_type=stream.mime_type)
-        return DocumentText(stretches, stream.mime_type, stream.title), version
+        return DocumentText(segments, stream.mime_type, stream.title), version
 
     def chunk(
         self,
@@ -135,27 +135,27 @@ class Preparation:
         collection: StoredCollection,
         on_stage: OnStage = lambda stage: None,
     ) -> Iterator[Prepared]:
-        """The chunks of each stretch of a text. Raises IngestionError, also between stretches.
+        """The chunks of each segment of a text. Raises IngestionError, also between segments.
 
-        Where a stretch does not end with its section, its last chunk is cut anew, together with the next
-        stretch, so that chunks go on and overlap across the border.
+        Where a segment does not end with its section, its last chunk is cut anew, together with the next
+        segment, so that chunks go on and overlap across the border.
         """
         chunk_count = 0
         above: tuple[Heading, ...] = ()
         pages = 0
-        carried = Stretch("")
-        following = iter(text.stretches)
-        stretch = next(following, None)
-        while stretch is not None:
+        carried = TextSegment("")
+        following = iter(text.segments)
+        segment = next(following, None)
+        while segment is not None:
             on_stage(document_pb2.INGESTION_STATE_CHUNKING)
             coming = next(following, None)
-            start = stretch.start - len(carried.text)
+            start = segment.start - len(carried.text)
             extraction = ExtractedText(
-                carried.text + stretch.text,
+                carried.text + segment.text,
                 text.mime_type,
                 tuple(
                     replace(heading, start=heading.start - start)
-                    for heading in (*carried.headings, *stretch.headings)
+                    for heading in (*carried.headings, *segment.headings)
                 ),
             )
             sections = self._splitter.split(
@@ -173,14 +173,14 @@ class Preparation:
                     f"more than {self._limits.max_chunks} chunks, which are the most that are taken",
                 )
             on_stage(document_pb2.INGESTION_STATE_CONTEXTUALIZING)
-            if sections:  # a stretch may be blank
+            if sections:  # a segment may be blank
                 yield Prepared(
                     version,
                     _chunks(extraction, sections, start, above, pages, version, collection),
                     extraction,
                     start,
                 )
-            carried = Stretch(
+            carried = TextSegment(
                 extraction.text[end:],
                 start + end,
                 tuple(
@@ -191,10 +191,10 @@ class Preparation:
             )
             pages += extraction.text.count(PAGE_BREAK, 0, end)
             above = enclosing((*above, *(heading for heading in extraction.headings if heading.start < end)))
-            stretch = coming
+            segment = coming
 
 
-def _goes_on(coming: Stretch, extraction: ExtractedText, last: Section) -> bool:
+def _goes_on(coming: TextSegment, extraction: ExtractedText, last: Section) -> bool:
     """Whether the text that follows belongs to the last chunk as well."""
     begins_section = bool(coming.headings) and coming.headings[0].start == coming.start
     # What begins within a code fence would be taken for text, and what follows the fence for code.

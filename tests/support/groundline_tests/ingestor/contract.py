@@ -20,7 +20,7 @@ from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_filters import parse
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion, GivenDocument
-from groundline_ingestor.domain.texts import PreparedChunk, Section, Stretch, Vectors
+from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment, Vectors
 from groundline_ingestor.domain.times import moment
 from groundline_ingestor.domain.work import LeasedItem, NewVersion
 from groundline_ingestor.ports import (
@@ -601,7 +601,7 @@ def _handed_in(uri: str) -> HandedIn:
 
 def _new(version: DocumentVersion, *texts: str) -> NewVersion:
     return NewVersion(
-        version, [_chunk(text) for text in texts], _vectors(len(texts)), [Stretch(" ".join(texts))]
+        version, [_chunk(text) for text in texts], _vectors(len(texts)), [TextSegment(" ".join(texts))]
     )
 
 

@@ -39,11 +39,11 @@ from groundline_ingestor.domain.jobs import (
     retry,
     summarize,
 )
-from groundline_ingestor.domain.texts import DocumentText, PreparedChunk, Stretch, Vectors
+from groundline_ingestor.domain.texts import DocumentText, PreparedChunk, TextSegment, Vectors
 from groundline_ingestor.domain.times import timestamp
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, Progress, ReindexTarget
 from groundline_ingestor.ports import ClaimLostError, HandedIn, StoredOutcome
-from groundline_ingestor.stretches import kept_stretches
+from groundline_ingestor.segments import kept_segments
 from groundline_runtime.errors import (
     AbortedError,
     AlreadyExistsError,
@@ -113,7 +113,7 @@ class _Document:
     message: document_pb2.Document
     version: DocumentVersion
     number: int = 1
-    stretches: Sequence[Stretch] = ()
+    segments: Sequence[TextSegment] = ()
 
 
 @dataclass
@@ -320,7 +320,7 @@ class MemoryDocuments:
             stored = self._put(
                 collection, new.version, current, len(new.chunks), document_pb2.INGESTION_STATE_DONE
             )
-            stored.stretches = tuple(new.stretches)
+            stored.segments = tuple(new.segments)
             document_id = stored.message.document_id
             self._data.chunks[collection.partition_id, document_id] = tuple(new.chunks)
             outcome = job_pb2.INGESTION_OUTCOME_CREATED if is_new else job_pb2.INGESTION_OUTCOME_UPDATED
@@ -350,11 +350,11 @@ class MemoryDocuments:
             changed = replace(
                 current.version, metadata=version.metadata, allowed_principals=version.allowed_principals
             )
-            stretches = current.stretches
+            segments = current.segments
             stored = self._put(
                 collection, changed, current, message.chunk_count, document_pb2.INGESTION_STATE_DONE
             )
-            stored.stretches = stretches
+            stored.segments = segments
         else:
             message.state = document_pb2.INGESTION_STATE_DONE
             message.ClearField("failure")
@@ -778,11 +778,11 @@ class MemoryReindex:
         document = self._data.documents.get(document_id)
         if document is None:
             return None
-        stretches = kept_stretches(None)
-        for stretch in document.stretches:
-            stretches.append(stretch)
+        segments = kept_segments(None)
+        for segment in document.segments:
+            segments.append(segment)
         return StoredText(
-            document.version, document.number, DocumentText(stretches, document.version.mime_type)
+            document.version, document.number, DocumentText(segments, document.version.mime_type)
         )
 
     async def store(self, item: LeasedItem, version_number: int, new: NewVersion) -> None:

@@ -30,9 +30,9 @@ from groundline_ingestor.adapters.extraction.readers.common import Hints, ReadEr
 from groundline_ingestor.adapters.extraction.readers.records import record_text
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
 from groundline_ingestor.domain.documents import FileContent, GivenDocument, IngestionError
-from groundline_ingestor.domain.texts import ExtractedText, Heading, Stretch, last_part
+from groundline_ingestor.domain.texts import ExtractedText, Heading, TextSegment, last_part
 from groundline_ingestor.ports import TextStream
-from groundline_ingestor.stretches import STRETCH_CHARACTERS, HeadedCutter, known_headings
+from groundline_ingestor.segments import SEGMENT_CHARACTERS, HeadedCutter, known_headings
 
 __all__ = ["DocumentExtractor"]
 
@@ -49,11 +49,11 @@ class DocumentExtractor:
         sandbox: Sandbox,
         *,
         max_whole_bytes: int = 64 * 1024**2,
-        stretch_characters: int = STRETCH_CHARACTERS,
+        segment_characters: int = SEGMENT_CHARACTERS,
     ) -> None:
         """`max_whole_bytes`: largest content of a format that has to be in memory to be read."""
         self._sandbox = sandbox
-        self._stretch_characters = stretch_characters
+        self._segment_characters = segment_characters
         self._max_whole_bytes = max_whole_bytes
 
     def read(self, given: GivenDocument) -> TextStream:
@@ -62,7 +62,7 @@ class DocumentExtractor:
         if isinstance(content, FileContent):
             mime_type = _streamed_type(given, content, self._max_whole_bytes)
             if mime_type is not None:
-                return TextStream(_checked(self._stretches(given, content, mime_type)), mime_type)
+                return TextStream(_checked(self._segments(given, content, mime_type)), mime_type)
             if content.size > self._max_whole_bytes:
                 raise _failure(
                     ReadError(
@@ -77,10 +77,10 @@ class DocumentExtractor:
         cutter = HeadedCutter(
             is_markdown=is_markdown(extraction.mime_type),
             read_headings=known_headings(deque(extraction.headings)),
-            characters=self._stretch_characters,
+            characters=self._segment_characters,
         )
-        stretches = chain(cutter.feed(extraction.text), cutter.end())
-        return TextStream(stretches, extraction.mime_type, extraction.title)
+        segments = chain(cutter.feed(extraction.text), cutter.end())
+        return TextStream(segments, extraction.mime_type, extraction.title)
 
     def extract(self, given: GivenDocument) -> ExtractedText:
         """The text without its byte order mark, line ends as they are.
@@ -99,11 +99,11 @@ class DocumentExtractor:
                 extraction = self._read(reader, given, mime_type) if reader else _text(given, mime_type)
         except ReadError as error:
             raise _failure(error) from None
-        for _ in _checked([Stretch(extraction.text)]):
+        for _ in _checked([TextSegment(extraction.text)]):
             pass
         return extraction
 
-    def _stretches(self, given: GivenDocument, content: FileContent, mime_type: str) -> Iterator[Stretch]:
+    def _segments(self, given: GivenDocument, content: FileContent, mime_type: str) -> Iterator[TextSegment]:
         def headings(text: str, start: int) -> Iterator[Heading]:
             if mime_type == MARKDOWN:
                 for level, title, begin in read_headings(text, is_beginning=start == 0):
@@ -112,9 +112,9 @@ class DocumentExtractor:
         cutter = HeadedCutter(
             is_markdown=mime_type == MARKDOWN,
             read_headings=headings,
-            characters=self._stretch_characters,
+            characters=self._segment_characters,
         )
-        size = self._stretch_characters
+        size = self._segment_characters
         _, charset = clean_type(given.mime_type)
         charset = "utf-8" if content.is_text else charset or detected(content.parts(size))
         for piece in decoded_parts(content.parts(size), charset=charset):
@@ -164,20 +164,20 @@ def _streamed_type(given: GivenDocument, content: FileContent, max_whole_bytes: 
     return mime_type if is_streamed(mime_type) else None
 
 
-def _checked(stretches: Iterable[Stretch]) -> Iterator[Stretch]:
-    """The stretches of a text that is one: not blank, and without what PostgreSQL cannot store.
+def _checked(segments: Iterable[TextSegment]) -> Iterator[TextSegment]:
+    """The segments of a text that is one: not blank, and without what PostgreSQL cannot store.
 
     Raises IngestionError for what they raise.
     """
     is_blank = True
     try:
-        for stretch in stretches:
-            if found := _NO_TEXT.search(stretch.text):
+        for segment in segments:
+            if found := _NO_TEXT.search(segment.text):
                 what = "a NUL character" if found[0] == "\x00" else "half a surrogate pair"
-                position = stretch.start + found.start()
+                position = segment.start + found.start()
                 raise ReadError("INVALID_TEXT", f"the text holds {what} at position {position}")
-            is_blank = is_blank and not stretch.text.strip()
-            yield stretch
+            is_blank = is_blank and not segment.text.strip()
+            yield segment
     except ReadError as error:
         raise _failure(error) from None
     if is_blank:

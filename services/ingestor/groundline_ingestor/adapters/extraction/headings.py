@@ -15,7 +15,7 @@ type Heading = tuple[int, str, int]
 
 MAX_TITLE_CHARACTERS: Final = 500
 MAX_HEADINGS: Final = 20_000
-"""Most headings of one text; what comes behind more candidates is read as text without any."""
+"""Maximum number of headings of one text; what comes behind more candidates is read as text without any."""
 
 # What the parser counts as line ends.
 _LINE_END: Final = re.compile(r"\r\n?|\n")

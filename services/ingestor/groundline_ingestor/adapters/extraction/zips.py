@@ -11,7 +11,7 @@ from groundline_ingestor.adapters.extraction.readers.common import ReaderLimits,
 __all__ = ["MAX_ENTRIES", "open_zip", "zip_names"]
 
 MAX_ENTRIES: Final = 10_000
-"""Most members of a ZIP file; of one with more the directory is not read."""
+"""Maximum number of members of a ZIP file; of one with more the directory is not read."""
 MAX_DIRECTORY_BYTES: Final = 4 * 1024**2
 
 

@@ -17,7 +17,7 @@ __all__ = ["read"]
 type Element = Any
 
 MAX_REPEATED: Final = 1000
-"""Most times that a cell or row may stand for others like it; at the end of a sheet they are millions."""
+"""Maximum times that a cell or row may stand for others like it; at the end of a sheet they are millions."""
 
 _NAMESPACE: Final = "urn:oasis:names:tc:opendocument:xmlns:"
 _NAMES: Final = {

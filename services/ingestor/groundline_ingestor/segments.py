@@ -1,4 +1,4 @@
-"""Long texts in stretches that can be worked on one by one: cut where a reader would pause."""
+"""Long texts in segments that can be worked on one by one: cut where a reader would pause."""
 
 import json
 import re
@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from groundline_ingestor.domain.texts import Heading, Stretch
+from groundline_ingestor.domain.texts import Heading, TextSegment
 from groundline_ingestor.spooling import Spool
 
-__all__ = ["STRETCH_CHARACTERS", "HeadedCutter", "kept_stretches", "known_headings"]
+__all__ = ["SEGMENT_CHARACTERS", "HeadedCutter", "kept_segments", "known_headings"]
 
-STRETCH_CHARACTERS: Final = 1 << 20
-"""Most characters of a stretch; with its chunks and vectors it takes some ten times that in memory."""
+SEGMENT_CHARACTERS: Final = 1 << 20
+"""Maximum characters of a segment; with its chunks and vectors it takes some ten times that in memory."""
 
 _SECTION: Final = re.compile(r"^(?=#{1,6}[ \t])", re.MULTILINE)
 # What is indented goes on with what is above: a list, a function.
@@ -22,9 +22,9 @@ _FENCE: Final = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.MULTILINE)
 
 
 class HeadedCutter:
-    """Cuts a text that comes in pieces, whose sizes do not matter, into stretches with their headings.
+    """Cuts a text that comes in pieces, whose sizes do not matter, into segments with their headings.
 
-    A cut is made in the second half of the most that a stretch may hold: before the last Markdown heading,
+    A cut is made in the second half of the most that a segment may hold: before the last Markdown heading,
     else paragraph, line or word there; in Markdown not within a code fence.
     """
 
@@ -33,37 +33,37 @@ class HeadedCutter:
         *,
         is_markdown: bool,
         read_headings: Callable[[str, int], Iterable[Heading]],
-        characters: int = STRETCH_CHARACTERS,
+        characters: int = SEGMENT_CHARACTERS,
     ) -> None:
-        """`read_headings` finds those of a stretch, given its text and its start in the whole text, in which
-        they count; `characters` are the most of a stretch."""
+        """`read_headings` finds those of a segment, given its text and its start in the whole text, in which
+        they count; `characters` are the most of a segment."""
         self._characters = characters
         self._is_markdown = is_markdown
         self._read_headings = read_headings
         self._text = ""
         self._start = 0
 
-    def feed(self, piece: str) -> Iterator[Stretch]:
-        """The stretches that are complete."""
+    def feed(self, piece: str) -> Iterator[TextSegment]:
+        """The segments that are complete."""
         most = self._characters
         for begin in range(0, len(piece), most):
             self._text += piece[begin : begin + most]
             while len(self._text) > most:
                 yield self._taken(_cut(self._text[:most], self._is_markdown))
 
-    def end(self) -> Iterator[Stretch]:
-        """The last stretch, where there is one."""
+    def end(self) -> Iterator[TextSegment]:
+        """The last segment, where there is one."""
         if self._text:
             yield self._taken(len(self._text))
 
-    def _taken(self, end: int) -> Stretch:
+    def _taken(self, end: int) -> TextSegment:
         text, start = self._text[:end], self._start
         self._text, self._start = self._text[end:], start + end
-        return Stretch(text, start, tuple(self._read_headings(text, start)))
+        return TextSegment(text, start, tuple(self._read_headings(text, start)))
 
 
 def known_headings(headings: deque[Heading]) -> Callable[[str, int], Iterator[Heading]]:
-    """Gives out headings that were read before, in order, to the stretches they are in."""
+    """Gives out headings that were read before, in order, to the segments they are in."""
 
     def within(text: str, start: int) -> Iterator[Heading]:
         while headings and headings[0].start < start + len(text):
@@ -72,24 +72,24 @@ def known_headings(headings: deque[Heading]) -> Callable[[str, int], Iterator[He
     return within
 
 
-def kept_stretches(directory: Path | None) -> Spool[Stretch]:
-    """For stretches to be gone through again; a single one stays in memory."""
+def kept_segments(directory: Path | None) -> Spool[TextSegment]:
+    """For segments to be gone through again; a single one stays in memory."""
     return Spool(_dumped, _loaded, directory=directory)
 
 
-def _dumped(stretch: Stretch) -> bytes:
-    headings = [[heading.level, heading.title, heading.start] for heading in stretch.headings]
-    values = [stretch.text, stretch.start, headings]
+def _dumped(segment: TextSegment) -> bytes:
+    headings = [[heading.level, heading.title, heading.start] for heading in segment.headings]
+    values = [segment.text, segment.start, headings]
     return json.dumps(values, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def _loaded(data: bytes) -> Stretch:
+def _loaded(data: bytes) -> TextSegment:
     text, start, headings = json.loads(data.decode("utf-8", "surrogatepass"))
-    return Stretch(text, start, tuple(Heading(*heading) for heading in headings))
+    return TextSegment(text, start, tuple(Heading(*heading) for heading in headings))
 
 
 def _cut(text: str, is_markdown: bool) -> int:
-    """Where the first stretch of a text ends that is too long for one."""
+    """Where the first segment of a text ends that is too long for one."""
     middle = len(text) // 2
     fences = _fenced(text) if is_markdown else []
 
