@@ -33,7 +33,7 @@ async def test_search_prints_ranked_passages(stack: Stack) -> None:
 async def test_search_explains_a_weighted_and_diversified_order(stack: Stack) -> None:
     done = await stack.command(
         "search", QUESTION["question"], "--collection", "examples", "--top-k", "3", "--strategy", "weighted",
-        "--weight", "keyword=0.3", "--include-vectors", "--mmr-lambda", "0.8", "--explain",
+        "--weight", "keyword=0.3", "--mmr-lambda", "0.8", "--explain",
     )  # fmt: skip
     assert done.code == 0, done.err
     heading = done.out.splitlines()[0]

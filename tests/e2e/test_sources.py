@@ -54,7 +54,10 @@ def data(content: bytes) -> dict[str, str]:
 BAD: dict[str, tuple[dict[str, str], str]] = {
     "encrypted.pdf": (data(encrypted_pdf()), "ENCRYPTED_DOCUMENT"),
     "corrupt.pdf": (data(b"%PDF-1.7\nnothing of it is right"), "CORRUPT_DOCUMENT"),
-    "encoding.txt": (data("Größe".encode("latin-1")), "INVALID_ENCODING"),
+    "encoding.txt": (
+        {**data("Größe".encode("latin-1")), "mimeType": "text/plain; charset=utf-8"},
+        "INVALID_ENCODING",
+    ),
     "empty.txt": (data(b""), "EMPTY_TEXT"),
     "blank.md": ({"text": " \n"}, "EMPTY_TEXT"),
     "bomb.docx": (data(zip_bomb()), "DOCUMENT_TOO_LARGE"),
@@ -96,7 +99,7 @@ async def test_bad_files_fail_with_their_reason_and_the_others_go_on(
     [
         ({"uri": "a\0b", "text": "x"}, "documents[0].uri"),
         ({"uri": "a"}, "documents[0]"),
-        ({"uri": "a", "text": "x", "metadata": {"key\0": 1}}, "documents[0].metadata"),
+        ({"uri": "a", "text": "x", "metadata": {"key\0": 1}}, "documents[0].metadata.key\0"),
     ],
 )
 async def test_what_cannot_even_be_named_is_a_400_with_the_field(
