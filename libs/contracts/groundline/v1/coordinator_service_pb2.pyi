@@ -56,7 +56,7 @@ class ChatRequest(_message.Message):
 
     @_builtins.property
     def collection_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Collections to search, 20 at most. Empty: every collection that the caller may read."""
+        """Collections to search, 100 at most. Empty: every collection that the caller may read."""
 
     @_builtins.property
     def filter(self) -> _struct_pb2.Struct:
@@ -184,7 +184,7 @@ class AnswerRequest(_message.Message):
 
     @_builtins.property
     def collection_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Collections to search, 20 at most. Empty: every collection that the caller may read."""
+        """Collections to search, 100 at most. Empty: every collection that the caller may read."""
 
     @_builtins.property
     def filter(self) -> _struct_pb2.Struct:
@@ -288,7 +288,7 @@ class SearchRequest(_message.Message):
     """What to look for, 1 to 8000 characters after trimming white space."""
     @_builtins.property
     def collection_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Collections to search, 20 at most. Empty: every collection that the caller may read."""
+        """Collections to search, 100 at most. Empty: every collection that the caller may read."""
 
     @_builtins.property
     def filter(self) -> _struct_pb2.Struct:
