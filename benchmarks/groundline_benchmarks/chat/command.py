@@ -25,7 +25,7 @@ __all__ = ["chat"]
     "--latency-chats", type=click.IntRange(0), default=100, show_default=True, help="Chats that are timed."
 )
 @click.option(
-    "--streams", type=click.IntRange(0), default=256, show_default=True, help="Most streams at a time."
+    "--streams", type=click.IntRange(0), default=256, show_default=True, help="Maximum streams at a time."
 )
 @click.option(
     "--cancelled-chats",

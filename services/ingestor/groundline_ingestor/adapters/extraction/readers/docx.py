@@ -24,7 +24,6 @@ MAX_CELLS: Final = 500_000
 """Of one table, with those that a cell spans."""
 
 _HEADING: Final = re.compile(r"heading ([1-9])", re.IGNORECASE)
-_ROMAN: Final = ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix")
 _NOTES: Final = ("footnotes", "endnotes", "comments")
 _ONLY_NUMBER: Final = re.compile(r"\W*(?:page|seite)?\W*\d*\W*(?:of|von|/)?\W*\d*\W*", re.IGNORECASE)
 
