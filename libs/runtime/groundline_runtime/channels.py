@@ -68,7 +68,7 @@ async def open_channel(
         tracer = trace.get_tracer("groundline_runtime")
         interceptors = [
             _TracedUnaryUnary(tracer),  # type: ignore[no-untyped-call]
-            UnaryStreamAioClientInterceptor(tracer),  # type: ignore[no-untyped-call]
+            _TracedUnaryStream(tracer),  # type: ignore[no-untyped-call]
             _TracedStreamUnary(tracer),  # type: ignore[no-untyped-call]
             StreamStreamAioClientInterceptor(tracer),  # type: ignore[no-untyped-call]
         ]
@@ -213,3 +213,32 @@ class _TracedUnaryUnary(_CancellationMixin, UnaryUnaryAioClientInterceptor):
 
 class _TracedStreamUnary(_CancellationMixin, StreamUnaryAioClientInterceptor):
     pass
+
+
+class _TracedUnaryStream(UnaryStreamAioClientInterceptor):
+    """Ends the span of a stream with its call.
+
+    OpenTelemetry's own ends it with a generator around the responses, which stays open until the garbage
+    collector finds it when the caller stops reading.
+    """
+
+    async def intercept_unary_stream(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        if self.tracing_skipped(client_call_details):  # type: ignore[no-untyped-call]
+            return await continuation(client_call_details, request)
+        with self._start_interceptor_span(client_call_details.method) as span:  # type: ignore[no-untyped-call]
+            details = self.propagate_trace_in_details(client_call_details)
+            call = await continuation(details, request)
+        ending = asyncio.create_task(_end_with(call, span))
+        # A task that nobody holds may be collected before it has run.
+        call.add_done_callback(lambda _: ending)
+        return call
+
+
+async def _end_with(call: grpc.aio.Call, span: trace.Span) -> None:
+    try:
+        code = await call.code()
+        span.set_attribute("rpc.grpc.status_code", code.value[0])
+        if code not in (grpc.StatusCode.OK, grpc.StatusCode.CANCELLED):
+            span.set_status(trace.StatusCode.ERROR, await call.details())
+    finally:
+        span.end()

@@ -1,7 +1,8 @@
 """A service process for the tests; its behaviour is chosen by what it is asked.
 
 `crash` raises with a secret in the text, `forward` asks the backend to `crash`, `hold` streams one message
-and then waits, `select` asks the database, anything else comes back.
+and then waits, `leave` stops reading the backend's `hold`, `select` asks the database, anything else comes
+back.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ sys.path[:0] = [str(Path(__file__).parent), sys.argv.pop(1)]
 import probe_pb2  # type: ignore[import-not-found]  # noqa: E402
 import probe_pb2_grpc  # type: ignore[import-not-found]  # noqa: E402
 from groundline_database import DatabaseSettings, open_pool, require_schema  # noqa: E402
-from groundline_runtime.channels import open_channel  # noqa: E402
+from groundline_runtime.channels import cancelled_on_exit, open_channel  # noqa: E402
 from groundline_runtime.server import Application, run  # noqa: E402
 from groundline_runtime.settings import ServiceSettings  # noqa: E402
 from groundline_runtime.status import translated_rpc_errors  # noqa: E402
@@ -75,6 +76,11 @@ async def wire(settings: ProbeSettings) -> AsyncIterator[Application]:
                 with translated_rpc_errors():
                     async for reply in stub.Follow(probe_pb2.Ask(text="crash")):
                         yield reply.text
+            if text == "leave" and stub is not None:
+                async with cancelled_on_exit(stub.Follow(probe_pb2.Ask(text="hold"))) as replies:
+                    async for reply in replies:
+                        yield reply.text
+                        break
             yield await answer(text)
 
         yield application(ProbeServicer(look=answer, change=answer, follow=follow))

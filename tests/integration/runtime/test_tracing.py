@@ -80,6 +80,22 @@ async def test_a_cancelled_call_still_has_its_span(start: Any, probe: SimpleName
         assert span.attributes["rpc.grpc.status_code"] == grpc.StatusCode.CANCELLED.value[0]
 
 
+async def test_a_stream_that_is_left_early_ends_its_span_at_once(start: Any, probe: SimpleNamespace) -> None:
+    """Not when a garbage collection finds what read it."""
+    async with OtlpCollector() as collector:
+        backend = await start(otlp_endpoint=collector.endpoint, drain_seconds=0)
+        port = (await backend.event("service_started"))["port"]
+        front = await start(otlp_endpoint=collector.endpoint, drain_seconds=0, backend=f"127.0.0.1:{port}")
+        port = (await front.event("service_started"))["port"]
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            replies = probe.Stub(channel).Follow(probe.Ask(text="leave"), metadata=TRACEPARENT)
+            assert [reply.text async for reply in replies] == ["begun", "begun", "leave"]
+        spans = await collector.wait_for(lambda spans: len(chain(spans)) == 3)
+    left = chain(spans)[1]
+    assert (left.kind, left.status) == ("CLIENT", "UNSET")
+    assert left.attributes["rpc.grpc.status_code"] == grpc.StatusCode.CANCELLED.value[0]
+
+
 async def test_health_checks_leave_no_span(start: Any, probe: SimpleNamespace) -> None:
     from grpc_health.v1 import health_pb2, health_pb2_grpc
 

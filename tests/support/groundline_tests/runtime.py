@@ -17,6 +17,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 __all__ = ["OtlpCollector", "Span", "serve"]
 
+SPANS_SHOWN = 100
+
 
 @asynccontextmanager
 async def serve(application: Application, settings: ServiceSettings | None = None) -> AsyncIterator[str]:
@@ -88,8 +90,10 @@ class OtlpCollector:
             async with asyncio.timeout(timeout_seconds), self._arrived:
                 await self._arrived.wait_for(lambda: predicate(self.spans()))
         except TimeoutError:
-            names = ", ".join(f"{span.service}:{span.name}" for span in self._spans)
-            raise AssertionError(f"the expected spans did not arrive; received: {names or 'none'}") from None
+            names = ", ".join(f"{span.service}:{span.name}" for span in self._spans[-SPANS_SHOWN:])
+            raise AssertionError(
+                f"the expected spans did not arrive; the last of {len(self._spans)}: {names or 'none'}"
+            ) from None
         return self.spans()
 
     def children(self, parent: Span) -> tuple[Span, ...]:
