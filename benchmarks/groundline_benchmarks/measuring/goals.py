@@ -1,5 +1,6 @@
 """What a figure should be, printed beside what it is."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -42,11 +43,11 @@ def print_goals(goals: Sequence[Goal]) -> None:
 
 
 def goals_as_json(goals: Sequence[Goal]) -> list[dict[str, object]]:
-    """For programs."""
+    """For programs; null for a figure that JSON has no number for."""
     return [
         {
             "name": one.name,
-            "figure": one.figure,
+            "figure": one.figure if math.isfinite(one.figure) else None,
             "atLeast" if one.is_minimum else "atMost": one.limit,
             "met": one.is_met,
         }

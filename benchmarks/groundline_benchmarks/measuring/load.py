@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -76,5 +77,9 @@ async def measure_load[T](
 
 
 def services_to_postgres(processor_ms: Mapping[str, float]) -> float:
-    """Processor time of all services over that of PostgreSQL with its backends."""
-    return sum(processor_ms[name] for name in SERVICES) / processor_ms["postgres"]
+    """Processor time of all services over that of PostgreSQL with its backends.
+
+    Infinite where PostgreSQL took less than the system's clock tells.
+    """
+    postgres = processor_ms["postgres"]
+    return sum(processor_ms[name] for name in SERVICES) / postgres if postgres else math.inf

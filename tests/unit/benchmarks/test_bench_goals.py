@@ -1,3 +1,5 @@
+import math
+
 import pytest
 from groundline_benchmarks.measuring.goals import Goal, goals_as_json, print_goals
 from groundline_benchmarks.measuring.load import services_to_postgres
@@ -26,3 +28,11 @@ def test_a_missed_goal_is_marked_for_people_and_for_programs(capsys: pytest.Capt
 def test_processor_time_of_the_services_leaves_gateway_and_supervisor_out() -> None:
     taken = dict.fromkeys(SERVICES, 2.0) | {"postgres": 5.0, "envoy": 100.0, "groundline up": 100.0}
     assert services_to_postgres(taken) == pytest.approx(2)
+
+
+def test_a_database_that_took_less_than_a_tick_of_the_clock_gives_no_figure() -> None:
+    ratio = services_to_postgres(dict.fromkeys(SERVICES, 10.0) | {"postgres": 0.0})
+    assert ratio == math.inf
+    assert goals_as_json([Goal("ratio", ratio, 1)]) == [
+        {"name": "ratio", "figure": None, "atMost": 1, "met": False}
+    ]
