@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 from groundline.v1 import (
     candidate_pb2,
     collection_pb2,
+    coordinator_service_pb2,
     document_pb2,
     generator_service_pb2,
     ingestor_service_pb2,
@@ -62,6 +63,16 @@ def _overlap_is_less_than_half(settings: collection_pb2.ChunkingSettings) -> Ite
     size = settings.chunk_size if settings.HasField("chunk_size") else DEFAULT_CHUNK_SIZE
     if settings.HasField("chunk_overlap") and settings.chunk_overlap * 2 >= size:
         yield "chunk_overlap", f"must be less than half of chunk_size, which is {size}"
+
+
+@rule(coordinator_service_pb2.ChatRequest)
+@rule(coordinator_service_pb2.AnswerRequest)
+def _a_replay_is_stored(
+    request: coordinator_service_pb2.ChatRequest | coordinator_service_pb2.AnswerRequest,
+) -> Iterable[tuple[str, str]]:
+    """request_id must not be given where store is false."""
+    if request.request_id and request.HasField("store") and not request.store:
+        yield "request_id", "must not be given where store is false: nothing is kept that could be replayed"
 
 
 @rule(document_pb2.DocumentInput)

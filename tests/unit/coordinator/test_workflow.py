@@ -142,9 +142,11 @@ def said(content: str) -> chat_pb2.ChatMessage:
     return chat_pb2.ChatMessage(role=chat_pb2.ChatMessage.USER, content=content)
 
 
-async def cancelled_at(step: FakeRetriever | FakeReranker | FakeGenerator, world: World) -> None:
+async def cancelled_at(
+    step: FakeRetriever | FakeReranker | FakeGenerator, world: World, **fields: Any
+) -> None:
     """A chat whose caller goes away while `step` hangs."""
-    task = asyncio.create_task(world.chat(question()))
+    task = asyncio.create_task(world.chat(question(**fields)))
     await step.reached.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -381,6 +383,30 @@ async def test_question_and_answer_are_stored_together() -> None:
     assert (assistant.message_id, assistant.content) == (started.message_id, "Alpha it is. [1]")
     assert len(assistant.sources) == 3
     assert assistant.finish_reason == chat_pb2.FINISH_REASON_STOP
+
+
+async def test_what_is_not_to_be_stored_begins_no_thread() -> None:
+    world = World()
+    await world.chat(question(store=False))
+    assert world.only(Started).thread_id == ""
+    assert world.only(Completed).finish_reason == chat_pb2.FINISH_REASON_STOP
+    assert not (await world.all_threads()).threads
+
+
+async def test_what_is_not_to_be_stored_leaves_nothing_when_it_is_cancelled() -> None:
+    world = World()
+    world.generator.hangs = True
+    await cancelled_at(world.generator, world, store=False)
+    assert not (await world.all_threads()).threads
+
+
+async def test_a_thread_can_be_asked_about_without_adding_to_it() -> None:
+    world = World()
+    await world.chat(question("first"))
+    thread_id = world.only(Started).thread_id
+    await world.chat(question("second", thread_id=thread_id, store=False))
+    assert [message.content for message in world.generator.calls[-1].chat_history]
+    assert len((await world.messages(thread_id)).messages) == 2
 
 
 async def test_a_follow_up_brings_the_threads_messages_within_their_bounds() -> None:

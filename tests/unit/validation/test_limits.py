@@ -184,6 +184,12 @@ def test_a_document_needs_content_and_a_request_documents_or_a_crawl() -> None:
     assert wrong_fields(without_content) == ["documents[0]"]
 
 
+def test_what_is_not_stored_cannot_be_replayed() -> None:
+    assert wrong_fields(chat(store=False, request_id="retry-1")) == ["request_id"]
+    assert wrong_fields(chat(store=True, request_id="retry-1")) == []
+    assert wrong_fields(chat(store=False)) == []
+
+
 def test_passages_are_numbered_once() -> None:
     passage = generator_service_pb2.NumberedPassage(number=1, text="x")
     request = generator_service_pb2.GenerateRequest(query="q", passages=[passage, passage])

@@ -333,7 +333,7 @@ class ChatStarted(_message.Message):
     MESSAGE_ID_FIELD_NUMBER: _builtins.int
     TRACE_ID_FIELD_NUMBER: _builtins.int
     thread_id: _builtins.str
-    """The thread; a new one when the request named none."""
+    """The thread; a new one when the request named none, and empty where it named none and is not stored."""
     message_id: _builtins.str
     """The answer's message."""
     trace_id: _builtins.str

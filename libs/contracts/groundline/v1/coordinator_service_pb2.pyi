@@ -37,6 +37,7 @@ class ChatRequest(_message.Message):
     OPTIONS_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     ADDITIONAL_CONTEXT_FIELD_NUMBER: _builtins.int
+    STORE_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """The question, 1 to 8000 characters after trimming white space."""
     thread_id: _builtins.str
@@ -48,6 +49,10 @@ class ChatRequest(_message.Message):
     """
     additional_context: _builtins.str
     """What else the model should know, for example the page that the user is on; 8000 characters at most."""
+    store: _builtins.bool
+    """Whether question and answer are kept in a thread. Without it started carries no thread_id of its own, and a
+    request_id cannot be given, since a replay reads the thread. Default: true.
+    """
     @_builtins.property
     def chat_history(self) -> _containers.RepeatedCompositeFieldContainer[_chat_pb2.ChatMessage]:
         """The conversation so far, oldest first, 100 messages at most. Given, it is used instead of the thread's stored
@@ -87,12 +92,15 @@ class ChatRequest(_message.Message):
         options: _options_pb2.ChatOptions | None = ...,
         request_id: _builtins.str = ...,
         additional_context: _builtins.str = ...,
+        store: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "options", b"options"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_store", b"_store", "filter", b"filter", "options", b"options", "store", b"store"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["additional_context", b"additional_context", "chat_history", b"chat_history", "collection_ids", b"collection_ids", "filter", b"filter", "options", b"options", "query", b"query", "request_id", b"request_id", "thread_id", b"thread_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_store", b"_store", "additional_context", b"additional_context", "chat_history", b"chat_history", "collection_ids", b"collection_ids", "filter", b"filter", "options", b"options", "query", b"query", "request_id", b"request_id", "store", b"store", "thread_id", b"thread_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__store: _TypeAlias = _typing.Literal["store"]  # noqa: Y015
+    _WhichOneofArgType__store: _TypeAlias = _typing.Literal["_store", b"_store"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__store) -> _WhichOneofReturnType__store | None: ...
 
 Global___ChatRequest: _TypeAlias = ChatRequest  # noqa: Y015
 
@@ -170,6 +178,7 @@ class AnswerRequest(_message.Message):
     OPTIONS_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     ADDITIONAL_CONTEXT_FIELD_NUMBER: _builtins.int
+    STORE_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """The question, 1 to 8000 characters after trimming white space."""
     thread_id: _builtins.str
@@ -178,6 +187,8 @@ class AnswerRequest(_message.Message):
     """Makes a retry safe; see ChatRequest.request_id."""
     additional_context: _builtins.str
     """What else the model should know; 8000 characters at most."""
+    store: _builtins.bool
+    """Whether question and answer are kept in a thread; see ChatRequest.store."""
     @_builtins.property
     def chat_history(self) -> _containers.RepeatedCompositeFieldContainer[_chat_pb2.ChatMessage]:
         """The conversation so far, oldest first, 100 messages at most; used instead of the thread's stored messages."""
@@ -205,12 +216,15 @@ class AnswerRequest(_message.Message):
         options: _options_pb2.ChatOptions | None = ...,
         request_id: _builtins.str = ...,
         additional_context: _builtins.str = ...,
+        store: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "options", b"options"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_store", b"_store", "filter", b"filter", "options", b"options", "store", b"store"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["additional_context", b"additional_context", "chat_history", b"chat_history", "collection_ids", b"collection_ids", "filter", b"filter", "options", b"options", "query", b"query", "request_id", b"request_id", "thread_id", b"thread_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_store", b"_store", "additional_context", b"additional_context", "chat_history", b"chat_history", "collection_ids", b"collection_ids", "filter", b"filter", "options", b"options", "query", b"query", "request_id", b"request_id", "store", b"store", "thread_id", b"thread_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__store: _TypeAlias = _typing.Literal["store"]  # noqa: Y015
+    _WhichOneofArgType__store: _TypeAlias = _typing.Literal["_store", b"_store"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__store) -> _WhichOneofReturnType__store | None: ...
 
 Global___AnswerRequest: _TypeAlias = AnswerRequest  # noqa: Y015
 

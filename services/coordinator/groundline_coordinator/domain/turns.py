@@ -15,6 +15,7 @@ __all__ = [
     "Scope",
     "Turn",
     "inquiry_of",
+    "is_stored",
 ]
 
 type Question = coordinator_service_pb2.ChatRequest | coordinator_service_pb2.AnswerRequest
@@ -40,6 +41,11 @@ def inquiry_of(request: AnyRequest) -> Inquiry:
         retrieval=request.options.retrieval,
         rerank=request.options.rerank,
     )
+
+
+def is_stored(question: Question) -> bool:
+    """Whether question and answer become messages of a thread; they do unless the request says otherwise."""
+    return question.store or not question.HasField("store")
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,15 @@ from groundline_runtime.reasons import reason_value
 from groundline_coordinator.domain.conversation import add_usage, recent_history
 from groundline_coordinator.domain.options import scope_of
 from groundline_coordinator.domain.passages import number_sources, numbered_passages, shortened
-from groundline_coordinator.domain.turns import Inquiry, Question, RequestClaim, Scope, Turn, inquiry_of
+from groundline_coordinator.domain.turns import (
+    Inquiry,
+    Question,
+    RequestClaim,
+    Scope,
+    Turn,
+    inquiry_of,
+    is_stored,
+)
 from groundline_coordinator.ports import CollectionCatalog, Generator, Reranker, Retriever, ThreadStore
 from groundline_coordinator.service.progress import StageReport, milliseconds_since
 from groundline_coordinator.service.searching import (
@@ -130,7 +138,7 @@ class ChatService:
         scope = await self._scope(caller, inquiry, question.options.generation)
         history = await self._history(owner, question)
         started = chat_pb2.ChatStarted(
-            thread_id=question.thread_id.lower() or str(uuid.uuid4()),
+            thread_id=question.thread_id.lower() or (str(uuid.uuid4()) if is_stored(question) else ""),
             message_id=str(uuid.uuid4()),
             trace_id=current_trace_id() or "",
         )
@@ -306,6 +314,8 @@ class ChatService:
         completed: chat_pb2.ChatCompleted,
         answered: coordinator_service_pb2.AnswerResponse | None,
     ) -> None:
+        if not is_stored(exchange.turn.question):
+            return
         turn, query = exchange.turn, exchange.turn.inquiry.query
         messages = (
             thread_pb2.Message(message_id=str(uuid.uuid4()), role=chat_pb2.ChatMessage.USER, content=query),
