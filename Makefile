@@ -51,6 +51,7 @@ lint: setup ## Lint contracts, code and types
 	$(BIN)/python tools/protos.py check
 	$(BIN)/python tools/protos.py breaking
 	$(BIN)/python tools/reference.py check
+	$(BIN)/python tools/openapi.py check
 	$(BIN)/python tools/settings_tables.py check
 	$(BIN)/python tools/service_requirements.py check
 	$(BIN)/python tools/manifests.py
@@ -99,9 +100,10 @@ bench-lexical: setup ## Measure keyword engines, those of GROUNDLINE_BENCH_POSTG
 	$(BIN)/groundline bench lexical
 
 .PHONY: generate
-generate: setup ## Write the stubs in libs/contracts and the reference in docs/ from protos/
+generate: setup ## Write the stubs, the reference and the OpenAPI document from protos/
 	$(BIN)/python tools/protos.py generate
 	$(BIN)/python tools/reference.py write
+	$(BIN)/python tools/openapi.py write
 
 .PHONY: settings-tables
 settings-tables: setup ## Write the settings tables of README.md from the code

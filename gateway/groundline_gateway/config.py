@@ -52,7 +52,7 @@ _WATCHES = frozenset({"WatchJob"})
 _BRINGS_DOCUMENTS = frozenset({"IngestDocuments"})
 _CHANGES_DOCUMENTS = _BRINGS_DOCUMENTS | {"UploadDocument", "DeleteDocument", "DeleteDocuments"}
 # Reached without a key.
-_PUBLIC_ROUTES = ("page", "healthz", "unknown")
+_PUBLIC_ROUTES = ("page", "docs", "openapi", "healthz", "unknown")
 _FILTER_CONFIG = "type.googleapis.com/envoy.config.route.v3.FilterConfig"
 _LUA_PER_ROUTE = f"{_EXTENSIONS}.filters.http.lua.v3.LuaPerRoute"
 _BUFFER_PER_ROUTE = f"{_EXTENSIONS}.filters.http.buffer.v3.BufferPerRoute"
@@ -215,9 +215,13 @@ def _fill_own_routes(routes: dict[str, Node]) -> None:
             _override(routes[name], filter_name, {"@type": _FILTER_CONFIG, "disabled": True})
     for route in routes.values():
         route["tracing"] = {"overall_sampling": {"numerator": 0}}
-    page = _resource("page/index.html")
-    routes["page"]["direct_response"]["body"]["inline_string"] = page
-    routes["page"]["response_headers_to_add"] = _page_headers(page)
+    for name, file in (("page", "index.html"), ("docs", "docs.html")):
+        page = _resource(f"page/{file}")
+        routes[name]["direct_response"]["body"]["inline_string"] = page
+        routes[name]["response_headers_to_add"] = _page_headers(page)
+    document = routes["openapi"]
+    document["direct_response"]["body"]["inline_string"] = _resource("page/openapi.json")
+    document["response_headers_to_add"] = _headers({"content-type": "application/json"})
 
 
 def _route(endpoint: Endpoint, settings: GatewaySettings) -> Node:
@@ -289,12 +293,7 @@ def _deadline(route: Node, seconds: float, *, is_stream: bool, is_upload: bool) 
         whole = backstop if is_stream else backstop + _ARRIVAL_SECONDS
         limits["max_stream_duration"] = {"max_stream_duration": _duration(whole)}
     route["route"] |= limits
-    route["request_headers_to_add"] = [
-        {
-            "header": {"key": "grpc-timeout", "value": f"{math.ceil(seconds * 1000)}m"},
-            "append_action": "OVERWRITE_IF_EXISTS_OR_ADD",
-        }
-    ]
+    route["request_headers_to_add"] = _headers({"grpc-timeout": f"{math.ceil(seconds * 1000)}m"})
 
 
 def _bucket(settings: GatewaySettings) -> Node:
@@ -444,6 +443,10 @@ def _page_headers(page: str) -> list[Node]:
         "cross-origin-opener-policy": "same-origin",
         "permissions-policy": "camera=(), geolocation=(), microphone=()",
     }
+    return _headers(headers)
+
+
+def _headers(headers: Mapping[str, str]) -> list[Node]:
     return [
         {"header": {"key": key, "value": value}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
         for key, value in headers.items()

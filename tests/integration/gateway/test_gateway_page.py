@@ -1,14 +1,20 @@
-"""The chat page as it is served."""
+"""The chat page and the reference of the API as they are served."""
 
 import base64
 import hashlib
 import re
 
 import httpx
+import pytest
+
+on_both_pages = pytest.mark.parametrize("path", ["/", "/docs"])
 
 
-async def test_the_page_needs_no_key_and_runs_nothing_but_its_own(anonymous: httpx.AsyncClient) -> None:
-    response = await anonymous.get("/")
+@on_both_pages
+async def test_a_page_needs_no_key_and_runs_nothing_but_its_own(
+    anonymous: httpx.AsyncClient, path: str
+) -> None:
+    response = await anonymous.get(path)
 
     assert response.status_code == 200
     assert response.headers["content-type"] == "text/html; charset=utf-8"
@@ -24,9 +30,18 @@ async def test_the_page_needs_no_key_and_runs_nothing_but_its_own(anonymous: htt
         assert f"{tag}-src 'sha256-{digest}'" in policy
 
 
-async def test_the_page_names_no_other_host(anonymous: httpx.AsyncClient) -> None:
-    page = (await anonymous.get("/")).text
+@on_both_pages
+async def test_a_page_names_no_other_host(anonymous: httpx.AsyncClient, path: str) -> None:
+    page = (await anonymous.get(path)).text
 
     # The one left is the name of SVG's vocabulary, which nothing fetches.
     assert set(re.findall(r"https?://[^'\"\s)]+", page)) == {"http://www.w3.org/2000/svg"}
     assert "innerHTML" not in page
+
+
+async def test_the_openapi_document_needs_no_key(anonymous: httpx.AsyncClient) -> None:
+    response = await anonymous.get("/openapi.json")
+
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "application/json"
+    assert response.json()["paths"].keys() >= {"/api/chat", "/api/search"}

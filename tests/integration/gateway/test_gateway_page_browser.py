@@ -54,7 +54,7 @@ class Tab:
         for domain in ("Page", "Runtime", "Log"):
             await self.command(f"{domain}.enable")
         await self.command("Page.navigate", url=url)
-        await self.until("document.readyState === 'complete' && location.pathname === '/'")
+        await self.until("document.readyState === 'complete' && location.protocol === 'http:'")
 
     async def command(self, method: str, **params: Any) -> dict[str, Any]:
         self._last += 1
@@ -403,3 +403,40 @@ async def test_a_wrong_key_asks_again_and_keeps_the_question(upstream: Any, tab:
     assert await tab.js("sessionStorage.getItem('groundline.key')") is None
     assert await tab.js("document.querySelector('#query').value") == "still here"
     assert upstream.calls == []
+
+
+async def test_the_reference_shows_a_request_and_tries_it_out(
+    upstream: Any, module_browser: Tab, gateway: Any
+) -> None:
+    async def search(_request: Any, _context: Any) -> Any:
+        found = passage_pb2.Passage(chunk=passage_pb2.Chunk(text=MARKUP))
+        return coordinator_service_pb2.SearchResponse(passages=[found])
+
+    upstream.on("Search", search)
+    module_browser._session = ""
+    module_browser.complaints.clear()
+    await module_browser.open(f"{gateway.url}/docs#Search")
+    await module_browser.until("document.querySelector('#Search form')")
+
+    shown = await module_browser.text("#Search")
+    assert "/api/search" in shown
+    assert "What to look for, 1 to 8000 characters" in shown
+    assert "INVALID_ARGUMENT: a field is wrong" in shown
+    await module_browser.js("document.querySelector('#Search a[href=\"#schema-SearchResponse\"]').click()")
+    await module_browser.until("document.querySelector('#schema-SearchResponse td')")
+
+    await module_browser.js(f"document.querySelector('#key').value = {KEY!r}")
+    await module_browser.js("location.hash = 'Search'")
+    await module_browser.until("document.querySelector('#Search form')")
+    await module_browser.js("document.querySelector('#Search form .primary').click()")
+    await module_browser.until(
+        "document.querySelector('#Search form pre:last-child').innerText.includes('passages')"
+    )
+
+    tried = await module_browser.text("#Search form pre")
+    assert "curl -N -X POST" in tried
+    assert KEY not in tried
+    assert "200 application/json" in tried
+    assert MARKUP in json.loads(tried.rpartition("\n\n")[2])["passages"][0]["chunk"]["text"]
+    assert await module_browser.js("document.title") == "Groundline API"
+    assert module_browser.complaints == []

@@ -1,0 +1,140 @@
+"""The OpenAPI document says what the contract says, no less and no more."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import openapi
+import pytest
+from google.api import annotations_pb2  # type: ignore[import-untyped]
+from groundline.v1 import coordinator_service_pb2, error_pb2, ingestor_service_pb2, limits_pb2
+from groundline_runtime.errors import Code
+from groundline_tests.limit_cases import methods
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+
+@pytest.fixture(scope="module")
+def document() -> Mapping[str, Any]:
+    loaded: Mapping[str, Any] = json.loads(openapi.document())
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def schemas(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = document["components"]["schemas"]
+    return found
+
+
+def bindings() -> Iterator[tuple[str, str, str]]:
+    """Verb, path and RPC of every google.api.http rule, whichever service has it."""
+    for method in methods():
+        rule = method.GetOptions().Extensions[annotations_pb2.http]
+        for binding in (rule, *rule.additional_bindings):
+            if verb := binding.WhichOneof("pattern"):
+                yield verb, getattr(binding, verb), method.name
+
+
+def test_it_has_every_method_that_is_bound_to_http_and_nothing_else(document: Mapping[str, Any]) -> None:
+    def spelled(path: str) -> str:
+        return re.sub(r"\{\w+\}", lambda name: name[0].replace("_", "").lower(), path)
+
+    described = {
+        (verb, spelled(path), operation["operationId"])
+        for path, item in document["paths"].items()
+        for verb, operation in item.items()
+    }
+    assert described == {(verb, spelled(path), name) for verb, path, name in bindings()}
+
+
+def test_it_is_openapi_as_the_standard_has_it(document: Mapping[str, Any]) -> None:
+    assert [error.message for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
+    assert document["openapi"].startswith("3.1.")
+
+
+def test_every_schema_is_referred_to_and_every_reference_leads_somewhere(
+    document: Mapping[str, Any], schemas: Mapping[str, Any]
+) -> None:
+    referred = set(re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
+    assert referred == set(schemas)
+
+
+@pytest.mark.parametrize(
+    ("message", "file"),
+    [("SearchRequest", coordinator_service_pb2), ("WebCrawl", ingestor_service_pb2)],
+)
+def test_a_message_has_every_field_by_its_json_name(
+    schemas: Mapping[str, Any], message: str, file: Any
+) -> None:
+    fields = file.DESCRIPTOR.message_types_by_name[message].fields
+    assert set(schemas[message]["properties"]) == {field.json_name for field in fields}
+    assert all(each.get("description") for each in schemas[message]["properties"].values())
+
+
+def test_a_field_in_the_address_is_no_field_of_the_body(document: Mapping[str, Any]) -> None:
+    update = document["paths"]["/api/collections/{collectionId}"]["patch"]
+    assert [each["name"] for each in update["parameters"] if each["in"] == "path"] == ["collectionId"]
+    body = document["components"]["schemas"]["UpdateCollectionRequest"]
+    assert set(body["properties"]) == {"name", "settings", "updateMask"}
+
+
+@pytest.mark.parametrize(
+    ("message", "field", "expected"),
+    [
+        ("SearchRequest", "query", {"minLength": 1, "maxLength": 8000}),
+        ("SearchRequest", "collectionIds", {"maxItems": 100}),
+        ("RetrievalOptions", "keywordLimit", {"minimum": 1, "maximum": 1000}),
+        ("RerankOptions", "typePriorities", {"propertyNames": {"enum": ["file", "object", "web"]}}),
+        ("CreateCollectionRequest", "collectionId", {"pattern": "^([a-z0-9][a-z0-9_-]{0,62})?$"}),
+    ],
+)
+def test_limits_are_those_of_the_contract(
+    schemas: Mapping[str, Any], message: str, field: str, expected: Mapping[str, Any]
+) -> None:
+    assert schemas[message]["properties"][field].items() >= expected.items()
+
+
+def test_every_text_format_has_a_pattern() -> None:
+    formats = set(limits_pb2.TextFormat.values()) - {limits_pb2.TEXT_FORMAT_UNSPECIFIED}
+    assert set(openapi.PATTERNS) == formats
+
+
+def test_a_required_field_is_required(schemas: Mapping[str, Any]) -> None:
+    assert schemas["SearchRequest"]["required"] == ["query"]
+    assert schemas["SearchRequest"]["additionalProperties"] is False
+    assert schemas["ChatMessage"]["required"] == ["role", "content"]
+
+
+def test_every_reason_of_an_error_is_listed(schemas: Mapping[str, Any]) -> None:
+    assert schemas["ErrorReason"]["enum"] == list(error_pb2.ErrorReason.keys())
+
+
+def test_every_status_code_that_a_comment_names_is_a_response(document: Mapping[str, Any]) -> None:
+    for path, item in document["paths"].items():
+        for verb, operation in item.items():
+            named = {code for code in Code if re.search(rf"\b{code.name}\b", operation["description"])}
+            statuses = {str(openapi.HTTP_STATUSES[code]) for code in named}
+            assert statuses <= set(operation["responses"]), (verb, path)
+
+
+def test_whoever_calls_needs_one_of_the_scopes(document: Mapping[str, Any]) -> None:
+    cancel = document["paths"]["/api/jobs/{jobId}:cancel"]["post"]
+    assert {"apiKey": ["ingest"]} in cancel["security"]
+    assert {"bearer": ["admin"]} in cancel["security"]
+    assert {"apiKey": ["search"]} not in cancel["security"]
+
+
+def test_a_stream_is_described_by_its_event(document: Mapping[str, Any]) -> None:
+    chat = document["paths"]["/api/chat"]["post"]["responses"]["200"]["content"]
+    assert chat == {"text/event-stream": {"schema": {"$ref": "#/components/schemas/ChatResponse"}}}
+
+
+def test_every_post_that_takes_more_than_nothing_has_an_example(document: Mapping[str, Any]) -> None:
+    for item in document["paths"].values():
+        for operation in item.values():
+            content = operation.get("requestBody", {}).get("content", {}).get("application/json")
+            if content is None:
+                continue
+            name = content["schema"]["$ref"].rpartition("/")[2]
+            has_fields = bool(document["components"]["schemas"][name]["properties"])
+            assert bool(content.get("examples")) == has_fields, operation["operationId"]

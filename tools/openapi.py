@@ -1,0 +1,583 @@
+"""Makes the OpenAPI document of the gateway's API from protos/: addresses, messages, limits, errors.
+
+openapi.py write    write it
+openapi.py check    fail when it is stale
+"""
+
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, MethodDescriptor
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    EnumDescriptorProto,
+    FileDescriptorProto,
+    MethodOptions,
+)
+from groundline.v1 import chat_pb2, error_pb2, limits_pb2
+from groundline_gateway.descriptors import exposed_services
+from groundline_gateway.endpoints import Endpoint, endpoints
+from groundline_gateway.scopes import REQUIRED
+from groundline_runtime.errors import Code
+from groundline_runtime.status import DOMAIN
+from groundline_validation.rules import rules_of
+from openapi_examples import EXAMPLES
+from reference import PACKAGE, read_files
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENT = ROOT / "gateway/groundline_gateway/page/openapi.json"
+"""In the gateway's package, which serves it; docs/reference has a link to it."""
+
+type Json = dict[str, Any]
+
+_DESCRIPTION = """\
+Answers questions from your own documents, and says where each answer comes from.
+
+Send an API key as `x-api-key` or `Authorization: Bearer`; a token of your identity provider goes as `Bearer`
+too.
+
+- Fields that have their type's default value may be left out of a request. A field that the API does not know
+  is refused, as is one that comes twice.
+- Names of fields may also be spelled as in the protos (`top_k`), values of enums in either case (`user`).
+- Texts must not hold U+0000 unless it is said otherwise, numbers must be finite, and white space at both ends
+  of a text that must not be empty does not count.
+- Every error is a `Status` with exactly one `ErrorInfo`. Branch on its `reason`; the message is for people
+  and may change. A wrong request names every wrong field in a `BadRequest`.
+- A stream is `text/event-stream`: each event has a name (`event`), a number (`id`) and a JSON object
+  (`data`). Comments keep the connection alive while nothing comes.
+"""
+
+# As Envoy maps them.
+HTTP_STATUSES: Mapping[Code, int] = {
+    Code.INVALID_ARGUMENT: 400,
+    Code.FAILED_PRECONDITION: 400,
+    Code.OUT_OF_RANGE: 400,
+    Code.UNAUTHENTICATED: 401,
+    Code.PERMISSION_DENIED: 403,
+    Code.NOT_FOUND: 404,
+    Code.ALREADY_EXISTS: 409,
+    Code.ABORTED: 409,
+    Code.RESOURCE_EXHAUSTED: 429,
+    Code.INTERNAL: 500,
+    Code.UNIMPLEMENTED: 501,
+    Code.UNAVAILABLE: 503,
+    Code.DEADLINE_EXCEEDED: 504,
+}
+
+# What any request may be answered with.
+_COMMON: Mapping[int, tuple[str, str]] = {
+    400: ("MalformedRequest", "The request is malformed, or fields of it are wrong; each is named."),
+    401: ("Unauthenticated", "The key or token is missing or not valid."),
+    403: ("PermissionDenied", "The key or token has not the scope for this, or its holder not the right."),
+    408: ("RequestTimeout", "The request did not arrive in time."),
+    429: ("ResourceExhausted", "Too many requests from this client, or a quota is used up."),
+    431: ("HeadersTooLarge", "The headers are too large."),
+    500: ("Internal", "An unexpected failure; its error_id is in the service's log."),
+    503: ("Unavailable", "A service that the request needs is not available; try again later."),
+    504: ("DeadlineExceeded", "It was not finished in time."),
+}
+_BODY_TOO_LARGE = (413, ("BodyTooLarge", "The body is larger than the limit for this address."))
+
+PATTERNS = {
+    limits_pb2.TEXT_FORMAT_COLLECTION_ID: "[a-z0-9][a-z0-9_-]{0,62}",
+    limits_pb2.TEXT_FORMAT_UUID: "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
+    limits_pb2.TEXT_FORMAT_CHUNK_ID: "0|[1-9][0-9]{0,18}",
+    limits_pb2.TEXT_FORMAT_PRINCIPAL: r"[^\s\x00-\x1f\x7f]{1,200}",
+    limits_pb2.TEXT_FORMAT_LANGUAGE: "[a-z]{2,30}",
+}
+
+_SCALARS: Mapping[int, Json] = {
+    FieldDescriptor.TYPE_STRING: {"type": "string"},
+    FieldDescriptor.TYPE_BYTES: {"type": "string", "contentEncoding": "base64"},
+    FieldDescriptor.TYPE_BOOL: {"type": "boolean"},
+    FieldDescriptor.TYPE_INT32: {"type": "integer", "format": "int32"},
+    FieldDescriptor.TYPE_FLOAT: {"type": "number", "format": "float"},
+    FieldDescriptor.TYPE_DOUBLE: {"type": "number", "format": "double"},
+}
+_WELL_KNOWN: Mapping[str, Json] = {
+    "google.protobuf.Struct": {"type": "object"},
+    "google.protobuf.Timestamp": {"type": "string", "format": "date-time"},
+    "google.protobuf.FieldMask": {"type": "string"},
+}
+
+_RESUMING = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "description": "The `id` of the last event that arrived, to go on after it.",
+    "schema": {"type": "string"},
+}
+
+
+class Comments:
+    """The comments of all files, by the full name of what they describe."""
+
+    def __init__(self, files: Sequence[FileDescriptorProto]) -> None:
+        self._by_name: dict[str, str] = {}
+        for file in files:
+            paths = {tuple(each.path): each.leading_comments for each in file.source_code_info.location}
+            for index, service in enumerate(file.service):
+                name = f"{file.package}.{service.name}"
+                self._by_name[name] = paths.get((6, index), "")
+                for number, method in enumerate(service.method):
+                    self._by_name[f"{name}.{method.name}"] = paths.get((6, index, 2, number), "")
+            for index, message in enumerate(file.message_type):
+                self._add_message(message, file.package, paths, (4, index))
+            for index, enum in enumerate(file.enum_type):
+                self._add_enum(enum, file.package, paths, (5, index))
+        fields = {name.rpartition(".")[2] for name in self._by_name}
+        self._json_names = {name: _camel(name) for name in fields if name.islower() and "_" in name}
+
+    def __getitem__(self, full_name: str) -> str:
+        """Paragraphs and lists as Markdown, fields named as in JSON."""
+        lines: list[str] = []
+        for line in self._by_name[full_name].strip().splitlines():
+            text = line.strip()
+            begins = not text or text.startswith("- ") or not lines or not lines[-1]
+            if begins:
+                lines.append(text)
+            else:
+                lines[-1] += f" {text}"
+        return re.sub(r"\b[a-z]+(_[a-z0-9]+)+\b", self._spelled, "\n".join(lines))
+
+    def _spelled(self, word: re.Match[str]) -> str:
+        return self._json_names.get(word[0], word[0])
+
+    def _add_message(
+        self, message: DescriptorProto, scope: str, paths: Mapping[Any, str], path: tuple[int, ...]
+    ) -> None:
+        name = f"{scope}.{message.name}"
+        self._by_name[name] = paths.get(path, "")
+        for index, field in enumerate(message.field):
+            self._by_name[f"{name}.{field.name}"] = paths.get((*path, 2, index), "")
+        for index, nested in enumerate(message.nested_type):
+            self._add_message(nested, name, paths, (*path, 3, index))
+        for index, enum in enumerate(message.enum_type):
+            self._add_enum(enum, name, paths, (*path, 4, index))
+
+    def _add_enum(
+        self, enum: EnumDescriptorProto, scope: str, paths: Mapping[Any, str], path: tuple[int, ...]
+    ) -> None:
+        name = f"{scope}.{enum.name}"
+        self._by_name[name] = paths.get(path, "")
+        for index, value in enumerate(enum.value):
+            self._by_name[f"{name}.{value.name}"] = paths.get((*path, 2, index), "")
+
+
+class Document:
+    """Builds the document; schemas are added as they are referred to."""
+
+    def __init__(self) -> None:
+        self._comments = Comments(list(read_files().values()))
+        self._endpoints = endpoints()
+        self._schemas: dict[str, Json] = {}
+        self._sent = _sent(self._endpoints)
+
+    def build(self) -> Json:
+        """The whole of it."""
+        paths: dict[str, Json] = defaultdict(dict)
+        for endpoint in self._endpoints:
+            paths[_path(endpoint)][endpoint.verb.lower()] = self._operation(endpoint)
+        self._add_errors()
+        return {
+            "openapi": "3.1.1",
+            "info": {
+                "title": "Groundline",
+                "version": PACKAGE.rpartition(".")[2],
+                "description": _DESCRIPTION,
+                "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+            },
+            "servers": [{"url": "/"}],
+            "security": [{"apiKey": []}, {"bearer": []}],
+            "tags": [
+                {"name": _tag(service.name), "description": self._comments[service.full_name]}
+                for service in exposed_services()
+            ],
+            "paths": dict(sorted(paths.items())),
+            "components": {
+                "schemas": dict(sorted(self._schemas.items())),
+                "responses": {
+                    name: _error_response(status, description)
+                    for status, (name, description) in (*_COMMON.items(), _BODY_TOO_LARGE)
+                },
+                "securitySchemes": {
+                    "apiKey": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+                    "bearer": {
+                        "type": "http",
+                        "scheme": "bearer",
+                        "description": "An API key, or a token (JWT) of an issuer that the gateway trusts.",
+                    },
+                },
+            },
+        }
+
+    def _operation(self, endpoint: Endpoint) -> Json:
+        method = endpoint.method
+        text = self._comments[method.full_name]
+        scopes = sorted(REQUIRED[endpoint.name])
+        level = MethodOptions.IdempotencyLevel.Name(method.GetOptions().idempotency_level)
+        operation: Json = {
+            "operationId": endpoint.name,
+            "tags": [_tag(method.containing_service.name)],
+            "summary": re.split(r"(?<=[a-z0-9])[.:;](?:\s|$)", text, maxsplit=1)[0],
+            "description": text,
+            "security": [{scheme: [str(scope)]} for scheme in ("apiKey", "bearer") for scope in scopes],
+            "x-idempotency-level": level,
+        }
+        if parameters := [*self._parameters(endpoint)]:
+            operation["parameters"] = parameters
+        if endpoint.is_upload:
+            operation["requestBody"] = {
+                "required": True,
+                "description": "The document as it is, of any media type.",
+                "content": {"application/octet-stream": {"schema": {}}},
+            }
+        elif endpoint.json_body is not None:
+            content: Json = {"schema": self._reference(endpoint.json_body)}
+            if examples := EXAMPLES.get(endpoint.name):
+                content["examples"] = _examples(examples)
+            operation["requestBody"] = {"required": True, "content": {"application/json": content}}
+        operation["responses"] = self._responses(endpoint)
+        return operation
+
+    def _parameters(self, endpoint: Endpoint) -> Iterator[Json]:
+        in_path = _variables(endpoint)
+        for field in endpoint.method.input_type.fields:
+            if field.name in in_path:
+                schema = self._field(field)
+                yield _parameter(field, "path", schema.pop("description"), schema) | {"required": True}
+            elif endpoint.body_field not in ("*", field.name):
+                schema = self._field(field)
+                yield _parameter(field, "query", schema.pop("description"), schema)
+        if endpoint.is_stream:
+            yield _RESUMING
+
+    def _responses(self, endpoint: Endpoint) -> Json:
+        response = self._reference(endpoint.method.output_type)
+        media = "text/event-stream" if endpoint.is_stream else "application/json"
+        description = self._comments[endpoint.method.output_type.full_name]
+        if endpoint.is_stream:
+            description = f"A stream of events; the data of each is a `{endpoint.method.output_type.name}`."
+        found: Json = {"200": {"description": description, "content": {media: {"schema": response}}}}
+        common = dict([*_COMMON.items(), *([_BODY_TOO_LARGE] if endpoint.body_field else [])])
+        for status, (name, _) in common.items():
+            found[str(status)] = {"$ref": f"#/components/responses/{name}"}
+        for status, texts in _named_codes(self._comments, endpoint.method).items():
+            if status in common and status not in (400, 403):
+                continue
+            if status == 403:
+                texts = [_COMMON[403][1], *texts]
+            found[str(status)] = _error_response(status, "\n\n".join(texts))
+        return dict(sorted(found.items()))
+
+    def _reference(self, message: Descriptor) -> Json:
+        name = _name(message.full_name)
+        if name not in self._schemas:
+            # Messages may hold each other.
+            self._schemas[name] = {}
+            self._schemas[name] = self._message(message)
+        return {"$ref": f"#/components/schemas/{name}"}
+
+    def _message(self, message: Descriptor) -> Json:
+        is_sent = message.full_name in self._sent
+        fields = [
+            field for field in message.fields if field.name not in self._sent.get(message.full_name, ())
+        ]
+        rules = [f"{rule.__doc__}" for rule in rules_of(message.full_name)]
+        schema: Json = {
+            "type": "object",
+            "description": "\n\n".join([self._comments[message.full_name], *rules]),
+            "properties": {field.json_name: self._field(field) for field in fields},
+        }
+        required = _needed if is_sent else _always_there
+        if names := [field.json_name for field in fields if required(field)]:
+            schema["required"] = names
+        if is_sent:
+            schema["additionalProperties"] = False
+        for oneof in message.oneofs:
+            # An optional field is a oneof of its own.
+            if len(oneof.fields) > 1:
+                schema["oneOf"] = [{"required": [field.json_name]} for field in oneof.fields]
+        return schema
+
+    def _field(self, field: FieldDescriptor) -> Json:
+        limits = field.GetOptions().Extensions[limits_pb2.limits]
+        description = self._comments[field.full_name]
+        kind = field.message_type
+        if kind is not None and kind.GetOptions().map_entry:
+            schema: Json = {
+                "type": "object",
+                "additionalProperties": self._value(kind.fields_by_name["value"], limits),
+            }
+            if limits.allowed_values:
+                schema["propertyNames"] = {"enum": list(limits.allowed_values)}
+            if limits.HasField("max_items"):
+                schema["maxProperties"] = limits.max_items
+        elif field.is_repeated:
+            schema = {"type": "array", "items": self._value(field, limits)}
+            if limits.min_items:
+                schema["minItems"] = limits.min_items
+            if limits.HasField("max_items"):
+                schema["maxItems"] = limits.max_items
+        else:
+            schema = self._value(field, limits)
+        return {**schema, "description": description}
+
+    def _value(self, field: FieldDescriptor, limits: limits_pb2.Limits) -> Json:
+        if field.enum_type is not None:
+            first = limits.minimum if limits.HasField("minimum") else 0
+            schema = self._enum(field.enum_type)
+            if first > 0:
+                schema["not"] = {"const": field.enum_type.values_by_number[0].name}
+            return schema
+        if field.message_type is not None:
+            known = _WELL_KNOWN.get(field.message_type.full_name)
+            return self._reference(field.message_type) if known is None else dict(known)
+        schema = dict(_SCALARS[field.type])
+        if field.type == FieldDescriptor.TYPE_STRING:
+            return schema | _text_limits(limits, may_be_empty=not limits.min_length and not field.is_repeated)
+        if field.type == FieldDescriptor.TYPE_BYTES and limits.HasField("max_bytes"):
+            schema["maxLength"] = -(-limits.max_bytes // 3) * 4
+        for name in ("minimum", "maximum"):
+            if limits.HasField(name):
+                schema[name] = _number(getattr(limits, name))
+        return schema
+
+    def _enum(self, enum: EnumDescriptor) -> Json:
+        name = _name(enum.full_name)
+        if name not in self._schemas:
+            values = "\n".join(
+                f"- `{value}`: {self._comments[f'{enum.full_name}.{value}']}" for value in enum.values_by_name
+            )
+            self._schemas[name] = {
+                "type": "string",
+                "description": f"{self._comments[enum.full_name]}\n\n{values}",
+                "enum": [*enum.values_by_name, *_short_spellings(enum)],
+            }
+        return {"$ref": f"#/components/schemas/{name}"}
+
+    def _add_errors(self) -> None:
+        """google.rpc.Status as the gateway sends it."""
+        reason = self._enum(error_pb2.ErrorReason.DESCRIPTOR)
+        self._schemas |= {
+            "Status": {
+                "type": "object",
+                "description": "An error.",
+                "properties": {
+                    "code": {
+                        "type": "integer",
+                        "enum": sorted(code.value for code in Code),
+                        "description": "google.rpc.Code: "
+                        + ", ".join(f"{code.value} {code.name}" for code in Code)
+                        + ".",
+                    },
+                    "message": {"type": "string", "description": "For people; it may change."},
+                    "details": {
+                        "type": "array",
+                        "description": "One ErrorInfo, and what else helps.",
+                        "items": {
+                            "oneOf": [
+                                {"$ref": f"#/components/schemas/{name}"}
+                                for name in ("ErrorInfo", "BadRequest", "RetryInfo")
+                            ]
+                        },
+                        "contains": {"$ref": "#/components/schemas/ErrorInfo"},
+                        "maxContains": 1,
+                    },
+                },
+                "required": ["code", "message", "details"],
+            },
+            "ErrorInfo": _detail(
+                "ErrorInfo",
+                "Why, for programs.",
+                {
+                    "reason": reason,
+                    "domain": {"const": DOMAIN},
+                    "metadata": {
+                        "type": "object",
+                        "additionalProperties": {"type": "string"},
+                        "description": "`error_id` of an internal error: its cause is in the log under it.",
+                    },
+                },
+                ["reason", "domain"],
+            ),
+            "BadRequest": _detail(
+                "BadRequest",
+                "The wrong fields.",
+                {
+                    "fieldViolations": {
+                        "type": "array",
+                        "items": {
+                            "type": "object",
+                            "properties": {
+                                "field": {
+                                    "type": "string",
+                                    "description": "Its path, such as `options.rerank.topK` or "
+                                    "`chatHistory[0].role`.",
+                                },
+                                "description": {"type": "string", "description": "What is wrong with it."},
+                            },
+                            "required": ["field", "description"],
+                        },
+                    }
+                },
+                ["fieldViolations"],
+            ),
+            "RetryInfo": _detail(
+                "RetryInfo",
+                "When to try again.",
+                {"retryDelay": {"type": "string", "description": "Seconds, such as `1.5s`."}},
+                ["retryDelay"],
+            ),
+        }
+
+
+def _detail(name: str, description: str, properties: Json, required: list[str]) -> Json:
+    return {
+        "type": "object",
+        "description": description,
+        "properties": {"@type": {"const": f"type.googleapis.com/google.rpc.{name}"}, **properties},
+        "required": ["@type", *required],
+    }
+
+
+def _error_response(status: int, description: str) -> Json:
+    schema = {"$ref": "#/components/schemas/Status"}
+    response: Json = {"description": description, "content": {"application/json": {"schema": schema}}}
+    if status in (429, 503):
+        response["headers"] = {
+            "Retry-After": {"description": "Seconds to wait, where known.", "schema": {"type": "integer"}}
+        }
+    return response
+
+
+def _examples(examples: Mapping[str, Json]) -> Json:
+    return {_slug(summary): {"summary": summary, "value": each} for summary, each in examples.items()}
+
+
+def _named_codes(comments: Comments, method: MethodDescriptor) -> Mapping[int, list[str]]:
+    """HTTP status → what the comment of an RPC says of the codes that become it."""
+    text = comments[method.full_name]
+    if other := re.search(r"Status codes as for (\w+)\.", text):
+        text = comments[f"{method.containing_service.full_name}.{other[1]}"]
+    codes = "|".join(code.name for code in HTTP_STATUSES)
+    found: dict[int, list[str]] = defaultdict(list)
+    for part in re.split(rf"(?=\b(?:{codes})\b(?: \(\w+\)| with \w+)?:)", text)[1:]:
+        found[HTTP_STATUSES[Code[part.partition(":")[0].split()[0]]]].append(part.strip())
+    return found
+
+
+def _sent(every: Sequence[Endpoint]) -> Mapping[str, frozenset[str]]:
+    """Messages that a body may hold, by full name, with the fields that stand in the address instead."""
+    found: dict[str, frozenset[str]] = {}
+
+    def add(message: Descriptor, elsewhere: frozenset[str]) -> None:
+        if message.full_name in found:
+            return
+        found[message.full_name] = elsewhere
+        for field in message.fields:
+            if field.message_type is not None:
+                add(field.message_type, frozenset())
+
+    for endpoint in every:
+        if endpoint.json_body is not None:
+            add(endpoint.json_body, _variables(endpoint))
+    return found
+
+
+def _needed(field: FieldDescriptor) -> bool:
+    limits = field.GetOptions().Extensions[limits_pb2.limits]
+    if field.is_repeated:
+        return bool(limits.min_items)
+    if field.enum_type is not None:
+        return bool(limits.minimum > 0)
+    return bool(limits.min_length) and not field.has_presence
+
+
+def _short_spellings(enum: EnumDescriptor) -> Sequence[str]:
+    """Of roles, which other APIs write in lower case; case makes no difference to the gateway."""
+    if enum.full_name != chat_pb2.ChatMessage.Role.DESCRIPTOR.full_name:
+        return ()
+    return [value.name.lower() for value in enum.values if value.number]
+
+
+def _always_there(field: FieldDescriptor) -> bool:
+    """Whether the gateway prints it whatever its value."""
+    return not field.has_presence
+
+
+def _text_limits(limits: limits_pb2.Limits, *, may_be_empty: bool) -> Json:
+    schema: Json = {}
+    if limits.min_length:
+        schema["minLength"] = limits.min_length
+    if limits.HasField("max_length"):
+        schema["maxLength"] = limits.max_length
+    if pattern := PATTERNS.get(limits.text_format):
+        schema["pattern"] = f"^({pattern})?$" if may_be_empty else f"^({pattern})$"
+    elif limits.min_length:
+        # White space at both ends does not count.
+        schema["pattern"] = r"\S"
+    if limits.allowed_values:
+        schema["enum"] = list(limits.allowed_values)
+    return schema
+
+
+def _parameter(field: FieldDescriptor, place: str, description: str, schema: Json) -> Json:
+    return {"name": field.json_name, "in": place, "description": description, "schema": schema}
+
+
+def _path(endpoint: Endpoint) -> str:
+    return re.sub(r"\{(\w+)\}", lambda name: f"{{{_camel(name[1])}}}", endpoint.template)
+
+
+def _variables(endpoint: Endpoint) -> frozenset[str]:
+    return frozenset(re.findall(r"\{(\w+)\}", endpoint.template))
+
+
+def _tag(service: str) -> str:
+    return service.removesuffix("Service")
+
+
+def _name(full_name: str) -> str:
+    return full_name.removeprefix(f"{PACKAGE}.").replace(".", "")
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"\W+", "-", text.lower()).strip("-")
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def _number(value: float) -> float | int:
+    return int(value) if value.is_integer() else value
+
+
+def document() -> str:
+    """The document as it is stored and served."""
+    return json.dumps(Document().build(), indent=1, ensure_ascii=False) + "\n"
+
+
+def main() -> int:
+    fresh = document()
+    match sys.argv[1:]:
+        case ["write"]:
+            DOCUMENT.write_text(fresh, encoding="utf-8")
+        case ["check"]:
+            if not DOCUMENT.exists() or DOCUMENT.read_text(encoding="utf-8") != fresh:
+                print(f"{DOCUMENT.relative_to(ROOT)} is stale, run make generate", file=sys.stderr)
+                return 1
+        case _:
+            print(__doc__, file=sys.stderr)
+            return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

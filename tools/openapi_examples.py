@@ -1,0 +1,75 @@
+"""Examples of requests for the OpenAPI document. A test sends each to a running suite."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+__all__ = ["EXAMPLES"]
+
+_QUESTION: Final = "What torque closes the hatch screws of the DN-4?"
+_CONVERSATION: Final = {
+    "query": "In which order?",
+    "chatHistory": [
+        {"role": "user", "content": _QUESTION},
+        {"role": "assistant", "content": "Close the four screws crosswise with 1.8 Nm [1]."},
+    ],
+}
+
+EXAMPLES: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
+    "Chat": {
+        "A question": {"query": _QUESTION},
+        "A question that follows on others": _CONVERSATION,
+        "A question about some documents, with a retry made safe": {
+            "query": _QUESTION,
+            "collectionIds": ["examples"],
+            "filter": {"$source_type": "file"},
+            "requestId": "9b2f7c1e",
+        },
+    },
+    "Answer": {
+        "A question": {"query": _QUESTION},
+        "A question that follows on others": _CONVERSATION,
+    },
+    "Search": {
+        "Both searches, the best passages": {"query": "hatch screws torque"},
+        "Keyword search alone, more passages with their neighbours": {
+            "query": "SIM card",
+            "options": {
+                "retrieval": {"mode": "RETRIEVAL_MODE_KEYWORD", "adjacentChunks": 1},
+                "rerank": {"topK": 20},
+            },
+        },
+    },
+    "CreateCollection": {
+        "A collection with the defaults": {"collectionId": "handbook", "name": "Employee handbook"},
+        "German, for one group": {
+            "collectionId": "handbuch",
+            "settings": {"lexical": {"language": "german"}, "access": {"readers": ["group:staff"]}},
+        },
+    },
+    "UpdateCollection": {
+        "More passages for each answer": {"settings": {"rerank": {"topK": 12}}},
+    },
+    "ReindexCollection": {
+        "Smaller chunks": {"settings": {"chunking": {"chunkSize": 1200, "chunkOverlap": 120}}},
+    },
+    "IngestDocuments": {
+        "A text": {
+            "documents": [
+                {
+                    "uri": "notes/2026-11.md",
+                    "text": "# November\n\nThe gateway moved to port 8080.",
+                    "metadata": {"year": 2026, "team": "platform"},
+                }
+            ]
+        },
+        "A record": {
+            "documents": [
+                {"uri": "product:17", "object": {"schema": "product", "properties": {"name": "DN-4"}}}
+            ]
+        },
+    },
+    "DeleteDocuments": {
+        "Count what is older": {"filter": {"year": {"$lt": 2024}}, "dryRun": True},
+    },
+}
+"""RPC → title of the example → body."""
