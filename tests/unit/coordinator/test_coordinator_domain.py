@@ -12,8 +12,8 @@ from groundline_coordinator.domain.passages import (
     by_one_arm,
     extended_text,
     passages_of,
-    shortened,
 )
+from groundline_coordinator.domain.snippets import shortened, snippet
 from groundline_coordinator.domain.turns import Inquiry, Scope
 from groundline_runtime.errors import InvalidArgumentError
 from groundline_tests.coordinator import collection, make_chunk, retrieved
@@ -38,6 +38,25 @@ def test_a_shortened_text_keeps_its_limit(text: str, limit: int) -> None:
 )
 def test_text_is_cut_at_a_word(text: str, limit: int, expected: str) -> None:
     assert shortened(text, limit) == expected
+
+
+@given(st.text(min_size=20), st.text(), st.integers(150, 400))
+def test_a_snippet_keeps_its_limit(text: str, query: str, limit: int) -> None:
+    assert len(snippet(text * 20, query, limit)) <= limit
+
+
+def test_a_snippet_is_around_what_was_asked_for() -> None:
+    text = "The hatch is grey. " * 30 + "Close the four screws with 1.8 Nm. " + "The lamp is green. " * 30
+    found = snippet(text, "Which torque closes the screws of the hatch?", 200)
+    assert found.startswith("…The hatch is grey. ")
+    assert "grey. Close the four screws with 1.8 Nm. The lamp" in found
+    assert found.endswith("…")
+
+
+@pytest.mark.parametrize("query", ["", "What of it?", "The lamp is green"])
+def test_a_snippet_is_the_beginning_where_nothing_later_is_better(query: str) -> None:
+    text = "The lamp is green. " * 30
+    assert snippet(text, query, 200) == shortened(text, 200)
 
 
 def chunk(index: int, text: str = "", start: int = 0) -> passage_pb2.Chunk:

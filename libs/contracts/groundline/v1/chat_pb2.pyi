@@ -139,7 +139,9 @@ class Source(_message.Message):
     type: _passage_pb2.SourceType.ValueType
     """Where the document came from."""
     snippet: _builtins.str
-    """The passage's text, 400 characters at most, cut at a word and marked with an ellipsis."""
+    """The part of the passage's text where most of the question's words stand, 400 characters at most; an ellipsis
+    stands where something is left out.
+    """
     chunk_id: _builtins.str
     """The chunk."""
     document_id: _builtins.str

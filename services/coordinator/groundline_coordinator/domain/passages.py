@@ -12,6 +12,8 @@ from groundline.v1 import (
 )
 from groundline_validation import limits_of
 
+from groundline_coordinator.domain.snippets import snippet
+
 __all__ = [
     "adjacent_chunks_of",
     "by_one_arm",
@@ -20,7 +22,6 @@ __all__ = [
     "numbered_passages",
     "passages_of",
     "selections_of",
-    "shortened",
 ]
 
 SNIPPET_CHARACTERS = 400
@@ -151,15 +152,15 @@ def extended_text(passage: passage_pb2.Passage) -> str:
     return text[:MAX_PASSAGE_CHARACTERS]
 
 
-def number_sources(passages: Iterable[passage_pb2.Passage]) -> list[chat_pb2.Source]:
-    """Passages as sources, numbered from 1 in their order."""
+def number_sources(passages: Iterable[passage_pb2.Passage], query: str) -> list[chat_pb2.Source]:
+    """Passages as sources, numbered from 1 in their order, each with what it has on the query."""
     return [
         chat_pb2.Source(
             number=number,
             title=passage.chunk.title,
             uri=passage.chunk.uri,
             type=passage.chunk.source_type,
-            snippet=shortened(passage.chunk.text, SNIPPET_CHARACTERS),
+            snippet=snippet(passage.chunk.text, query, SNIPPET_CHARACTERS),
             chunk_id=passage.chunk.chunk_id,
             document_id=passage.chunk.document_id,
             collection_id=passage.chunk.collection_id,
@@ -191,14 +192,3 @@ def numbered_passages(
         )
         for number, passage in enumerate(passages, start=1)
     ]
-
-
-def shortened(text: str, limit: int) -> str:
-    """The text, or its beginning up to a word's end with an ellipsis, at most `limit` code points."""
-    text = text.strip()
-    if len(text) <= limit:
-        return text
-    cut = text[: limit - 1]
-    if not text[limit - 1].isspace() and any(character.isspace() for character in cut):
-        cut = cut.rsplit(maxsplit=1)[0]
-    return cut.rstrip() + "…"

@@ -34,7 +34,8 @@ from groundline_runtime.reasons import reason_value
 
 from groundline_coordinator.domain.conversation import add_usage, recent_history
 from groundline_coordinator.domain.options import scope_of
-from groundline_coordinator.domain.passages import number_sources, numbered_passages, shortened
+from groundline_coordinator.domain.passages import number_sources, numbered_passages
+from groundline_coordinator.domain.snippets import shortened
 from groundline_coordinator.domain.turns import (
     Inquiry,
     Question,
@@ -212,7 +213,7 @@ class ChatService:
             mode=turn.question.options.rewriting,
         )
         exchange.searched = searched
-        exchange.sources = number_sources(searched.passages)
+        exchange.sources = number_sources(searched.passages, searched.rewrite.standalone_query)
         await emit(chat_pb2.ChatSources(sources=exchange.sources))
         await emit(chat_pb2.ChatStatus(stage=passage_pb2.STAGE_GENERATING))
         with progress.stage(passage_pb2.STAGE_GENERATING):
