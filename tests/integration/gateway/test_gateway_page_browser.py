@@ -227,6 +227,51 @@ async def test_an_answer_is_shown_with_its_sources_and_documents_stay_data(upstr
     assert await tab.js("document.activeElement.querySelector('.title').textContent") == "Home"
 
 
+async def test_passages_that_the_answer_does_not_cite_are_folded_away(upstream: Any, tab: Tab) -> None:
+    async def one_cited(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        sources = [chat_pb2.Source(number=n, title=f"Passage {n}", snippet="Text.") for n in (1, 2, 3)]
+        yield response(sources=chat_pb2.ChatSources(sources=sources))
+        yield response(delta=chat_pb2.ChatDelta(text="It is so [2]."))
+        yield response(completed=chat_pb2.ChatCompleted(finish_reason=chat_pb2.FINISH_REASON_STOP, model="m"))
+
+    upstream.on("Chat", one_cited)
+    await tab.ask("x")
+    await tab.until("document.querySelector('article .note')")
+    assert await tab.text("article > .sources .title") == "Passage 2"
+    assert await tab.text("article summary") == "2 more passages, not cited"
+    assert not await tab.js("document.querySelector('.others').open")
+    await tab.js("document.querySelector('summary').click()")
+    assert await tab.text(".others .title") == "Passage 1|Passage 3"
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (390, 664)])
+async def test_the_newest_answer_is_always_in_view(upstream: Any, tab: Tab, width: int, height: int) -> None:
+    async def thorough(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        sources = [
+            chat_pb2.Source(number=n, title=f"Passage {n}", snippet="What it says of the matter. " * 8)
+            for n in range(1, 9)
+        ]
+        yield response(sources=chat_pb2.ChatSources(sources=sources))
+        for _ in range(4):
+            yield response(
+                delta=chat_pb2.ChatDelta(text="Keys are set as JSON [1], and kept as hashes [2]. ")
+            )
+        yield response(completed=chat_pb2.ChatCompleted(finish_reason=chat_pb2.FINISH_REASON_STOP, model="m"))
+
+    upstream.on("Chat", thorough)
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    await tab.command("Emulation.setDeviceMetricsOverride", **size)
+    for count in (1, 2, 3):
+        await tab.ask(f"How are keys kept, for the time number {count}?")
+        await tab.until(f"document.querySelectorAll('article .note').length === {count}")
+        answer = "[...document.querySelectorAll('.answer')].at(-1).getBoundingClientRect()"
+        question = "[...document.querySelectorAll('.question')].at(-1).getBoundingClientRect()"
+        composer = "document.querySelector('footer').getBoundingClientRect()"
+        assert await tab.js(f"{question}.top") >= 0
+        assert await tab.js(f"{composer}.top - {answer}.bottom") >= 0
+    await tab.command("Emulation.clearDeviceMetricsOverride")
+
+
 async def test_a_conversation_keeps_its_thread_until_a_new_one_begins(upstream: Any, tab: Tab) -> None:
     upstream.on("Chat", full_answer)
     for count in (1, 2):
