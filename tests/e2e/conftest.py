@@ -24,6 +24,7 @@ async def stack(collector: OtlpCollector, tmp_path_factory: pytest.TempPathFacto
         # One client sends what many would.
         "GROUNDLINE_GATEWAY_RATE_LIMIT_PER_MINUTE": "1000000",
         "GROUNDLINE_GATEWAY_RATE_LIMIT_BURST": "1000000",
+        "GROUNDLINE_GATEWAY_MAX_CONCURRENT_REQUESTS": "10000",
     }
     async with running_stack(data_dir, **environment) as stack:
         ingested = await stack.command(
