@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 # The first interpreter of 3.12 or newer: on PATH, then where pyenv keeps its versions.
 PYTHON ?= $(shell tools/find-python)
 PACKAGES := libs/contracts libs/runtime libs/embedding libs/filters libs/lexical libs/database libs/signatures libs/validation services/coordinator services/retriever \
-            services/reranker services/generator services/ingestor gateway cli benchmarks
+            services/reranker services/generator services/ingestor gateway clients/python cli benchmarks
 DATA_DIR ?= .groundline
 # For make images: all of them, or one by SERVICE=retriever.
 SERVICE ?= coordinator retriever reranker generator ingestor gateway
@@ -52,6 +52,7 @@ lint: setup ## Lint contracts, code and types
 	$(BIN)/python tools/protos.py breaking
 	$(BIN)/python tools/reference.py check
 	$(BIN)/python tools/openapi.py check
+	$(BIN)/python tools/client.py check
 	$(BIN)/python tools/settings_tables.py check
 	$(BIN)/python tools/service_requirements.py check
 	$(BIN)/python tools/manifests.py
@@ -100,10 +101,11 @@ bench-lexical: setup ## Measure keyword engines, those of GROUNDLINE_BENCH_POSTG
 	$(BIN)/groundline bench lexical
 
 .PHONY: generate
-generate: setup ## Write the stubs, the reference and the OpenAPI document from protos/
+generate: setup ## Write stubs, client, reference and OpenAPI document from protos/
 	$(BIN)/python tools/protos.py generate
 	$(BIN)/python tools/reference.py write
 	$(BIN)/python tools/openapi.py write
+	$(BIN)/python tools/client.py write
 
 .PHONY: settings-tables
 settings-tables: setup ## Write the settings tables of README.md from the code

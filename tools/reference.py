@@ -4,6 +4,7 @@ reference.py write    write it
 reference.py check    fail when it is stale
 """
 
+import re
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -58,7 +59,7 @@ class Comments:
 
     def paragraphs(self, *path: int) -> list[str]:
         """Each on one line."""
-        text = self._by_path.get(path, "")
+        text = re.sub(r"^ buf:lint:ignore .*\n", "", self._by_path.get(path, ""), flags=re.MULTILINE)
         return [" ".join(part.split()) for part in text.split("\n\n") if part.strip()]
 
     def line(self, *path: int) -> str:

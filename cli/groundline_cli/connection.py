@@ -1,10 +1,11 @@
 """Which gateway a command talks to, and with which key."""
 
-import ipaddress
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from groundline_client import AsyncClient, is_loopback
 
 __all__ = ["READY_FILE", "Connection", "ConnectionSettingsError", "find_connection"]
 
@@ -23,10 +24,9 @@ class Connection:
     gateway: str
     api_key: str = field(repr=False)
 
-    @property
-    def is_loopback(self) -> bool:
-        """Whether the gateway runs on this machine."""
-        return _is_loopback(self.gateway)
+    def client(self) -> AsyncClient:
+        """A client of that gateway with that key."""
+        return AsyncClient(self.gateway, self.api_key)
 
 
 def find_connection(gateway: str | None, api_key: str | None, *, directory: Path) -> Connection:
@@ -56,7 +56,7 @@ def _own_suite(ready_file: Path) -> Connection | None:
         raise ConnectionSettingsError(f"{ready_file} cannot be read as a ready file: {error}") from error
     connection = _checked(gateway, api_key)
     # The file may have come with the directory, from anyone: it must not send documents elsewhere.
-    if not connection.is_loopback:
+    if not is_loopback(connection.gateway):
         raise ConnectionSettingsError(f"{ready_file} names a gateway on another machine: set it explicitly")
     return connection
 
@@ -73,11 +73,3 @@ def _checked(gateway: str, api_key: str) -> Connection:
     if not api_key.isascii() or not api_key.isprintable():
         raise ConnectionSettingsError("the API key holds characters that no key has")
     return Connection(gateway.rstrip("/"), api_key)
-
-
-def _is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

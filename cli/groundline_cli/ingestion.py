@@ -2,15 +2,26 @@
 
 import json
 import re
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from groundline_cli.client import GatewayClient, JsonObject, has_ended
-from groundline_cli.errors import ApiError, ProtocolError
+from groundline_client import ApiError, AsyncClient, JsonObject, has_ended
+from groundline_client.models import (
+    ChunkCounts,
+    ErrorReason,
+    IngestDocumentsResponse,
+    IngestionFailure,
+    IngestionItem,
+    IngestionJob,
+    IngestionOutcome,
+    IngestionState,
+    SourceType,
+    Usage,
+)
+
 from groundline_cli.files import Failure, SourceFile, UnreadableFileError, is_excluded, scan
 
 __all__ = [
@@ -81,7 +92,7 @@ class IngestReport:
 type OnProgress = Callable[[Progress], None]
 
 
-async def has_collections(client: GatewayClient) -> bool:
+async def has_collections(client: AsyncClient) -> bool:
     """Whether there is any collection that the caller may read."""
     async with aclosing(client.list_collections()) as collections:
         async for _ in collections:
@@ -89,17 +100,19 @@ async def has_collections(client: GatewayClient) -> bool:
     return False
 
 
-async def ensure_collection(client: GatewayClient, request: JsonObject) -> bool:
-    """Create a collection from a CreateCollectionRequest unless it is there; whether it was created."""
+async def ensure_collection(
+    client: AsyncClient, collection: str, *, name: str = "", settings: JsonObject | None = None
+) -> bool:
+    """Create a collection unless it is there; whether it was created."""
     try:
-        await client.get_collection(request["collectionId"])
+        await client.get_collection(collection)
     except ApiError as error:
         if error.http_status != 404:
             raise
     else:
         return False
     try:
-        await client.create_collection({**request, "requestId": str(uuid.uuid4())})
+        await client.create_collection(collection, name=name, settings=settings)
     except ApiError as error:
         if error.code != _ALREADY_EXISTS:
             raise
@@ -108,7 +121,7 @@ async def ensure_collection(client: GatewayClient, request: JsonObject) -> bool:
 
 
 async def ingest_paths(
-    client: GatewayClient,
+    client: AsyncClient,
     paths: Iterable[Path],
     collection: str,
     *,
@@ -128,7 +141,7 @@ async def ingest_paths(
     if not found.files:
         return report
     if create:
-        await ensure_collection(client, {"collectionId": collection})
+        await ensure_collection(client, collection)
     total = len(found.files) + report.ended
 
     large = [file for file in found.files if file.form != "json" and file.size > _LARGE_BYTES]
@@ -159,23 +172,23 @@ class Estimate:
 
 
 async def estimate_paths(
-    client: GatewayClient, paths: Iterable[Path], collection: str, *, exclude: Sequence[str] = ()
+    client: AsyncClient, paths: Iterable[Path], collection: str, *, exclude: Sequence[str] = ()
 ) -> Estimate:
     """What `ingest_paths` would do to a collection that exists; nothing is stored. Raises GatewayError."""
     found = scan(paths, exclude)
     estimate = Estimate(failures=found.failures, skipped=found.skipped)
     for batch in _batches(_documents(found.files, estimate.failures), _BATCH_DOCUMENTS):
-        response = await _hand_in(client, collection, batch, estimate.failures, dryRun=True)
-        for item in response.get("items", []) if response else []:
-            if failure := item.get("failure"):
-                estimate.failures.append(Failure(item.get("uri", ""), _reason(failure)))
+        response = await _hand_in(client, collection, batch, estimate.failures, dry_run=True)
+        for item in response.items if response else ():
+            if item.failure:
+                estimate.failures.append(Failure(item.uri, _reason(item.failure)))
             else:
                 estimate.documents += 1
-                estimate.chunks += item.get("chunks", {}).get("parsed", 0)
-                usage = item.get("usage") or {}
-                estimate.prompt_tokens += usage.get("promptTokens", 0)
-                estimate.cached_tokens += usage.get("cachedTokens", 0)
-                estimate.output_tokens += usage.get("outputTokens", 0)
+                estimate.chunks += (item.chunks or ChunkCounts()).parsed
+                usage = item.usage or Usage()
+                estimate.prompt_tokens += usage.prompt_tokens
+                estimate.cached_tokens += usage.cached_tokens
+                estimate.output_tokens += usage.output_tokens
     return estimate
 
 
@@ -189,7 +202,7 @@ def _documents(files: Iterable[SourceFile], failures: list[Failure]) -> Iterator
 
 
 async def ingest_documents(
-    client: GatewayClient,
+    client: AsyncClient,
     documents: Iterable[JsonObject],
     collection: str,
     *,
@@ -216,7 +229,7 @@ async def ingest_documents(
 
 
 async def crawl_site(
-    client: GatewayClient,
+    client: AsyncClient,
     crawl: JsonObject,
     collection: str,
     *,
@@ -229,9 +242,9 @@ async def crawl_site(
     A page that cannot be had is in the report, and so is the crawl where it did not come to its end.
     """
     if create:
-        await ensure_collection(client, {"collectionId": collection})
+        await ensure_collection(client, collection)
     upload = _Upload(client, collection, IngestReport(), 0, on_progress)
-    await upload.begin({"crawl": crawl})
+    await upload.begin(crawl)
     if wait:
         await upload.finish()
     return upload.report
@@ -247,7 +260,7 @@ class SyncReport:
 
 
 async def sync_directory(
-    client: GatewayClient,
+    client: AsyncClient,
     directory: Path,
     collection: str,
     *,
@@ -271,21 +284,21 @@ async def sync_directory(
     vanished = [
         document
         async for document in client.list_documents(collection)
-        if document.get("sourceType") == "SOURCE_TYPE_FILE"
-        and document["uri"] not in kept
-        and not document["uri"].startswith(tuple(found.unseen))
-        and not is_excluded(document["uri"], exclude)
+        if document.source_type == SourceType.FILE
+        and document.uri not in kept
+        and not document.uri.startswith(tuple(found.unseen))
+        and not is_excluded(document.uri, exclude)
     ]
     for document in vanished:
-        await client.delete_document(collection, document["documentId"])
-        report.deleted.append(document["uri"])
+        await client.delete_document(collection, document.document_id)
+        report.deleted.append(document.uri)
     return report
 
 
 class _Upload:
     def __init__(
         self,
-        client: GatewayClient,
+        client: AsyncClient,
         collection: str,
         report: IngestReport,
         total: int,
@@ -302,26 +315,22 @@ class _Upload:
     async def send(self, batch: list[JsonObject]) -> None:
         failed = len(self.report.failures)
         if response := await _hand_in(self._client, self._collection, batch, self.report.failures):
-            self._take(response)
+            self._take(response.job, response.items)
         self._sent += len(batch) - (len(self.report.failures) - failed)
         # A file that holds objects is several documents.
         self._total = max(self._total, self._sent + len(self.report.failures))
         self._show(0, 0)
 
-    async def begin(self, request: JsonObject) -> None:
-        """Send a request that is no batch of documents."""
-        request = {**request, "requestId": str(uuid.uuid4())}
-        self._take(await self._client.ingest_documents(self._collection, request))
+    async def begin(self, crawl: JsonObject) -> None:
+        """Have a web site crawled."""
+        response = await self._client.ingest_documents(self._collection, crawl=crawl)
+        self._take(response.job, response.items)
 
     async def send_file(self, file: SourceFile) -> None:
         """Send a file that is too large for a batch."""
         try:
             response = await self._client.upload_document(
-                self._collection,
-                file.path,
-                uri=file.uri,
-                mime_type=file.mime_type,
-                request_id=str(uuid.uuid4()),
+                self._collection, file.path, uri=file.uri, mime_type=file.mime_type
             )
         except OSError as error:
             self.report.failures.append(Failure(file.uri, error.strerror or str(error)))
@@ -330,7 +339,7 @@ class _Upload:
                 raise
             self.report.failures.append(Failure(file.uri, error.message))
         else:
-            self._take({"job": response.get("job"), "items": [response.get("item")]})
+            self._take(response.job, [response.item] if response.item else [])
             self._sent += 1
         self._show(0, 0)
 
@@ -339,43 +348,41 @@ class _Upload:
         for job_id in self.report.jobs:
             if job_id in self._ended:
                 continue
-            async with aclosing(self._client.wait_for_job(job_id)) as states:
-                async for job in states:
+            async with aclosing(self._client.watch_job(job_id)) as changes:
+                async for change in changes:
+                    job = change.job or IngestionJob()
                     # The pages of a crawl are not known before.
-                    self._total = max(self._total, self.report.ended + job.get("itemCount", 0))
-                    ended = job.get("doneCount", 0) + job.get("failedCount", 0) + job.get("cancelledCount", 0)
-                    self._show(ended, job.get("chunks", {}).get("stored", 0))
+                    self._total = max(self._total, self.report.ended + job.item_count)
+                    ended = job.done_count + job.failed_count + job.cancelled_count
+                    self._show(ended, (job.chunks or ChunkCounts()).stored)
             async for item in self._client.list_job_items(job_id):
                 self._record(item)
             self._show(0, 0)
 
-    def _take(self, response: JsonObject) -> None:
-        job = response.get("job")
-        if not isinstance(job, dict):
-            raise ProtocolError("the answer holds no job: is this the address of a Groundline gateway?")
-        self.report.jobs.append(job["jobId"])
+    def _take(self, job: IngestionJob | None, items: Sequence[IngestionItem]) -> None:
+        assert job is not None, "the client refuses an answer without one"
+        self.report.jobs.append(job.job_id)
         if has_ended(job):
-            self._ended.add(job["jobId"])
-            for item in response.get("items", []):
+            self._ended.add(job.job_id)
+            for item in items:
                 self._record(item)
 
-    def _record(self, item: JsonObject) -> None:
-        if item.get("isCrawl") and item.get("state") == "INGESTION_STATE_DONE":
+    def _record(self, item: IngestionItem) -> None:
+        if item.is_crawl and item.state == IngestionState.DONE:
             return
-        match item.get("outcome"):
-            case "INGESTION_OUTCOME_CREATED":
+        match item.outcome:
+            case IngestionOutcome.CREATED:
                 self.report.created += 1
-            case "INGESTION_OUTCOME_UPDATED":
+            case IngestionOutcome.UPDATED:
                 self.report.updated += 1
-            case "INGESTION_OUTCOME_UNCHANGED":
+            case IngestionOutcome.UNCHANGED:
                 self.report.unchanged += 1
                 return
             case _:
-                reason = _reason(item.get("failure") or {})
-                self.report.failures.append(Failure(item.get("uri", ""), reason))
-                self.report.broke_off |= item.get("isCrawl", False)
+                self.report.failures.append(Failure(item.uri, _reason(item.failure or IngestionFailure())))
+                self.report.broke_off |= item.is_crawl
                 return
-        self.report.chunks += item.get("chunks", {}).get("stored", 0)
+        self.report.chunks += (item.chunks or ChunkCounts()).stored
 
     def _show(self, documents: int, chunks: int) -> None:
         if self._on_progress:
@@ -384,13 +391,17 @@ class _Upload:
 
 
 async def _hand_in(
-    client: GatewayClient, collection: str, batch: list[JsonObject], failures: list[Failure], **options: bool
-) -> JsonObject | None:
+    client: AsyncClient,
+    collection: str,
+    batch: list[JsonObject],
+    failures: list[Failure],
+    *,
+    dry_run: bool = False,
+) -> IngestDocumentsResponse | None:
     """Send documents; those that are refused are added to the failures. None where all of them are."""
     while batch:
-        request: JsonObject = {"documents": batch, "requestId": str(uuid.uuid4()), **options}
         try:
-            return await client.ingest_documents(collection, request)
+            return await client.ingest_documents(collection, batch, dry_run=dry_run)
         except ApiError as error:
             # One wrong document makes the whole request wrong: what is right is sent again without it.
             refused = _refused(error, len(batch))
@@ -415,8 +426,10 @@ def _batches(documents: Iterable[JsonObject], most: int) -> Iterator[list[JsonOb
         yield batch
 
 
-def _reason(failure: JsonObject) -> str:
-    return str(failure.get("message") or failure.get("reason") or "cancelled")
+def _reason(failure: IngestionFailure) -> str:
+    if failure.message or failure.reason == ErrorReason.UNSPECIFIED:
+        return failure.message or "cancelled"
+    return failure.reason
 
 
 def _size(document: JsonObject) -> int:

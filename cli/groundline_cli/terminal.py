@@ -3,10 +3,12 @@
 import json
 import unicodedata
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from enum import Enum
 
 import click
 
-__all__ = ["print_columns", "print_json", "printable", "summary"]
+__all__ = ["print_columns", "print_json", "printable", "shown_enum", "shown_time", "summary"]
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
@@ -25,6 +27,16 @@ def summary(text: str, *, length: int) -> str:
     if len(words) <= length:
         return words
     return words[:length].rsplit(" ", 1)[0] + _ELLIPSIS
+
+
+def shown_enum(value: Enum) -> str:
+    """A value in lower case, with spaces."""
+    return value.name.lower().replace("_", " ")
+
+
+def shown_time(time: datetime | None) -> str:
+    """In UTC to the second, as RFC 3339; empty where there is none."""
+    return "" if time is None else time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def print_json(value: object) -> None:

@@ -14,7 +14,6 @@ from groundline_benchmarks.retrieval.small_collections import (
     UNSCOPED,
     measure_small_collections,
 )
-from groundline_cli.client import GatewayClient
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +24,7 @@ async def suite(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Suite
 
 async def test_every_figure_is_taken(suite: Suite) -> None:
     begun: list[str] = []
-    async with GatewayClient(suite.connection) as client:
+    async with suite.connection.client() as client:
         small = await measure_small_collections(suite, client, 2, 2, 0.2, begun.append)
         result = await measure_collection(suite, client, 1000, 2, 0.2, begun.append)
         idle = await measure_idle(suite, client, 0.2, begun.append)
@@ -47,6 +46,6 @@ async def test_every_figure_is_taken(suite: Suite) -> None:
 
 
 async def test_what_is_loaded_already_is_taken_as_it_is(suite: Suite) -> None:
-    async with GatewayClient(suite.connection) as client:
+    async with suite.connection.client() as client:
         await load_collection(client, suite.database_url, "again", 3)
         assert await load_collection(client, suite.database_url, "again", 3) == 0

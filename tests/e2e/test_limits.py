@@ -16,8 +16,8 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message import Message
 from google.rpc import code_pb2, error_details_pb2  # type: ignore[import-untyped]
-from groundline_cli.errors import ApiError
 from groundline_cli.stack.suite import LOCAL_PRINCIPAL
+from groundline_client import ApiError
 from groundline_runtime.context import PRINCIPALS_KEY
 from groundline_tests.limit_cases import LimitCase, limit_cases, methods, smallest
 from groundline_tests.suite import Stack

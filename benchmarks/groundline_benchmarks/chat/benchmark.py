@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from groundline_cli.client import GatewayClient, JsonObject
 from groundline_cli.evaluation import EvaluationSet
+from groundline_client import AsyncClient, JsonObject
 
 from groundline_benchmarks.chat.cancellation import Cancellation, measure_cancellation
 from groundline_benchmarks.chat.latency import OVERHEAD, Latency, measure_latency
@@ -138,11 +138,11 @@ class ChatBench:
     @asynccontextmanager
     async def _suite(
         self, directory: Path, environment: Mapping[str, str]
-    ) -> AsyncIterator[tuple[Suite, GatewayClient]]:
+    ) -> AsyncIterator[tuple[Suite, AsyncClient]]:
         self.report(f"{directory.name}: starting a suite")
         async with (
             started_suite(directory, environment) as suite,
-            GatewayClient(suite.connection) as client,
+            suite.connection.client() as client,
         ):
             yield suite, client
 
@@ -150,7 +150,7 @@ class ChatBench:
         self,
         name: str,
         suite: Suite,
-        client: GatewayClient,
+        client: AsyncClient,
         questions: Sequence[KnownAnswer],
         provider: Provider | None,
         figures: ChatFigures,

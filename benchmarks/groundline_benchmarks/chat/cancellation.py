@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from groundline_cli.client import GatewayClient, JsonObject
-from groundline_cli.errors import ApiError
+from groundline_client import ApiError, AsyncClient, JsonObject
+from groundline_client.models import ChatDelta, ChatStarted, FinishReason
 
+from groundline_benchmarks.chat.chats import begun_chat
 from groundline_benchmarks.chat.provider import Provider
 from groundline_benchmarks.measuring.statistics import percentile
 
@@ -18,7 +19,6 @@ _WITHIN_SECONDS = 10.0
 _LOOK_AGAIN_SECONDS = 0.01
 _NOT_FOUND = 404
 _FIRST_TOKENS = 5
-_CANCELLED = "FINISH_REASON_CANCELLED"
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Cancellation:
 
 
 async def measure_cancellation(
-    client: GatewayClient, requests: Sequence[JsonObject], provider: Provider
+    client: AsyncClient, requests: Sequence[JsonObject], provider: Provider
 ) -> Cancellation:
     """One chat for each request, one after the other, left after a few tokens.
 
@@ -49,13 +49,13 @@ async def measure_cancellation(
             continue
         async with asyncio.timeout(_WITHIN_SECONDS):
             seen.append(await provider.abandoned.get() - left)
-            stored += await _kept_as(client, thread_id) == _CANCELLED
+            stored += await _kept_as(client, thread_id) == FinishReason.CANCELLED
     if not seen:
         return Cancellation(0, (0.0, 0.0), 0)
     return Cancellation(len(seen), (percentile(seen, 0.5) * 1000, percentile(seen, 0.95) * 1000), stored)
 
 
-async def _kept_as(client: GatewayClient, thread_id: str) -> str:
+async def _kept_as(client: AsyncClient, thread_id: str) -> FinishReason:
     """The finish reason of a thread's last message, once it is stored: nobody waits for that."""
     while True:
         try:
@@ -65,17 +65,17 @@ async def _kept_as(client: GatewayClient, thread_id: str) -> str:
                 raise
             await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         else:
-            return str(messages[-1].get("finishReason", ""))
+            return messages[-1].finish_reason
 
 
-async def _leave(client: GatewayClient, request: JsonObject) -> tuple[str, float]:
+async def _leave(client: AsyncClient, request: JsonObject) -> tuple[str, float]:
     """The thread, and when the connection was closed (time.perf_counter); 0 where the answer ended first."""
     thread_id, deltas = "", 0
-    async with aclosing(client.chat(request)) as events:
+    async with aclosing(begun_chat(client, request)) as events:
         async for event in events:
-            if "started" in event:
-                thread_id = event["started"].get("threadId", "")
-            deltas += "delta" in event
+            if isinstance(event, ChatStarted):
+                thread_id = event.thread_id
+            deltas += isinstance(event, ChatDelta)
             if deltas == _FIRST_TOKENS:
                 left = time.perf_counter()
                 await events.aclose()

@@ -1,12 +1,14 @@
 """One chat, timed as its client sees it."""
 
 import time
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from groundline_cli.client import GatewayClient, JsonObject
+from groundline_client import AsyncClient, ChatEvent, JsonObject
+from groundline_client.models import ChatCompleted, ChatDelta
 
-__all__ = ["TimedChat", "timed_chat"]
+__all__ = ["TimedChat", "begun_chat", "timed_chat"]
 
 
 @dataclass
@@ -22,25 +24,31 @@ class TimedChat:
     degraded: bool = False
 
 
-async def timed_chat(client: GatewayClient, request: JsonObject) -> TimedChat:
+def begun_chat(client: AsyncClient, request: JsonObject) -> AsyncGenerator[ChatEvent]:
+    """The events of a request as POST /api/chat takes it."""
+    return client.chat(
+        request["query"], collection_ids=request.get("collectionIds", ()), options=request.get("options")
+    )
+
+
+async def timed_chat(client: AsyncClient, request: JsonObject) -> TimedChat:
     """Run one chat to its end. Raises GatewayError."""
     chat = TimedChat()
     begun = time.perf_counter()
     last = 0.0
-    async with aclosing(client.chat(request)) as events:
+    async with aclosing(begun_chat(client, request)) as events:
         async for event in events:
             now = time.perf_counter()
-            if "delta" in event:
+            if isinstance(event, ChatDelta):
                 if last:
                     chat.gaps.append(now - last)
                 else:
                     chat.first_delta = now - begun
                 last = now
-            elif completed := event.get("completed"):
+            elif isinstance(event, ChatCompleted):
                 chat.total = now - begun
-                chat.degraded = bool(completed.get("degraded"))
-                for timing in completed.get("timings", []):
-                    stage = timing.get("stage", "")
-                    seconds = timing.get("durationMs", 0.0) / 1000
-                    chat.timings[stage] = chat.timings.get(stage, 0.0) + seconds
+                chat.degraded = bool(event.degraded)
+                for timing in event.timings:
+                    seconds = timing.duration_ms / 1000
+                    chat.timings[timing.stage] = chat.timings.get(timing.stage, 0.0) + seconds
     return chat

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from groundline_cli.client import GatewayClient, JsonObject
+from groundline_client import AsyncClient, JsonObject
 
 from groundline_benchmarks.chat.chats import TimedChat, timed_chat
 from groundline_benchmarks.chat.provider import Provider
@@ -45,7 +45,7 @@ class Latency:
 
 
 async def measure_latency(
-    client: GatewayClient,
+    client: AsyncClient,
     requests: Sequence[JsonObject],
     provider: Provider | None,
     pids: Mapping[str, int],

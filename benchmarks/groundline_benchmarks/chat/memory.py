@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 
 import psutil
-from groundline_cli.client import GatewayClient, JsonObject
+from groundline_client import AsyncClient, JsonObject
 
 from groundline_benchmarks.chat.chats import timed_chat
 
@@ -22,7 +22,7 @@ class MemoryGrowth:
 
 
 async def measure_memory(
-    client: GatewayClient,
+    client: AsyncClient,
     requests: Sequence[JsonObject],
     pids: Mapping[str, int],
     *,
@@ -43,7 +43,7 @@ async def measure_memory(
 
 
 async def _run(
-    client: GatewayClient, requests: Iterator[JsonObject], concurrency: int, on_chat: Callable[[], None]
+    client: AsyncClient, requests: Iterator[JsonObject], concurrency: int, on_chat: Callable[[], None]
 ) -> None:
     async def worker() -> None:
         for request in requests:

@@ -4,20 +4,20 @@ import asyncio
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from groundline_cli.client import GatewayClient, JsonObject
 from groundline_cli.evaluation import DatasetError, EvaluationSet
 from groundline_cli.ingestion import ensure_collection, ingest_documents
+from groundline_client import AsyncClient
+from groundline_client.models import AnswerResponse, FinishReason
 
 __all__ = ["AnswerQuality", "KnownAnswer", "known_answers", "load_collection", "measure_quality", "spread"]
 
 # The largest there is: a row is one chunk unless it is longer.
 _CHUNK_SIZE = 20_000
 _BATCH_DOCUMENTS = 64
-_REFUSED = "FINISH_REASON_NO_ANSWER"
 _WORD = re.compile(r"\w+")
 
 
@@ -72,7 +72,7 @@ def spread(questions: Sequence[KnownAnswer], most: int) -> list[KnownAnswer]:
 
 
 async def load_collection(
-    client: GatewayClient,
+    client: AsyncClient,
     dataset: EvaluationSet,
     collection: str,
     language: str,
@@ -84,7 +84,7 @@ async def load_collection(
     Raises DatasetError, GatewayError.
     """
     settings = {"chunking": {"chunkSize": _CHUNK_SIZE, "chunkOverlap": 0}, "lexical": {"language": language}}
-    await ensure_collection(client, {"collectionId": collection, "settings": settings})
+    await ensure_collection(client, collection, settings=settings)
     documents = [
         {"uri": document_id, "title": title, "text": text, "mimeType": "text/plain"}
         for document_id, title, text in dataset.documents()
@@ -100,7 +100,7 @@ async def load_collection(
 
 
 async def measure_quality(
-    client: GatewayClient,
+    client: AsyncClient,
     dataset: EvaluationSet,
     questions: Sequence[KnownAnswer],
     language: str,
@@ -128,11 +128,11 @@ async def measure_quality(
         questions=len(questions),
         removed_documents=len(gold),
         contains_answer=_share(
-            _normalized(question.answer) in _normalized(answer.get("answer", ""))
+            _normalized(question.answer) in _normalized(answer.answer)
             for answer, question in zip(whole, questions, strict=True)
         ),
         sources_contain_gold=_share(
-            any(source.get("uri") in question.documents for source in answer.get("sources", []))
+            any(source.uri in question.documents for source in answer.sources)
             for answer, question in zip(whole, questions, strict=True)
         ),
         citations_gold=_share(citations),
@@ -142,32 +142,32 @@ async def measure_quality(
 
 
 async def _ask(
-    client: GatewayClient,
+    client: AsyncClient,
     questions: Sequence[KnownAnswer],
     collection: str,
     concurrency: int,
     on_answer: Callable[[], None],
-) -> list[JsonObject]:
+) -> list[AnswerResponse]:
     free = asyncio.Semaphore(concurrency)
 
-    async def one(question: KnownAnswer) -> JsonObject:
+    async def one(question: KnownAnswer) -> AnswerResponse:
         async with free:
-            answer = await client.answer({"query": question.query, "collectionIds": [collection]})
+            answer = await client.answer(question.query, collection_ids=[collection])
             on_answer()
             return answer
 
     return await asyncio.gather(*map(one, questions))
 
 
-def _cited_documents(answer: JsonObject) -> list[str]:
+def _cited_documents(answer: AnswerResponse) -> list[str]:
     """The uri of each citation's source: the id of the document in the set."""
-    uris: Mapping[int, str] = {s.get("number", 0): s.get("uri", "") for s in answer.get("sources", [])}
-    citations = answer.get("completed", {}).get("citations", [])
-    return [uris.get(citation.get("sourceNumber", 0), "") for citation in citations]
+    uris = {source.number: source.uri for source in answer.sources}
+    citations = answer.completed.citations if answer.completed else ()
+    return [uris.get(citation.source_number, "") for citation in citations]
 
 
-def _is_refusal(answer: JsonObject) -> bool:
-    return bool(answer.get("completed", {}).get("finishReason") == _REFUSED)
+def _is_refusal(answer: AnswerResponse) -> bool:
+    return answer.completed is not None and answer.completed.finish_reason == FinishReason.NO_ANSWER
 
 
 def _normalized(text: str) -> str:

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from urllib.parse import urlsplit
 
-from groundline_cli.client import JsonObject
 from groundline_cli.connection import Connection
-from groundline_cli.errors import ProtocolError, UnreachableError
+from groundline_client import JsonObject, ProtocolError, UnreachableError
 
 from groundline_benchmarks.chat.provider import Provider
 from groundline_benchmarks.measuring.processes import processor_time

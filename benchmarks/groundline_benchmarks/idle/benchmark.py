@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from groundline_cli.client import GatewayClient
 from groundline_cli.ingestion import ensure_collection, ingest_documents
+from groundline_client import AsyncClient
 
 from groundline_benchmarks.measuring.goals import Goal
 from groundline_benchmarks.measuring.processes import processor_time
@@ -36,18 +36,18 @@ class IdleFigures:
         return [Goal("the whole suite, percent of a core", self.total * 100, 1)]
 
 
-async def measure_idle(suite: Suite, client: GatewayClient, seconds: float, report: Report) -> IdleFigures:
+async def measure_idle(suite: Suite, client: AsyncClient, seconds: float, report: Report) -> IdleFigures:
     """Of a suite that has been used: pools, channels and models are open.
 
     Raises GatewayError, MeasurementError.
     """
     report("one document, one question")
-    await ensure_collection(client, {"collectionId": _COLLECTION})
+    await ensure_collection(client, _COLLECTION)
     document = {"uri": "tower.txt", "text": _TEXT, "mimeType": "text/plain"}
     ingested = await ingest_documents(client, [document], _COLLECTION, total=1)
     if ingested.failures:
         raise MeasurementError("the document could not be ingested")
-    await client.answer({"query": "How high is the tower?", "collectionIds": [_COLLECTION]})
+    await client.answer("How high is the tower?", collection_ids=[_COLLECTION])
     await asyncio.sleep(_SETTLE_SECONDS)
     report(f"{seconds:g} s without a request")
     with processor_time(suite.pids) as taken:

@@ -1,7 +1,6 @@
 """groundline bench idle"""
 
 import click
-from groundline_cli.client import GatewayClient
 from groundline_cli.commands.gateway import json_option
 from groundline_cli.terminal import print_columns, print_json
 
@@ -32,7 +31,7 @@ def idle(seconds: float, as_json: bool) -> None:
     async def measure(report: Report) -> IdleFigures:
         with working_directory(None) as directory:
             report("starting a suite")
-            async with started_suite(directory, {}) as suite, GatewayClient(suite.connection) as client:
+            async with started_suite(directory, {}) as suite, suite.connection.client() as client:
                 return await measure_idle(suite, client, seconds, report)
 
     figures = run(measure)

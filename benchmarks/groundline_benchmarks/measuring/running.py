@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 from groundline_cli.commands.gateway import CommandFailedError
-from groundline_cli.errors import GatewayError
 from groundline_cli.evaluation import DatasetError
+from groundline_client import GatewayError
 
 from groundline_benchmarks.measuring.suite import SuiteFailedError
 

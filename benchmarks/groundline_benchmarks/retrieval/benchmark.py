@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import psutil
-from groundline_cli.client import GatewayClient
+from groundline_client import AsyncClient
 
 from groundline_benchmarks.measuring.goals import Goal
 from groundline_benchmarks.measuring.load import (
@@ -58,7 +58,7 @@ class Result:
 
 
 async def measure_collection(
-    suite: Suite, client: GatewayClient, chunks: int, query_count: int, seconds: float, report: Report
+    suite: Suite, client: AsyncClient, chunks: int, query_count: int, seconds: float, report: Report
 ) -> Result:
     """Loads it if it is not there. Raises GatewayError, MeasurementError."""
     collection = f"bench-{chunks}"

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from groundline_cli.client import JsonObject
+from groundline_client import JsonObject
 
 from groundline_benchmarks.retrieval.corpus import FILTER
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import click
-from groundline_cli.client import GatewayClient
 from groundline_cli.commands.gateway import json_option
 from groundline_cli.terminal import print_columns, print_json
 
@@ -82,7 +81,7 @@ def retrieval(
 
     async def measure(report: Report) -> list[Result] | SmallCollections:
         with working_directory(data_dir) as directory:
-            async with started_suite(directory, {}) as suite, GatewayClient(suite.connection) as client:
+            async with started_suite(directory, {}) as suite, suite.connection.client() as client:
                 if collections is not None:
                     return await measure_small_collections(
                         suite, client, collections, queries, seconds, report

@@ -12,7 +12,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 import asyncpg
 import numpy as np
-from groundline_cli.client import GatewayClient
+from groundline_client import AsyncClient
 from groundline_database import register_vectors
 from groundline_ingestor.adapters.postgres_documents import CHUNK_COLUMNS
 from groundline_ingestor.adapters.postgres_partitions import move_collection
@@ -79,7 +79,7 @@ def questions(count: int) -> list[str]:
     return found
 
 
-async def load_collection(client: GatewayClient, database_url: str, collection: str, count: int) -> float:
+async def load_collection(client: AsyncClient, database_url: str, collection: str, count: int) -> float:
     """Create a collection, write chunks into its partition, build both indexes; returns the seconds.
 
     What an earlier run has loaded is taken as it is: 0 seconds. Raises MeasurementError where the collection
@@ -94,14 +94,14 @@ async def load_collection(client: GatewayClient, database_url: str, collection: 
                     f"{collection} has {found} indexed chunks, not {count}: remove the data directory"
                 )
             return 0.0
-        await client.create_collection({"collectionId": collection, "name": f"Benchmark of {count} chunks"})
+        await client.create_collection(collection, name=f"Benchmark of {count} chunks")
         memory = max(_WORK_MEMORY_MIB, count // _WORK_MEMORY_CHUNKS_PER_MIB)
         await connection.execute(f"SET maintenance_work_mem = '{memory}MB'")
         await _fill_and_index(connection, collection, count)
     return time.perf_counter() - started
 
 
-async def load_small_collections(client: GatewayClient, database_url: str, count: int) -> list[str]:
+async def load_small_collections(client: AsyncClient, database_url: str, count: int) -> list[str]:
     """Their ids: `count` collections of SMALL_COLLECTION_CHUNKS chunks, which search vectors exactly.
 
     Raises MeasurementError where an earlier run has loaded others into the same data directory.
@@ -114,9 +114,7 @@ async def load_small_collections(client: GatewayClient, database_url: str, count
                 raise MeasurementError("other collections are loaded: remove the data directory")
             return names
         for some in itertools.batched(names, _CONCURRENT_CREATIONS):
-            await asyncio.gather(
-                *(client.create_collection({"collectionId": name, "name": name}) for name in some)
-            )
+            await asyncio.gather(*(client.create_collection(name) for name in some))
         of_texts, of_vectors = np.random.default_rng(_SEED), np.random.default_rng(_SEED)
         for name in names:
             numbered = list(enumerate(texts(of_texts, SMALL_COLLECTION_CHUNKS)))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import asyncpg
-from groundline_cli.client import GatewayClient
+from groundline_client import AsyncClient
 
 from groundline_benchmarks.measuring.goals import Goal
 from groundline_benchmarks.measuring.load import Figures, measure_load, measure_serially
@@ -46,7 +46,7 @@ class SmallCollections:
 
 
 async def measure_small_collections(
-    suite: Suite, client: GatewayClient, count: int, query_count: int, seconds: float, report: Report
+    suite: Suite, client: AsyncClient, count: int, query_count: int, seconds: float, report: Report
 ) -> SmallCollections:
     """Loads them if they are not there. Raises GatewayError, MeasurementError."""
     report(f"loading {count} collections")

@@ -13,8 +13,9 @@ from groundline.v1 import (
     retriever_service_pb2,
     retriever_service_pb2_grpc,
 )
-from groundline_cli.client import GatewayClient, JsonObject
 from groundline_cli.stack.suite import LOCAL_PRINCIPAL
+from groundline_client import AsyncClient, JsonObject
+from groundline_client.models import ChatCompleted, FinishReason
 from groundline_embedding import EmbeddingSettings, create_embedder
 from groundline_runtime.context import PRINCIPALS_KEY
 from pgvector import HalfVector
@@ -38,14 +39,13 @@ __all__ = ["Services", "open_services", "open_ways"]
 _TIMEOUT_SECONDS = 60.0
 # As the gateway says whom it lets in, so that every way is allowed the same.
 _METADATA = ((PRINCIPALS_KEY, LOCAL_PRINCIPAL),)
-_NO_ANSWER = "FINISH_REASON_NO_ANSWER"
 
 
 @dataclass(frozen=True)
 class Services:
     """The suite's ports. Each call raises MeasurementError where the answer is not whole."""
 
-    client: GatewayClient
+    client: AsyncClient
     retriever: Any
     coordinator: Any
 
@@ -65,20 +65,28 @@ class Services:
 
     async def post_search(self, request: JsonObject) -> None:
         """Through the gateway."""
-        response = await self.client.search(request)
-        _require_whole(response.get("degraded"))
-        _require_found(response.get("passages"))
+        response = await self.client.search(
+            request["query"],
+            collection_ids=request["collectionIds"],
+            filter=request.get("filter"),
+            options=request["options"],
+        )
+        _require_whole(response.degraded)
+        _require_found(response.passages)
 
     async def post_answer(self, request: JsonObject) -> None:
         """Through the gateway, by the model that the suite runs with."""
-        completed = (await self.client.answer(request))["completed"]
-        _require_whole(completed.get("degraded"))
-        if completed.get("finishReason") == _NO_ANSWER:
+        answer = await self.client.answer(
+            request["query"], collection_ids=request["collectionIds"], options=request["options"]
+        )
+        completed = answer.completed or ChatCompleted()
+        _require_whole(completed.degraded)
+        if completed.finish_reason == FinishReason.NO_ANSWER:
             raise MeasurementError("a question was not answered, so its time says nothing")
 
 
 @asynccontextmanager
-async def open_services(suite: Suite, client: GatewayClient) -> AsyncIterator[Services]:
+async def open_services(suite: Suite, client: AsyncClient) -> AsyncIterator[Services]:
     """Channels to the retriever and the coordinator, beside a client of the gateway."""
     async with (
         grpc.aio.insecure_channel(suite.addresses["retriever"]) as to_retriever,
@@ -93,7 +101,7 @@ async def open_services(suite: Suite, client: GatewayClient) -> AsyncIterator[Se
 
 @asynccontextmanager
 async def open_ways(
-    suite: Suite, client: GatewayClient, collection: str, queries: Sequence[str]
+    suite: Suite, client: AsyncClient, collection: str, queries: Sequence[str]
 ) -> AsyncIterator[Mapping[str, Search]]:
     """All ways, by name, to search one collection for any of the queries."""
     async with create_embedder(EmbeddingSettings()) as embedder:

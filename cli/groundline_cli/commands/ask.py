@@ -1,21 +1,33 @@
 """groundline ask"""
 
 import uuid
+from collections.abc import Sequence
 from contextlib import aclosing
 
 import click
+from groundline_client import AsyncClient, to_json
+from groundline_client.models import (
+    ChatCompleted,
+    ChatDelta,
+    ChatSources,
+    ChatStarted,
+    ChatStatus,
+    Degradation,
+    ErrorReason,
+    FinishReason,
+    Source,
+)
 from rich.console import Console
 
-from groundline_cli.client import GatewayClient, JsonObject
 from groundline_cli.commands.gateway import collections_option, json_option, run, with_gateway
 from groundline_cli.connection import Connection
-from groundline_cli.terminal import print_json, printable, summary
+from groundline_cli.terminal import print_json, printable, shown_enum, summary
 
 __all__ = ["ask", "print_degraded"]
 
 _REFUSED_EXIT_CODE = 3
 _TITLE_LENGTH = 120
-_SAID_BY_FINISH_REASON = ("ANSWER_CUT_OFF", "ANSWER_WITHHELD")
+_SAID_BY_FINISH_REASON = (ErrorReason.ANSWER_CUT_OFF, ErrorReason.ANSWER_WITHHELD)
 
 
 @click.command(short_help="Answer a question from the documents.")
@@ -33,47 +45,50 @@ def ask(
 
     Exit codes: 0 answered, 1 failed, 2 wrong usage, 3 the documents do not hold the answer.
     """
-    request: JsonObject = {"query": question, "collectionIds": list(collections)}
-    if thread:
-        request["threadId"] = thread
     if as_json:
-        request["requestId"] = str(uuid.uuid4())
-        response = run(connection, lambda client: client.answer(request))
-        print_json(response)
-        completed: JsonObject = response.get("completed", {})
+        response = run(
+            connection,
+            lambda client: client.answer(
+                question, collection_ids=collections, thread_id=thread or "", request_id=str(uuid.uuid4())
+            ),
+        )
+        print_json(to_json(response))
+        completed = response.completed or ChatCompleted()
     else:
-        completed = run(connection, lambda client: _stream(client, request))
-    if completed.get("finishReason") == "FINISH_REASON_NO_ANSWER":
+        completed = run(connection, lambda client: _stream(client, question, collections, thread or ""))
+    if completed.finish_reason == FinishReason.NO_ANSWER:
         raise SystemExit(_REFUSED_EXIT_CODE)
 
 
-async def _stream(client: GatewayClient, request: JsonObject) -> JsonObject:
-    """Print the answer as it comes and then its sources; returns ChatCompleted."""
+async def _stream(
+    client: AsyncClient, question: str, collections: Sequence[str], thread: str
+) -> ChatCompleted:
+    """Print the answer as it comes and then its sources."""
     thread_id = ""
     searched_for: list[str] = []
-    sources: list[JsonObject] = []
-    completed: JsonObject = {}
+    sources: Sequence[Source] = []
+    completed = ChatCompleted()
     waiting = Console(stderr=True).status("")
     line_open = False
     try:
-        async with aclosing(client.chat(request)) as events:
+        async with aclosing(client.chat(question, collection_ids=collections, thread_id=thread)) as events:
             async for event in events:
                 match event:
-                    case {"started": started}:
-                        thread_id = started.get("threadId", "")
-                    case {"status": status}:
-                        searched_for = _searched_for(status) or searched_for
-                        waiting.update(_stage(status))
+                    case ChatStarted():
+                        thread_id = event.thread_id
+                    case ChatStatus():
+                        searched_for = _searched_for(event) or searched_for
+                        waiting.update(f"{shown_enum(event.stage)}…")
                         waiting.start()
-                    case {"sources": found}:
-                        sources = found.get("sources", [])
-                    case {"delta": delta}:
+                    case ChatSources():
+                        sources = event.sources
+                    case ChatDelta():
                         waiting.stop()
-                        text = printable(delta.get("text", ""))
+                        text = printable(event.text)
                         click.echo(text, nl=False)
                         line_open = not text.endswith("\n")
-                    case {"completed": completed}:
-                        pass
+                    case ChatCompleted():
+                        completed = event
     finally:
         waiting.stop()
         if line_open:
@@ -85,55 +100,48 @@ async def _stream(client: GatewayClient, request: JsonObject) -> JsonObject:
     return completed
 
 
-def _stage(status: JsonObject) -> str:
-    return f"{str(status.get('stage', '')).removeprefix('STAGE_').lower()}…"
-
-
-def _searched_for(status: JsonObject) -> list[str]:
+def _searched_for(status: ChatStatus) -> list[str]:
     """What stands for the question, where it is not just the question."""
-    rewritten = status.get("rewrittenQuery", "")
-    return [*([rewritten] if rewritten else []), *status.get("subQueries", [])]
+    return [*([status.rewritten_query] if status.rewritten_query else []), *status.sub_queries]
 
 
-def _print_sources(sources: list[JsonObject], completed: JsonObject) -> None:
-    if completed.get("finishReason") == "FINISH_REASON_NO_ANSWER" or not sources:
+def _print_sources(sources: Sequence[Source], completed: ChatCompleted) -> None:
+    if completed.finish_reason == FinishReason.NO_ANSWER or not sources:
         return
-    cited = {citation.get("sourceNumber") for citation in completed.get("citations", [])}
+    cited = {citation.source_number for citation in completed.citations}
     if cited:
         click.echo()
     for source in sources:
-        if source.get("number") in cited:
+        if source.number in cited:
             click.echo(_source_line(source))
-    if others := [_source_line(source) for source in sources if source.get("number") not in cited]:
+    if others := [_source_line(source) for source in sources if source.number not in cited]:
         click.echo(click.style("\n".join(["also found:", *others]), dim=True), err=True)
 
 
-def _source_line(source: JsonObject) -> str:
-    title = summary(source.get("title", ""), length=_TITLE_LENGTH)
-    return f"[{source.get('number')}] {title} — {printable(source.get('uri', ''))}"
+def _source_line(source: Source) -> str:
+    title = summary(source.title, length=_TITLE_LENGTH)
+    return f"[{source.number}] {title} — {printable(source.uri)}"
 
 
-def _print_notes(completed: JsonObject, thread_id: str) -> None:
-    reason = completed.get("finishReason", "")
-    if reason == "FINISH_REASON_NO_ANSWER":
+def _print_notes(completed: ChatCompleted, thread_id: str) -> None:
+    reason = completed.finish_reason
+    if reason == FinishReason.NO_ANSWER:
         _note("the documents do not hold the answer")
     else:
-        if reason != "FINISH_REASON_STOP":
-            _note(f"the answer is not complete ({str(reason).removeprefix('FINISH_REASON_').lower()})")
-        for issue in completed.get("validation", {}).get("issues", []):
-            if issue.get("reason") not in _SAID_BY_FINISH_REASON:
-                _note(issue.get("message") or issue.get("reason", ""))
-    print_degraded(completed)
+        if reason != FinishReason.STOP:
+            _note(f"the answer is not complete ({shown_enum(reason)})")
+        for issue in completed.validation.issues if completed.validation else ():
+            if issue.reason not in _SAID_BY_FINISH_REASON:
+                _note(issue.message or issue.reason)
+    print_degraded(completed.degraded)
     if thread_id:
         click.echo(click.style(f"thread: {printable(thread_id)}", dim=True), err=True)
 
 
-def print_degraded(response: JsonObject) -> None:
+def print_degraded(degraded: Sequence[Degradation]) -> None:
     """A note on stderr for each thing that was skipped, failed or came late."""
-    for degradation in response.get("degraded", []):
-        reason = degradation.get("message") or degradation.get("reason", "")
-        component = str(degradation.get("component", "")).removeprefix("COMPONENT_").lower().replace("_", " ")
-        _note(f"without {component}: {reason}")
+    for degradation in degraded:
+        _note(f"without {shown_enum(degradation.component)}: {degradation.message or degradation.reason}")
 
 
 def _note(text: str) -> None:

@@ -1,14 +1,14 @@
 """groundline collections, create, update and reindex"""
 
 import json
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import click
+from groundline_client import AsyncClient, JsonObject, to_json
+from groundline_client.models import Collection, IngestionJob
 
-from groundline_cli.client import GatewayClient, JsonObject
-from groundline_cli.commands.gateway import json_object, json_option, run, with_gateway
+from groundline_cli.commands.gateway import all_of, json_object, json_option, run, with_gateway
 from groundline_cli.commands.manage import print_job, watch_job
 from groundline_cli.connection import Connection
 from groundline_cli.terminal import print_columns, print_json
@@ -81,17 +81,11 @@ def collections(connection: Connection, collection: str | None, as_json: bool) -
         _show(run(connection, lambda client: client.get_collection(collection)), as_json)
         return
 
-    async def work(client: GatewayClient) -> list[JsonObject]:
-        return [found async for found in client.list_collections()]
-
-    found = run(connection, work)
+    found = run(connection, lambda client: all_of(client.list_collections()))
     if as_json:
-        print_json({"collections": found})
+        print_json({"collections": [to_json(one) for one in found]})
         return
-    rows = [
-        (c.get("collectionId", ""), c.get("documentCount", 0), c.get("chunkCount", 0), c.get("name", ""))
-        for c in found
-    ]
+    rows = [(c.collection_id, c.document_count, c.chunk_count, c.name) for c in found]
     print_columns(("COLLECTION", "DOCUMENTS", "CHUNKS", "NAME"), rows)
 
 
@@ -105,13 +99,13 @@ def create(connection: Connection, /, collection: str, as_json: bool, **options:
 
     COLLECTION has lower-case letters, digits, "_" and "-".
     """
-    request = {
-        "collectionId": collection,
-        "name": options["name"] or "",
-        "settings": _settings(options),
-        "requestId": str(uuid.uuid4()),
-    }
-    _show(run(connection, lambda client: client.create_collection(request)), as_json)
+    made = run(
+        connection,
+        lambda client: client.create_collection(
+            collection, name=options["name"] or "", settings=_settings(options)
+        ),
+    )
+    _show(made, as_json)
 
 
 @click.command(short_help="Change a collection's name and settings.")
@@ -134,16 +128,19 @@ def update(
     everything, and is the way to another language or embedding model.
     """
     settings = _settings(options)
-    request: JsonObject = {"settings": settings}
-    if options["name"] is not None:
-        request["name"] = options["name"]
-    if unset and (settings or "name" in request):
+    name = options["name"]
+    if unset and (settings or name is not None):
         raise click.UsageError("--unset goes alone: other changes would be unset with it")
-    if unset:
-        request["updateMask"] = ",".join(f"settings.{path}" for path in unset)
-    elif not settings and "name" not in request:
+    if not unset and not settings and name is None:
         raise click.UsageError("nothing to change is given")
-    _show(run(connection, lambda client: client.update_collection(collection, request)), as_json)
+    mask = [f"settings.{path}" for path in unset]
+    changed = run(
+        connection,
+        lambda client: client.update_collection(
+            collection, name=name or "", settings=settings, update_mask=mask
+        ),
+    )
+    _show(changed, as_json)
 
 
 @click.command(short_help="Build a collection's index again.")
@@ -158,11 +155,11 @@ def reindex(connection: Connection, /, collection: str, watch: bool, as_json: bo
 
     What is not given stays as it is.
     """
-    request = {"settings": _settings(options), "requestId": str(uuid.uuid4())}
+    settings = _settings(options)
 
-    async def work(client: GatewayClient) -> JsonObject:
-        job = await client.reindex_collection(collection, request)
-        return await watch_job(client, job["jobId"]) if watch else job
+    async def work(client: AsyncClient) -> IngestionJob:
+        job = await client.reindex_collection(collection, settings=settings)
+        return await watch_job(client, job.job_id) if watch else job
 
     print_job(run(connection, work), as_json, must_be_done=watch)
 
@@ -196,12 +193,13 @@ def _enum(prefix: str, value: str | None) -> str | None:
     return value and f"{prefix}_{value.upper()}"
 
 
-def _show(collection: JsonObject, as_json: bool) -> None:
+def _show(collection: Collection, as_json: bool) -> None:
+    shown = to_json(collection)
     if as_json:
-        print_json({"collection": collection})
+        print_json({"collection": shown})
         return
-    rows = [(name, collection[name]) for name in _SHOWN if name in collection]
-    print_columns(("", "VALUE"), [*rows, *_leaves(collection.get("settings", {}), "")])
+    rows = [(name, shown[name]) for name in _SHOWN if name in shown]
+    print_columns(("", "VALUE"), [*rows, *_leaves(shown.get("settings", {}), "")])
 
 
 def _leaves(settings: JsonObject, prefix: str) -> Iterator[tuple[str, object]]:

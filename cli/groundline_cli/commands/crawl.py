@@ -1,9 +1,9 @@
 """groundline crawl"""
 
 import click
+from groundline_client import AsyncClient, JsonObject
 
 from groundline_cli import ingestion
-from groundline_cli.client import GatewayClient, JsonObject
 from groundline_cli.commands.gateway import json_option, run, with_gateway
 from groundline_cli.commands.ingest import (
     going_on,
@@ -90,7 +90,7 @@ def crawl(
     if delay is not None:
         request["delaySeconds"] = delay
 
-    async def work(client: GatewayClient) -> ingestion.IngestReport:
+    async def work(client: AsyncClient) -> ingestion.IngestReport:
         with going_on(), progress_bar("crawling", "pages") as on_progress:
             return await ingestion.crawl_site(
                 client, request, collection, create=create, on_progress=on_progress, wait=watch

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
+from groundline_client import AsyncClient, JsonObject
+from groundline_client.models import VectorIndexState
 from rich.console import Console
 from rich.progress import Progress as Bars
 
-from groundline_cli.client import GatewayClient, JsonObject
 from groundline_cli.commands.gateway import CommandFailedError, json_option, run, with_gateway
 from groundline_cli.commands.ingest import progress_bar
 from groundline_cli.connection import Connection
@@ -92,7 +93,7 @@ def evaluate(
     name = collection or _default_collection(directory)
     queries = dataset.queries[:limit]
 
-    async def work(client: GatewayClient) -> list[_Result]:
+    async def work(client: AsyncClient) -> list[_Result]:
         async with _own_collection(client, dataset, name, language, keep=keep):
             await _load(client, dataset, name)
             with _query_bar(len(queries) * len(modes)) as advance:
@@ -108,7 +109,7 @@ def evaluate(
 
 @asynccontextmanager
 async def _own_collection(
-    client: GatewayClient, dataset: EvaluationSet, collection: str, language: str, *, keep: bool
+    client: AsyncClient, dataset: EvaluationSet, collection: str, language: str, *, keep: bool
 ) -> AsyncIterator[None]:
     """The set's collection, there for the body; what was there before, or is to be kept, stays."""
     name = f"Evaluation of {dataset.directory.resolve().name} ({language})"
@@ -116,9 +117,8 @@ async def _own_collection(
         "chunking": {"chunkSize": _CHUNK_SIZE, "chunkOverlap": 0},
         "lexical": {"language": language},
     }
-    request: JsonObject = {"collectionId": collection, "name": name, "settings": settings}
-    created = await ensure_collection(client, request)
-    if not created and (await client.get_collection(collection)).get("name") != name:
+    created = await ensure_collection(client, collection, name=name, settings=settings)
+    if not created and (await client.get_collection(collection)).name != name:
         raise CommandFailedError(
             f"the collection {collection} is there already, and not from an earlier `eval` of this set in "
             "this language: choose another with --collection"
@@ -130,7 +130,7 @@ async def _own_collection(
             await client.delete_collection(collection)
 
 
-async def _load(client: GatewayClient, dataset: EvaluationSet, collection: str) -> None:
+async def _load(client: AsyncClient, dataset: EvaluationSet, collection: str) -> None:
     documents = (
         {"uri": document_id, "title": title, "text": text, "mimeType": "text/plain"}
         for document_id, title, text in dataset.documents()
@@ -150,12 +150,12 @@ async def _load(client: GatewayClient, dataset: EvaluationSet, collection: str) 
             f"{len(report.failures)} documents could not be ingested, first {first.name}: {first.reason}"
         )
     # Before it has its index, vectors are searched without: not what is measured.
-    while (await client.get_stats(collection)).get("vectorIndex") == "VECTOR_INDEX_STATE_PENDING":  # noqa: ASYNC110
+    while (await client.get_collection_stats(collection)).vector_index == VectorIndexState.PENDING:  # noqa: ASYNC110
         await asyncio.sleep(_POLL_SECONDS)
 
 
 async def _measure(
-    client: GatewayClient,
+    client: AsyncClient,
     dataset: EvaluationSet,
     collection: str,
     mode: str,
@@ -170,12 +170,10 @@ async def _measure(
     rankings = []
     degraded = 0
     for query in queries:
-        response = await client.search(
-            {"query": query.text, "collectionIds": [collection], "options": options}
-        )
-        ranking = unique(passage["chunk"]["uri"] for passage in response.get("passages", []))
+        response = await client.search(query.text, collection_ids=[collection], options=options)
+        ranking = unique(passage.chunk.uri for passage in response.passages if passage.chunk)
         rankings.append((query, ranking))
-        degraded += bool(response.get("degraded"))
+        degraded += bool(response.degraded)
         advance()
     return _Result(mode, score(rankings, dataset.contents), degraded)
 

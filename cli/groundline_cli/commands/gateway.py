@@ -3,18 +3,25 @@
 import asyncio
 import functools
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Concatenate
 
 import click
+from groundline_client import AsyncClient, GatewayError, JsonObject
 
-from groundline_cli.client import GatewayClient, JsonObject
 from groundline_cli.connection import Connection, ConnectionSettingsError, find_connection
-from groundline_cli.errors import GatewayError
 from groundline_cli.terminal import printable
 
-__all__ = ["CommandFailedError", "collections_option", "json_object", "json_option", "run", "with_gateway"]
+__all__ = [
+    "CommandFailedError",
+    "all_of",
+    "collections_option",
+    "json_object",
+    "json_option",
+    "run",
+    "with_gateway",
+]
 
 
 class CommandFailedError(click.ClickException):
@@ -56,17 +63,22 @@ def with_gateway[**P, R](command: Callable[Concatenate[Connection, P], R]) -> Ca
     return wrapper
 
 
-def run[T](connection: Connection, work: Callable[[GatewayClient], Awaitable[T]]) -> T:
+def run[T](connection: Connection, work: Callable[[AsyncClient], Awaitable[T]]) -> T:
     """The result of `work` with a client. An error of the gateway ends the command."""
 
     async def session() -> T:
-        async with GatewayClient(connection) as client:
+        async with connection.client() as client:
             return await work(client)
 
     try:
         return asyncio.run(session())
     except GatewayError as error:
         raise CommandFailedError(str(error)) from error
+
+
+async def all_of[T](items: AsyncIterator[T]) -> list[T]:
+    """The whole of a list."""
+    return [item async for item in items]
 
 
 def json_object(_context: click.Context, _option: click.Parameter, value: str | None) -> JsonObject | None:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+from groundline_client import AsyncClient
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from groundline_cli import ingestion
-from groundline_cli.client import GatewayClient
 from groundline_cli.commands.gateway import json_option, run, with_gateway
 from groundline_cli.connection import Connection
 from groundline_cli.files import Failure
@@ -99,7 +99,7 @@ def ingest(
         _estimate(connection, paths, collection, exclude, as_json=as_json)
         return
 
-    async def work(client: GatewayClient) -> ingestion.IngestReport:
+    async def work(client: AsyncClient) -> ingestion.IngestReport:
         with going_on(), progress_bar() as on_progress:
             return await ingestion.ingest_paths(
                 client,
@@ -147,7 +147,7 @@ def sync(
     if not yes:
         click.confirm(f"Delete documents of {collection} that are not in {directory}?", abort=True)
 
-    async def work(client: GatewayClient) -> ingestion.SyncReport:
+    async def work(client: AsyncClient) -> ingestion.SyncReport:
         with going_on(), progress_bar() as on_progress:
             return await ingestion.sync_directory(
                 client, directory, collection, exclude=exclude, on_progress=on_progress

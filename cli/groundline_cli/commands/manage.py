@@ -1,29 +1,28 @@
 """groundline documents, delete, jobs and stats"""
 
-import uuid
-from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 import click
+from groundline_client import AsyncClient, JsonObject, to_json
+from groundline_client.models import ChunkCounts, IngestionItem, IngestionJob, JobState
 
-from groundline_cli.client import GatewayClient, JsonObject
-from groundline_cli.commands.gateway import json_object, json_option, run, with_gateway
+from groundline_cli.commands.gateway import all_of, json_object, json_option, run, with_gateway
 from groundline_cli.commands.ingest import progress_bar
 from groundline_cli.connection import Connection
 from groundline_cli.ingestion import Progress
-from groundline_cli.terminal import print_columns, print_json
+from groundline_cli.terminal import print_columns, print_json, shown_enum, shown_time
 
 __all__ = ["delete", "documents", "jobs", "print_job", "stats", "watch_job"]
 
 _JOB_HEADINGS = ("JOB", "STATE", "COLLECTION", "DOCUMENTS", "DONE", "FAILED", "CREATED")
 _STATS = (
-    ("chunks", "chunkCount"),
-    ("vectors", "vectorCount"),
-    ("chunks without a document", "orphanCount"),
-    ("bytes of documents", "documentBytes"),
-    ("bytes of chunks", "textBytes"),
-    ("bytes of table and indexes", "storageBytes"),
-    ("tokens", "tokenCount"),
+    ("chunks", "chunk_count"),
+    ("vectors", "vector_count"),
+    ("chunks without a document", "orphan_count"),
+    ("bytes of documents", "document_bytes"),
+    ("bytes of chunks", "text_bytes"),
+    ("bytes of table and indexes", "storage_bytes"),
+    ("tokens", "token_count"),
 )
 
 
@@ -33,20 +32,11 @@ _STATS = (
 @with_gateway
 def documents(connection: Connection, collection: str, as_json: bool) -> None:
     """List the documents of COLLECTION."""
-    found = run(connection, lambda client: _all(client.list_documents(collection)))
+    found = run(connection, lambda client: all_of(client.list_documents(collection)))
     if as_json:
-        print_json({"documents": found})
+        print_json({"documents": [to_json(one) for one in found]})
         return
-    rows = [
-        (
-            d.get("documentId", ""),
-            _enum(d.get("state", "")),
-            d.get("chunkCount", 0),
-            d.get("uri", ""),
-            d.get("title", ""),
-        )
-        for d in found
-    ]
+    rows = [(d.document_id, shown_enum(d.state), d.chunk_count, d.uri, d.title) for d in found]
     print_columns(("DOCUMENT", "STATE", "CHUNKS", "URI", "TITLE"), rows)
 
 
@@ -100,17 +90,14 @@ def delete(
 def _delete_selected(
     connection: Connection, collection: str, condition: JsonObject, *, dry_run: bool, yes: bool
 ) -> None:
-    request: JsonObject = {"filter": condition, "requestId": str(uuid.uuid4())}
     if dry_run or not yes:
-        count = run(
-            connection, lambda client: client.delete_documents(collection, request | {"dryRun": True})
-        )
+        count = run(connection, lambda client: client.delete_documents(collection, condition, dry_run=True))
         if dry_run:
             click.echo(f"{_documents(count)} of {collection} would be deleted")
             return
         if count:
             click.confirm(f"Delete {_documents(count)} of {collection}?", abort=True)
-    count = run(connection, lambda client: client.delete_documents(collection, request))
+    count = run(connection, lambda client: client.delete_documents(collection, condition))
     click.echo(f"deleted {_documents(count)} of {collection}")
 
 
@@ -135,24 +122,24 @@ def jobs(connection: Connection, job: str | None, limit: int, action: str | None
     if action and job is None:
         raise click.UsageError(f"--{action} needs a JOB")
     if job is None:
-        found = run(connection, lambda client: _all(client.list_jobs(limit=limit)))
+        found = run(connection, lambda client: all_of(client.list_jobs(limit=limit)))
         if as_json:
-            print_json({"jobs": found})
+            print_json({"jobs": [to_json(one) for one in found]})
         else:
             print_columns(_JOB_HEADINGS, [_job_row(entry) for entry in found])
     elif action:
         changed = run(connection, lambda client: _act(client, job, action))
         print_job(changed, as_json, must_be_done=action == "watch")
     else:
-        items = run(connection, lambda client: _all(client.list_job_items(job)))
+        items = run(connection, lambda client: all_of(client.list_job_items(job)))
         if as_json:
-            print_json({"items": items})
+            print_json({"items": [to_json(one) for one in items]})
         else:
             headings = ("DOCUMENT", "STATE", "OUTCOME", "CHUNKS", "ATTEMPTS", "URI", "FAILURE")
             print_columns(headings, [_item_row(entry) for entry in items])
 
 
-async def _act(client: GatewayClient, job_id: str, action: str) -> JsonObject:
+async def _act(client: AsyncClient, job_id: str, action: str) -> IngestionJob:
     if action == "cancel":
         return await client.cancel_job(job_id)
     if action == "retry":
@@ -160,25 +147,26 @@ async def _act(client: GatewayClient, job_id: str, action: str) -> JsonObject:
     return await watch_job(client, job_id)
 
 
-async def watch_job(client: GatewayClient, job_id: str) -> JsonObject:
+async def watch_job(client: AsyncClient, job_id: str) -> IngestionJob:
     """The job when it has ended, after a progress bar."""
-    job: JsonObject = {}
+    job = IngestionJob(job_id=job_id)
     with progress_bar() as show:
-        async with aclosing(client.wait_for_job(job_id)) as states:
-            async for job in states:
-                ended = sum(job.get(f"{end}Count", 0) for end in ("done", "failed", "cancelled"))
-                show(Progress(0, ended, job.get("itemCount", 0), job.get("chunks", {}).get("stored", 0)))
+        async with aclosing(client.watch_job(job_id)) as changes:
+            async for change in changes:
+                job = change.job or job
+                ended = job.done_count + job.failed_count + job.cancelled_count
+                show(Progress(0, ended, job.item_count, (job.chunks or ChunkCounts()).stored))
     return job
 
 
-def print_job(job: JsonObject, as_json: bool, *, must_be_done: bool) -> None:
+def print_job(job: IngestionJob, as_json: bool, *, must_be_done: bool) -> None:
     """Print a job. With `must_be_done` one that has not reached its end with every document ends the command
     with exit code 1."""
     if as_json:
-        print_json({"job": job})
+        print_json({"job": to_json(job)})
     else:
         print_columns(_JOB_HEADINGS, [_job_row(job)])
-    if must_be_done and job.get("state") != "JOB_STATE_DONE":
+    if must_be_done and job.state != JobState.DONE:
         raise SystemExit(1)
 
 
@@ -191,51 +179,39 @@ def stats(connection: Connection, collection: str, as_json: bool) -> None:
 
     Exit code 1: there are chunks without a document, which no sound database has.
     """
-    found = run(connection, lambda client: client.get_stats(collection))
+    found = run(connection, lambda client: client.get_collection_stats(collection))
     if as_json:
-        print_json({"stats": found})
+        print_json({"stats": to_json(found)})
     else:
         rows: list[tuple[object, ...]] = [
-            (f"documents {_enum(count.get('state', ''))}", count.get("documentCount", 0))
-            for count in found.get("states", [])
+            (f"documents {shown_enum(count.state)}", count.document_count) for count in found.states
         ]
-        rows += [(label, int(found.get(name, 0))) for label, name in _STATS]
-        rows.append(("vector index", _enum(found.get("vectorIndex", ""))))
+        rows += [(label, int(getattr(found, name))) for label, name in _STATS]
+        rows.append(("vector index", shown_enum(found.vector_index)))
         print_columns(("", "NUMBER"), rows)
-    if found.get("orphanCount"):
+    if found.orphan_count:
         raise SystemExit(1)
 
 
-def _job_row(job: JsonObject) -> tuple[object, ...]:
+def _job_row(job: IngestionJob) -> tuple[object, ...]:
     return (
-        job.get("jobId", ""),
-        _enum(job.get("state", "")),
-        job.get("collectionId", ""),
-        job.get("itemCount", 0),
-        job.get("doneCount", 0),
-        job.get("failedCount", 0),
-        job.get("createTime", ""),
+        job.job_id,
+        shown_enum(job.state),
+        job.collection_id,
+        job.item_count,
+        job.done_count,
+        job.failed_count,
+        shown_time(job.create_time),
     )
 
 
-def _item_row(item: JsonObject) -> tuple[object, ...]:
+def _item_row(item: IngestionItem) -> tuple[object, ...]:
     return (
-        item.get("documentId", ""),
-        _enum(item.get("state", "")),
-        "crawl" if item.get("isCrawl") else _enum(item.get("outcome", "")),
-        item.get("chunks", {}).get("stored", 0),
-        item.get("attempts", 0),
-        item.get("uri", ""),
-        item.get("failure", {}).get("message", ""),
+        item.document_id,
+        shown_enum(item.state),
+        "crawl" if item.is_crawl else shown_enum(item.outcome),
+        (item.chunks or ChunkCounts()).stored,
+        item.attempts,
+        item.uri,
+        item.failure.message if item.failure else "",
     )
-
-
-def _enum(name: str) -> str:
-    """The part of an enum value's name that is its own, in lower case."""
-    for prefix in ("INGESTION_STATE_", "INGESTION_OUTCOME_", "JOB_STATE_", "VECTOR_INDEX_STATE_"):
-        name = name.removeprefix(prefix)
-    return name.lower()
-
-
-async def _all(items: AsyncIterator[JsonObject]) -> list[JsonObject]:
-    return [item async for item in items]

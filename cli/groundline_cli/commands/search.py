@@ -4,12 +4,20 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+from groundline_client import JsonObject, to_json
+from groundline_client.models import (
+    Chunk,
+    CutPassage,
+    Passage,
+    ScoreComponent,
+    ScoreExplanation,
+    SearchResponse,
+)
 
-from groundline_cli.client import JsonObject
 from groundline_cli.commands.ask import print_degraded
 from groundline_cli.commands.gateway import collections_option, json_object, json_option, run, with_gateway
 from groundline_cli.connection import Connection
-from groundline_cli.terminal import print_columns, print_json, printable, summary
+from groundline_cli.terminal import print_columns, print_json, printable, shown_enum, summary
 
 __all__ = ["search"]
 
@@ -151,27 +159,23 @@ def search(
     what was cut if --explain is given.
     """
     given["explain"] = explain
-    options = {"retrieval": _part(given, _RETRIEVAL), "rerank": _part(given, _RERANK)}
-    request: JsonObject = {
-        "query": query,
-        "collectionIds": list(collections),
-        "options": {name: part for name, part in options.items() if part},
-    }
-    if condition is not None:
-        request["filter"] = condition
-    response = run(connection, lambda client: client.search(request))
+    parts = {"retrieval": _part(given, _RETRIEVAL), "rerank": _part(given, _RERANK)}
+    options = {name: part for name, part in parts.items() if part}
+    response = run(
+        connection,
+        lambda client: client.search(query, collection_ids=collections, filter=condition, options=options),
+    )
     if as_json:
-        print_json(response)
+        print_json(to_json(response))
         return
-    passages = response.get("passages", [])
-    if not passages:
+    if not response.passages:
         click.echo("nothing found", err=True)
     elif explain:
         _print_explanations(response)
     else:
-        for rank, passage in enumerate(passages, start=1):
+        for rank, passage in enumerate(response.passages, start=1):
             _print_passage(rank, passage)
-    print_degraded(response)
+    print_degraded(response.degraded)
 
 
 def _part(given: JsonObject, names: dict[str, str]) -> JsonObject:
@@ -186,48 +190,39 @@ def _value(name: str, value: Any) -> Any:
     return f"{_ENUMS[name]}{value.upper()}" if name in _ENUMS and value is not None else value
 
 
-def _print_passage(rank: int, passage: JsonObject) -> None:
-    chunk = passage.get("chunk", {})
-    title = click.style(summary(chunk.get("title", ""), length=_TITLE_LENGTH), bold=True)
-    click.echo(f"{rank:>3}. {passage.get('score', 0):.4f}  {title} — {printable(chunk.get('uri', ''))}")
-    before, after = _adjacent(passage)
-    for text in [*before, chunk.get("text", ""), *after]:
+def _print_passage(rank: int, passage: Passage) -> None:
+    chunk = passage.chunk or Chunk()
+    title = click.style(summary(chunk.title, length=_TITLE_LENGTH), bold=True)
+    click.echo(f"{rank:>3}. {passage.score:.4f}  {title} — {printable(chunk.uri)}")
+    before = [each.text for each in passage.adjacent_chunks if each.chunk_index <= chunk.chunk_index]
+    after = [each.text for each in passage.adjacent_chunks if each.chunk_index > chunk.chunk_index]
+    for text in [*before, chunk.text, *after]:
         click.echo(f"     {summary(text, length=_SNIPPET_LENGTH)}")
 
 
-def _adjacent(passage: JsonObject) -> tuple[list[str], list[str]]:
-    """Texts before and after the passage in its document."""
-    place = passage.get("chunk", {}).get("chunkIndex", 0)
-    texts: tuple[list[str], list[str]] = ([], [])
-    for chunk in passage.get("adjacentChunks", []):
-        texts[chunk.get("chunkIndex", 0) > place].append(chunk.get("text", ""))
-    return texts
-
-
-def _print_explanations(response: JsonObject) -> None:
+def _print_explanations(response: SearchResponse) -> None:
     """Passages, their near-duplicates, what was cut, and what searches and strategy said of each."""
-    passages: list[JsonObject] = response["passages"]
-    names = list(dict.fromkeys(each["name"] for passage in passages for each in _components(passage)))
-    weights = {each["name"]: each.get("weight", 0) for passage in passages for each in _components(passage)}
-    headings = ["#", "SCORE", "FUSED", "BM25", "COSINE", *(f"{n.upper()} ×{weights[n]:g}" for n in names)]
+    ranked = list(enumerate(response.passages, start=1))
+    weights = {each.name: each.weight for _, passage in ranked for each in _components(passage)}
+    headings = ["#", "SCORE", "FUSED", "BM25", "COSINE", *(f"{n.upper()} ×{w:g}" for n, w in weights.items())]
     rows = [
         [
             str(rank),
-            f"{passage.get('score', 0):.4f}",
+            f"{passage.score:.4f}",
             *_searched(passage),
-            *_cells(passage, names),
-            _place(passage.get("chunk", {})),
+            *_cells(passage, list(weights)),
+            _place(passage.chunk),
         ]
-        for rank, passage in enumerate(passages, start=1)
+        for rank, passage in ranked
     ]
     print_columns([*headings, "PASSAGE"], rows)
     _print_table(
         "near-duplicates",
         ["OF", "SIMILARITY", "PASSAGE"],
         [
-            [str(rank), f"{each.get('similarity', 0):.3f}", _place(each.get("chunk", {}))]
-            for rank, passage in enumerate(passages, start=1)
-            for each in passage.get("alternatives", [])
+            [str(rank), f"{each.similarity:.3f}", _place(each.chunk)]
+            for rank, passage in ranked
+            for each in passage.alternatives
         ],
     )
     _print_table(
@@ -235,22 +230,17 @@ def _print_explanations(response: JsonObject) -> None:
         ["RULE", "SCORE", "FUSED", "BM25", "COSINE", "CHUNK"],
         [
             [
-                each.get("rule", "").removeprefix("CUT_RULE_").lower(),
-                f"{each.get('explanation', {}).get('finalScore', 0):.4f}",
+                each.rule.name.lower(),
+                f"{_explanation(each).final_score:.4f}",
                 *_searched(each),
-                each.get("chunkId", ""),
+                each.chunk_id,
             ]
-            for each in response.get("cut", [])
+            for each in response.cut
         ],
     )
-    timings = response.get("timings", [])
-    if timings:
-        shown = (f"{_stage(each)} {each.get('durationMs', 0):.1f} ms" for each in timings)
+    if response.timings:
+        shown = (f"{shown_enum(each.stage)} {each.duration_ms:.1f} ms" for each in response.timings)
         click.echo(f"\n{', '.join(shown)}")
-
-
-def _stage(timing: JsonObject) -> str:
-    return printable(str(timing.get("stage", "")).removeprefix("STAGE_").lower().replace("_", " "))
 
 
 def _print_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -259,24 +249,27 @@ def _print_table(title: str, headings: Sequence[str], rows: Sequence[Sequence[ob
         print_columns(headings, rows)
 
 
-def _components(explained: JsonObject) -> list[JsonObject]:
-    components: list[JsonObject] = explained.get("explanation", {}).get("components", [])
-    return components
+def _explanation(explained: Passage | CutPassage) -> ScoreExplanation:
+    return explained.explanation or ScoreExplanation()
 
 
-def _searched(explained: JsonObject) -> list[str]:
+def _components(passage: Passage) -> Sequence[ScoreComponent]:
+    return _explanation(passage).components
+
+
+def _searched(explained: Passage | CutPassage) -> list[str]:
     """Score and, after #, rank of fusion and both searches; a dash where a search did not find it."""
-    explanation = explained.get("explanation", {})
-    fused = f"{explanation.get('fusedScore', 0):.4f} #{explanation.get('fusedRank', 0)}"
-    arms = (explanation.get(arm) for arm in ("keyword", "semantic"))
-    return [fused, *(f"{arm.get('score', 0):.3f} #{arm.get('rank', 0)}" if arm else "–" for arm in arms)]
+    explanation = _explanation(explained)
+    fused = f"{explanation.fused_score:.4f} #{explanation.fused_rank}"
+    arms = (explanation.keyword, explanation.semantic)
+    return [fused, *(f"{arm.score:.3f} #{arm.rank}" if arm else "–" for arm in arms)]
 
 
-def _cells(passage: JsonObject, names: Sequence[str]) -> list[str]:
-    values = {each["name"]: each.get("value", 0) for each in _components(passage)}
+def _cells(passage: Passage, names: Sequence[str]) -> list[str]:
+    values = {each.name: each.value for each in _components(passage)}
     return [f"{values[name]:.3f}" if name in values else "–" for name in names]
 
 
-def _place(chunk: JsonObject) -> str:
-    text = f"{chunk.get('title', '')} — {chunk.get('uri', '')} [{chunk.get('chunkIndex', 0)}]"
-    return summary(text, length=_PLACE_LENGTH)
+def _place(chunk: Chunk | None) -> str:
+    chunk = chunk or Chunk()
+    return summary(f"{chunk.title} — {chunk.uri} [{chunk.chunk_index}]", length=_PLACE_LENGTH)

@@ -1,13 +1,12 @@
 """groundline threads"""
 
-from collections.abc import AsyncIterator
-
 import click
+from groundline_client import to_json
+from groundline_client.models import FinishReason, Role
 
-from groundline_cli.client import JsonObject
-from groundline_cli.commands.gateway import json_option, run, with_gateway
+from groundline_cli.commands.gateway import all_of, json_option, run, with_gateway
 from groundline_cli.connection import Connection
-from groundline_cli.terminal import print_columns, print_json, printable
+from groundline_cli.terminal import print_columns, print_json, printable, shown_time
 
 __all__ = ["threads"]
 
@@ -25,14 +24,11 @@ def threads() -> None:
 @with_gateway
 def list_threads(connection: Connection, limit: int, as_json: bool) -> None:
     """List the threads used last."""
-    found = run(connection, lambda client: _all(client.list_threads(limit=limit)))
+    found = run(connection, lambda client: all_of(client.list_threads(limit=limit)))
     if as_json:
-        print_json({"threads": found})
+        print_json({"threads": [to_json(one) for one in found]})
         return
-    rows = [
-        (t.get("threadId", ""), t.get("messageCount", 0), t.get("updateTime", ""), t.get("title", ""))
-        for t in found
-    ]
+    rows = [(t.thread_id, t.message_count, shown_time(t.update_time), t.title) for t in found]
     print_columns(("THREAD", "MESSAGES", "UPDATED", "FIRST QUESTION"), rows)
 
 
@@ -42,15 +38,15 @@ def list_threads(connection: Connection, limit: int, as_json: bool) -> None:
 @with_gateway
 def show(connection: Connection, thread: str, as_json: bool) -> None:
     """Show the messages of THREAD, oldest first."""
-    found = run(connection, lambda client: _all(client.list_messages(thread)))
+    found = run(connection, lambda client: all_of(client.list_messages(thread)))
     if as_json:
-        print_json({"messages": found})
+        print_json({"messages": [to_json(one) for one in found]})
         return
     for message in found:
-        asked = message.get("role") == "USER"
-        text = printable(message.get("content", ""))
+        asked = message.role == Role.USER
+        text = printable(message.content)
         click.echo(click.style(f"> {text}", bold=True) if asked else text)
-        if message.get("finishReason") == "FINISH_REASON_CANCELLED":
+        if message.finish_reason == FinishReason.CANCELLED:
             click.echo(click.style("(cancelled)", dim=True))
         click.echo()
 
@@ -65,7 +61,3 @@ def delete(connection: Connection, thread: str, yes: bool) -> None:
         click.confirm(f"Delete thread {thread}?", abort=True)
     run(connection, lambda client: client.delete_thread(thread))
     click.echo(f"deleted thread {thread}")
-
-
-async def _all(items: AsyncIterator[JsonObject]) -> list[JsonObject]:
-    return [item async for item in items]

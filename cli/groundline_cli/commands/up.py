@@ -8,13 +8,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import click
+from groundline_client import AsyncClient, GatewayError
 
 from groundline_cli import ingestion
-from groundline_cli.client import GatewayClient
 from groundline_cli.commands.gateway import CommandFailedError
 from groundline_cli.commands.ingest import progress_bar
-from groundline_cli.connection import Connection
-from groundline_cli.errors import GatewayError
 from groundline_cli.stack.errors import StackError
 from groundline_cli.stack.stack import ReadyInfo, Report, StackOptions, run_until_stopped
 
@@ -79,7 +77,7 @@ def up(data_dir: Path, gateway_port: int, ready_file: Path | None, examples: Pat
 def _ingest_examples(path: Path, report: Report) -> Callable[[ReadyInfo], Awaitable[None]]:
     async def ingest(info: ReadyInfo) -> None:
         try:
-            async with GatewayClient(Connection(info.gateway, info.api_key)) as client:
+            async with AsyncClient(info.gateway, info.api_key) as client:
                 if await ingestion.has_collections(client):
                     return
                 with progress_bar() as on_progress:

@@ -15,9 +15,8 @@ from groundline_benchmarks.chat.quality import KnownAnswer, measure_quality
 from groundline_benchmarks.chat.streams import measure_streams
 from groundline_benchmarks.command import bench
 from groundline_benchmarks.measuring.suite import SuiteFailedError, started_suite
-from groundline_cli.client import GatewayClient, JsonObject
-from groundline_cli.errors import ApiError
 from groundline_cli.evaluation import EvaluationSet
+from groundline_client import ApiError, JsonObject
 from groundline_tests.gateway import FakeGateway
 
 REQUEST: JsonObject = {"query": "q"}
@@ -43,7 +42,7 @@ def test_a_set_that_is_not_there_is_wrong_usage() -> None:
 
 async def test_a_chat_that_fails_ends_the_measurement(gateway: FakeGateway) -> None:
     gateway.chat_events = [EVENTS[0], {"error": {"code": 14, "reason": "DOWN", "message": "down"}}]
-    async with GatewayClient(gateway.connection) as client:
+    async with gateway.connection.client() as client:
         with pytest.raises(ApiError):
             await timed_chat(client, REQUEST)
 
@@ -75,7 +74,7 @@ async def test_the_provider_streams_as_openai_does_and_survives_who_hangs_up() -
 
 async def test_first_deltas_are_timed_without_those_that_warm_up(gateway: FakeGateway) -> None:
     gateway.chat_events = EVENTS
-    async with GatewayClient(gateway.connection) as client:
+    async with gateway.connection.client() as client:
         latency = await measure_latency(client, [REQUEST] * 5, None, {"me": os.getpid()}, warm_up=2)
     assert latency.chats == 3
     assert 0 < latency.first_delta[0] <= latency.first_delta[1]
@@ -93,7 +92,7 @@ async def test_streams_double_until_the_most(gateway: FakeGateway) -> None:
 
 async def test_memory_is_looked_at_three_times(gateway: FakeGateway) -> None:
     gateway.chat_events = EVENTS
-    async with GatewayClient(gateway.connection) as client:
+    async with gateway.connection.client() as client:
         growth = await measure_memory(
             client, [REQUEST], {"me": os.getpid()}, chats=5, warm_up=2, concurrency=2
         )
@@ -119,7 +118,7 @@ async def test_answers_are_held_against_what_is_known(gateway: FakeGateway, tmp_
         KnownAnswer("How high?", "308 m", frozenset({"gold"})),
         KnownAnswer("How wide?", "30", frozenset({"gold"})),
     ]
-    async with GatewayClient(gateway.connection) as client:
+    async with gateway.connection.client() as client:
         quality = await measure_quality(
             client, EvaluationSet.load(tmp_path), questions, "english", name="set", concurrency=2
         )

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from groundline_cli.client import GatewayClient
 from groundline_cli.ingestion import Progress, has_collections, ingest_paths
+from groundline_client import from_json
+from groundline_client.models import AnswerResponse, SearchResponse
 from groundline_tests.gateway import FakeGateway, Reply, status
 
 type Run = Callable[..., Result]
@@ -418,7 +419,7 @@ async def test_progress_grows_to_all_documents(
     for number in range(40):
         (tmp_path / f"{number:02}.md").write_text(f"document {number}")
     seen: list[Progress] = []
-    async with GatewayClient(gateway.connection) as client:
+    async with gateway.connection.client() as client:
         assert not await has_collections(client)
         report = await ingest_paths(client, [tmp_path], "docs", on_progress=seen.append)
         assert await has_collections(client)
@@ -432,7 +433,7 @@ async def test_progress_grows_to_all_documents(
 async def test_a_batch_is_bounded_in_bytes(gateway: FakeGateway, tmp_path: Path) -> None:
     for number in range(5):
         (tmp_path / f"{number}.md").write_text("x" * 750_000)
-    async with GatewayClient(gateway.connection) as client:
+    async with gateway.connection.client() as client:
         await ingest_paths(client, [tmp_path], "docs")
     batches = [len(body["documents"]) for _, path, body in gateway.requests if path.endswith("/documents")]
     assert batches == [2, 2, 1]
@@ -443,7 +444,7 @@ async def test_one_document_that_is_too_large_is_that_documents_failure(
 ) -> None:
     (tmp_path / "large.md").write_text("x")
     gateway.collections["docs"] = {"collectionId": "docs"}
-    async with GatewayClient(gateway.connection) as client:
+    async with gateway.connection.client() as client:
         gateway.next_replies = [
             Reply(200, {"collection": {}}),
             Reply(413, status(3, "the request body is larger than the limit", "BODY_TOO_LARGE")),
@@ -547,7 +548,9 @@ def test_threads_are_listed_shown_and_deleted(groundline: Run, gateway: FakeGate
     shown = groundline("threads", "show", "t1").stdout
     assert shown == ("> How many days?\n\n27 [1].\ufffd[2J\n\n> And then?\n\nTh\n(cancelled)\n\n")
     as_json = json.loads(groundline("threads", "show", "t1", "--json").stdout)
-    assert as_json["messages"] == gateway.threads["t1"]
+    assert [each["content"] for each in as_json["messages"]] == [
+        each["content"] for each in gateway.threads["t1"]
+    ]
     assert groundline("threads", "delete", "t1", "--yes").exit_code == 0
     assert list(gateway.threads) == ["t2", "t3"]
 
@@ -555,7 +558,7 @@ def test_threads_are_listed_shown_and_deleted(groundline: Run, gateway: FakeGate
 def test_an_answer_as_json_is_one_line(groundline: Run, gateway: FakeGateway) -> None:
     gateway.answer = {"answer": "Ja \x9b2J [1].", "sources": SOURCES, "completed": COMPLETED}
     result = groundline("ask", "x", "--json")
-    assert json.loads(result.stdout) == gateway.answer
+    assert from_json(AnswerResponse, json.loads(result.stdout)) == from_json(AnswerResponse, gateway.answer)
     assert result.stdout.count("\n") == 1
     assert "\x9b" not in result.stdout
 
@@ -670,7 +673,8 @@ def test_a_search_as_json_is_the_response(groundline: Run, gateway: FakeGateway)
     gateway.passages = [{"score": 0.5, "chunk": {"uri": "a"}}]
     gateway.degraded = [{"component": "COMPONENT_SEMANTIC_ARM", "reason": "LATE"}]
     result = groundline("search", "x", "--json")
-    assert json.loads(result.stdout) == {"passages": gateway.passages, "degraded": gateway.degraded}
+    response = {"passages": gateway.passages, "degraded": gateway.degraded}
+    assert from_json(SearchResponse, json.loads(result.stdout)) == from_json(SearchResponse, response)
 
 
 def test_a_search_that_finds_nothing_says_so(groundline: Run, gateway: FakeGateway) -> None:

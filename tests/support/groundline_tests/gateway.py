@@ -245,14 +245,29 @@ def fake_gateway(api_key: str = "a-key-for-tests-only") -> Iterator[FakeGateway]
         protocol_version = "HTTP/1.1"
 
         def handle_request(self) -> None:
-            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            body = self._content()
             url = urlsplit(self.path)
             if self.headers.get("authorization") != f"Bearer {api_key}":
                 reply = Reply(401, status(16, "send a valid API key", "API_KEY_INVALID"))
             else:
                 query = {name: values[0] for name, values in parse_qs(url.query).items()}
-                reply = gateway.reply(self.command, url.path, query, json.loads(body) if body else {})
+                reply = gateway.reply(self.command, url.path, query, self._fields(body))
             self._send(reply)
+
+        def _content(self) -> bytes:
+            if self.headers.get("transfer-encoding") != "chunked":
+                return self.rfile.read(int(self.headers.get("content-length", 0)))
+            parts = []
+            while size := int(self.rfile.readline(), 16):
+                parts.append(self.rfile.read(size))
+                self.rfile.readline()
+            self.rfile.readline()
+            return b"".join(parts)
+
+        def _fields(self, body: bytes) -> Json:
+            """Of a body that is JSON; an upload's is a document."""
+            is_json = self.headers.get("content-type") == "application/json"
+            return json.loads(body) if body and is_json else {}
 
         do_GET = do_POST = do_PATCH = do_DELETE = handle_request  # noqa: N815 - the names are http.server's
 

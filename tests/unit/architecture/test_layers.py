@@ -17,7 +17,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = sorted(
     path.parent
-    for pattern in ("libs/*", "services/*", "gateway", "cli", "benchmarks")
+    for pattern in ("libs/*", "services/*", "gateway", "clients/python", "cli", "benchmarks")
     for path in ROOT.glob(f"{pattern}/pyproject.toml")
 )
 SERVICES = [package for package in PACKAGES if package.parent.name == "services"]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from groundline_cli.connection import READY_FILE, Connection, ConnectionSettingsError, find_connection
+from groundline_client import is_loopback
 
 
 def write_ready_file(directory: Path, content: object) -> None:
@@ -62,5 +63,5 @@ def test_what_is_set_comes_first(tmp_path: Path) -> None:
     write_ready_file(tmp_path, {"gateway": "http://127.0.0.1:8080", "api_key": "local-key"})
     found = find_connection("https://other.example/", "key", directory=tmp_path)
     assert found == Connection("https://other.example", "key")
-    assert not found.is_loopback
+    assert not is_loopback(found.gateway)
     assert "key" not in repr(found).replace("api_key", "")

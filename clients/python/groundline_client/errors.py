@@ -1,19 +1,31 @@
-"""What can go wrong between the command and the gateway.
+"""What can go wrong between a program and the gateway.
 
-GatewayError            the message is meant for the person at the terminal
-├── UnreachableError    no connection, or none that lasts
-├── ApiError            the gateway or a service behind it refused; carries google.rpc.Status
-└── ProtocolError       whatever answers does not speak as a gateway does
+GatewayError                    every error of this package
+├── UnreachableError            no connection, or none that lasts
+│   └── DeadlineExceededError   no answer within the time that the caller set
+├── ApiError                    the gateway or a service behind it refused; carries google.rpc.Status
+└── ProtocolError               whatever answers does not speak as a gateway does
 """
 
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
 
-__all__ = ["ApiError", "FieldViolation", "GatewayError", "ProtocolError", "UnreachableError"]
+from groundline_client.models import ChatError
+
+__all__ = [
+    "ApiError",
+    "DeadlineExceededError",
+    "FieldViolation",
+    "GatewayError",
+    "ProtocolError",
+    "UnreachableError",
+]
 
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 # Characters of a body that is not a status; it may be a whole HTML page of some proxy.
@@ -21,11 +33,15 @@ _EXCERPT_LENGTH = 200
 
 
 class GatewayError(Exception):
-    """Base of all errors of this module."""
+    """Base of all errors of this package."""
 
 
 class UnreachableError(GatewayError):
     """No connection to the gateway, or one that broke off."""
+
+
+class DeadlineExceededError(UnreachableError):
+    """The gateway did not answer within the time that the caller set."""
 
 
 class ProtocolError(GatewayError):
@@ -41,7 +57,11 @@ class FieldViolation:
 
 
 class ApiError(GatewayError):
-    """A refusal: google.rpc.Code number (0 where the answer held none), reason, message, wrong fields."""
+    """A refusal: google.rpc.Code number (0 where the answer held none), reason, message, wrong fields.
+
+    `reason` is the name of an ErrorReason, also of one that this release does not know. `retryable` says
+    whether the same request may succeed later.
+    """
 
     def __init__(
         self,
@@ -53,6 +73,7 @@ class ApiError(GatewayError):
         error_id: str = "",
         retry_after_seconds: float | None = None,
         http_status: int | None = None,
+        retryable: bool = False,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -62,6 +83,7 @@ class ApiError(GatewayError):
         self.error_id = error_id
         self.retry_after_seconds = retry_after_seconds
         self.http_status = http_status
+        self.retryable = retryable
 
     def __str__(self) -> str:
         """Message and reason, then a line for each wrong field that the message does not already name."""
@@ -73,36 +95,43 @@ class ApiError(GatewayError):
         return "\n".join(lines)
 
     @classmethod
-    def from_response(cls, http_status: int, body: str) -> "ApiError":
-        """From an HTTP status and the body beside it: google.rpc.Status as JSON, or anything at all."""
+    def from_response(cls, http_status: int, body: str, retry_after: str | None = None) -> "ApiError":
+        """From an HTTP status, the body beside it (google.rpc.Status as JSON, or anything at all) and the
+        header Retry-After, which counts where the body has no time of its own."""
         try:
             status = json.loads(body)
         except ValueError:
             status = None
-        if not isinstance(status, dict) or not isinstance(status.get("message"), str):
-            return cls(_describe(http_status, body), http_status=http_status)
-        details = [detail for detail in _list(status.get("details")) if isinstance(detail, Mapping)]
+        well_formed = isinstance(status, dict) and isinstance(status.get("message"), str)
+        raw_details = _list(status.get("details")) if well_formed else []
+        details = [detail for detail in raw_details if isinstance(detail, Mapping)]
         info = _detail(details, "ErrorInfo")
         metadata = info.get("metadata")
+        seconds = _seconds(_detail(details, "RetryInfo").get("retryDelay"))
+        if seconds is None:
+            seconds = _header_seconds(retry_after)
         return cls(
-            status["message"] or _phrase(http_status),
-            code=_int(status.get("code")),
+            (status["message"] or _phrase(http_status)) if well_formed else _describe(http_status, body),
+            code=_int(status.get("code")) if well_formed else 0,
             reason=str(info.get("reason") or ""),
             violations=_violations(_detail(details, "BadRequest").get("fieldViolations")),
             error_id=str(metadata.get("error_id") or "") if isinstance(metadata, Mapping) else "",
-            retry_after_seconds=_seconds(_detail(details, "RetryInfo").get("retryDelay")),
+            retry_after_seconds=seconds,
             http_status=http_status,
+            # 429 without a time to wait is no rate limit: the request itself is too much.
+            retryable=http_status == HTTPStatus.SERVICE_UNAVAILABLE or seconds is not None,
         )
 
     @classmethod
-    def from_event(cls, event: Mapping[str, Any]) -> "ApiError":
+    def from_event(cls, event: ChatError) -> "ApiError":
         """From the `error` event that ends a chat."""
         return cls(
-            str(event.get("message") or "the request failed"),
-            code=_int(event.get("code")),
-            reason=str(event.get("reason") or ""),
-            violations=_violations(event.get("violations")),
-            error_id=str(event.get("errorId") or ""),
+            event.message or "the request failed",
+            code=event.code,
+            reason="" if event.reason == event.reason.UNSPECIFIED else event.reason.value,
+            violations=tuple(FieldViolation(one.field, one.description) for one in event.violations),
+            error_id=event.error_id,
+            retryable=event.retryable,
         )
 
 
@@ -133,6 +162,19 @@ def _violations(raw: object) -> tuple[FieldViolation, ...]:
 def _seconds(raw: object) -> float | None:
     match = _DURATION.fullmatch(raw) if isinstance(raw, str) else None
     return float(match[1]) if match else None
+
+
+def _header_seconds(raw: str | None) -> float | None:
+    """Seconds of a Retry-After header, which is a number of them or a date (RFC 9110, 10.2.3)."""
+    if raw is None:
+        return None
+    if raw.isascii() and raw.isdecimal():
+        return float(raw[:9])
+    try:
+        when = parsedate_to_datetime(raw)
+    except ValueError:
+        return None
+    return max(0.0, (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
 
 
 def _int(raw: object) -> int:

@@ -2,18 +2,27 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-__all__ = ["EventParser"]
+__all__ = ["EventParser", "ServerSentEvent"]
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
-class EventParser:
-    """Cuts a stream of bytes into the data of its events, however the bytes are split.
+@dataclass(frozen=True)
+class ServerSentEvent:
+    """One event, its name ("message" where the stream gives none) and the last id that the stream named."""
 
-    Only `data` matters here: event names, ids and retry times are passed over, as are comments. An event
-    that the stream's end cuts off is not one.
+    data: str
+    event: str = "message"
+    last_event_id: str = ""
+
+
+class EventParser:
+    """Cuts a stream of bytes into its events, however the bytes are split.
+
+    Comments and retry times are passed over. An event that the stream's end cuts off is not one.
     """
 
     def __init__(self) -> None:
@@ -21,21 +30,31 @@ class EventParser:
         self._searched = 0
         self._started = False
         self._after_carriage_return = False
-        self._data: list[bytes] = []
+        self._data: list[str] = []
+        self._event = ""
+        self._last_event_id = ""
 
-    def feed(self, chunk: bytes) -> Iterator[str]:
-        """The data of every event that `chunk` completes. Bytes that are not UTF-8 become U+FFFD."""
+    def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
+        """Every event that `chunk` completes. Bytes that are not UTF-8 become U+FFFD."""
         for line in self._lines(chunk):
             if line:
                 self._take_field(line)
-            elif self._data:
-                yield b"\n".join(self._data).decode("utf-8", errors="replace")
-                self._data.clear()
+                continue
+            if self._data:
+                yield ServerSentEvent("\n".join(self._data), self._event or "message", self._last_event_id)
+            self._data.clear()
+            self._event = ""
 
     def _take_field(self, line: bytes) -> None:
-        name, _, value = line.partition(b":")
-        if name == b"data":
-            self._data.append(value.removeprefix(b" "))
+        name, _, raw = line.partition(b":")
+        value = raw.removeprefix(b" ").decode("utf-8", errors="replace")
+        match name:
+            case b"data":
+                self._data.append(value)
+            case b"event":
+                self._event = value
+            case b"id" if "\0" not in value:
+                self._last_event_id = value
 
     def _lines(self, chunk: bytes) -> Iterator[bytes]:
         """Lines without their ends, which are CR LF, LF or CR.

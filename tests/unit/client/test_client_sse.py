@@ -1,25 +1,39 @@
 """Server-sent events, cut at any byte."""
 
 import pytest
-from groundline_cli.sse import EventParser
+from groundline_client.sse import EventParser, ServerSentEvent
 from hypothesis import given
 from hypothesis import strategies as st
 
 
 def parse(*chunks: bytes) -> list[str]:
     parser = EventParser()
-    return [data for chunk in chunks for data in parser.feed(chunk)]
+    return [event.data for chunk in chunks for event in parser.feed(chunk)]
 
 
 def test_an_event_cut_off_by_the_end_of_the_stream_is_not_one() -> None:
     assert parse(b"data: one\n\ndata: two\n") == ["one"]
 
 
-def test_comments_other_fields_and_events_without_data_are_passed_over() -> None:
+def test_comments_unknown_fields_and_events_without_data_are_passed_over() -> None:
     assert parse(b": hello\n\nevent: x\nid: 7\nretry: 5\n\ndata\n\ndatabase: no\ndata: yes\n\n") == [
         "",
         "yes",
     ]
+
+
+def test_names_are_of_one_event_and_ids_of_all_that_follow() -> None:
+    stream = b"event: delta\nid: 7\ndata: a\n\ndata: b\n\nid: 8\0\nevent\ndata: c\n\nid\ndata: d\n\n"
+    assert list(EventParser().feed(stream)) == [
+        ServerSentEvent("a", "delta", "7"),
+        ServerSentEvent("b", "message", "7"),
+        ServerSentEvent("c", "message", "7"),
+        ServerSentEvent("d", "message", ""),
+    ]
+
+
+def test_a_name_without_data_is_no_event_and_not_the_next_ones() -> None:
+    assert list(EventParser().feed(b"event: ping\n\ndata: a\n\n")) == [ServerSentEvent("a")]
 
 
 def test_bytes_that_are_not_utf8_become_replacement_characters() -> None:

@@ -1,12 +1,10 @@
-"""Refusals as they are read and shown, and text that a terminal may be shown."""
+"""Refusals as they are read and shown."""
 
 import json
 
 import pytest
-from groundline_cli.errors import ApiError, FieldViolation
-from groundline_cli.terminal import print_columns, print_json, printable, summary
-from hypothesis import given
-from hypothesis import strategies as st
+from groundline_client import ApiError, FieldViolation
+from groundline_client.models import ChatError, ErrorReason, FieldError
 
 TYPE = "type.googleapis.com/google.rpc."
 
@@ -61,44 +59,29 @@ def test_a_message_that_names_the_field_is_not_repeated() -> None:
 
 
 def test_the_event_that_ends_a_chat_is_an_error_like_others() -> None:
-    event = {"code": 14, "reason": "DOWN", "message": "later", "errorId": "e", "violations": [{"field": "a"}]}
+    event = ChatError(
+        code=14,
+        reason=ErrorReason("DOWN"),
+        message="later",
+        error_id="e",
+        retryable=True,
+        violations=[FieldError(field="a")],
+    )
     error = ApiError.from_event(event)
-    assert (error.code, error.reason, error.error_id) == (14, "DOWN", "e")
+    assert (error.code, error.reason, error.error_id, error.retryable) == (14, "DOWN", "e", True)
     assert error.violations == (FieldViolation("a", ""),)
 
 
-def test_nothing_in_a_text_commands_the_terminal() -> None:
-    assert (
-        printable("a\x1b[31mb\x9b2Jc\r\x07\x7f\u202ed\udc80")
-        == "a\ufffd[31mb\ufffd2Jc" + "\ufffd" * 4 + "d\ufffd"
-    )
-    assert printable("line\n\tindented Größe 🐟") == "line\n\tindented Größe 🐟"
+@pytest.mark.parametrize(
+    ("header", "seconds"), [("7", 7), ("soon", None), ("Fri, 01 Jan 2021 00:00:00 GMT", 0)]
+)
+def test_the_header_says_when_to_come_again_where_the_body_does_not(
+    header: str, seconds: float | None
+) -> None:
+    assert ApiError.from_response(429, "busy", header).retry_after_seconds == seconds
 
 
-@given(st.text())
-def test_what_is_printable_can_be_encoded_and_stays_so(text: str) -> None:
-    shown = printable(text)
-    shown.encode()
-    assert printable(shown) == shown
-    assert len(shown) == len(text)
-
-
-def test_a_summary_ends_with_a_whole_word() -> None:
-    assert summary(" one\n two  three ", length=8) == "one two…"
-    assert summary("one two", length=7) == "one two"
-
-
-def test_json_is_one_line_of_ascii(capsys: pytest.CaptureFixture[str]) -> None:
-    print_json({"a": "ü\x9b\n"})
-    assert capsys.readouterr().out == '{"a": "\\u00fc\\u009b\\n"}\n'
-
-
-def test_columns_are_aligned_and_hold_no_controls(capsys: pytest.CaptureFixture[str]) -> None:
-    print_columns(("NAME", "N", "X"), [("a\x1b\nb", 5, 0.5), ("long name", 1234, 0.25)])
-    assert capsys.readouterr().out.splitlines() == [
-        "NAME          N      X",
-        "a\ufffd b          5  0.500",
-        "long name  1234  0.250",
-    ]
-    print_columns(("NAME",), [])
-    assert capsys.readouterr().out == ""
+def test_the_body_says_better_than_the_header_when_to_come_again() -> None:
+    details = [{"@type": TYPE + "RetryInfo", "retryDelay": "0.5s"}]
+    body = json.dumps({"code": 8, "message": "busy", "details": details})
+    assert ApiError.from_response(429, body, "1").retry_after_seconds == 0.5

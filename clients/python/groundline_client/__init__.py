@@ -1,0 +1,34 @@
+"""Client of the Groundline gateway.
+
+`Client` and `AsyncClient` have the same methods; `groundline_client.models` holds what they take and return.
+"""
+
+from groundline_client.async_client import AsyncClient
+from groundline_client.errors import (
+    ApiError,
+    DeadlineExceededError,
+    FieldViolation,
+    GatewayError,
+    ProtocolError,
+    UnreachableError,
+)
+from groundline_client.json_form import JsonObject, from_json, to_json
+from groundline_client.messages import ChatEvent, has_ended, is_loopback
+from groundline_client.sync_client import Client
+
+__all__ = [
+    "ApiError",
+    "AsyncClient",
+    "ChatEvent",
+    "Client",
+    "DeadlineExceededError",
+    "FieldViolation",
+    "GatewayError",
+    "JsonObject",
+    "ProtocolError",
+    "UnreachableError",
+    "from_json",
+    "has_ended",
+    "is_loopback",
+    "to_json",
+]

@@ -1,0 +1,38 @@
+"""How long a call may take, and its pauses between attempts."""
+
+import time
+
+import httpx
+
+from groundline_client.errors import DeadlineExceededError
+
+__all__ = ["Deadline"]
+
+_CONNECT_SECONDS = 5.0
+
+
+class Deadline:
+    """When a call must have ended; without a timeout never.
+
+    No wait for the gateway begins after it, and none lasts beyond it but the one for the next bytes of a
+    stream, which lasts as long as the whole call may.
+    """
+
+    def __init__(self, timeout_seconds: float | None) -> None:
+        self._end = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+
+    def allows(self, seconds: float) -> bool:
+        """Whether that much time is left."""
+        return self._end is None or time.monotonic() + seconds < self._end
+
+    def check(self) -> None:
+        """Raise DeadlineExceededError when it has passed."""
+        if not self.allows(0):
+            raise DeadlineExceededError("the gateway did not answer in time")
+
+    def timeout(self, read_seconds: float) -> httpx.Timeout:
+        """For one attempt, whose wait for bytes is at most `read_seconds`."""
+        if self._end is None:
+            return httpx.Timeout(read_seconds, connect=_CONNECT_SECONDS)
+        left = max(self._end - time.monotonic(), 0.001)
+        return httpx.Timeout(min(read_seconds, left), connect=min(_CONNECT_SECONDS, left))

@@ -1,0 +1,138 @@
+"""Requests as they are sent, and responses as they come."""
+
+import ipaddress
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import is_dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+from urllib.parse import urlsplit
+
+import httpx
+
+from groundline_client.errors import ProtocolError, UnreachableError
+from groundline_client.json_form import JsonObject, from_json, to_json
+from groundline_client.models import (
+    ChatCompleted,
+    ChatDelta,
+    ChatSources,
+    ChatStarted,
+    ChatStatus,
+    IngestionJob,
+    JobState,
+)
+
+__all__ = [
+    "ChatEvent",
+    "HasNextPage",
+    "compact_json",
+    "has_ended",
+    "is_loopback",
+    "new_request_id",
+    "opened",
+    "parsed",
+    "present",
+    "request_json",
+    "unreachable",
+]
+
+type ChatEvent = ChatStarted | ChatStatus | ChatSources | ChatDelta | ChatCompleted
+"""What a chat says, in this order; status comes as stages begin, and delta many times."""
+
+
+class HasNextPage(Protocol):
+    """A page of a list."""
+
+    @property
+    def next_page_token(self) -> str:
+        """Empty on the last."""
+
+
+def request_json(**fields: Any) -> JsonObject:
+    """The JSON form of a request: what is None or empty is left out, an empty object is not.
+
+    A field that is a message may be given as a model or as its JSON.
+    """
+    found: JsonObject = {}
+    for name, value in fields.items():
+        if value is None or (isinstance(value, Sequence) and not value):
+            continue
+        head, *others = name.split("_")
+        found[head + "".join(map(str.capitalize, others))] = _plain(value)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return to_json(value, omit_defaults=True)
+    if isinstance(value, str | Mapping):
+        return value
+    return [_plain(one) for one in value] if isinstance(value, Sequence) else value
+
+
+def compact_json(value: Mapping[str, Any]) -> str:
+    """JSON for a query parameter."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+@contextmanager
+def opened(content: Path | bytes | BinaryIO) -> Iterator[BinaryIO]:
+    """Content to read; what is opened here is closed. Raises OSError."""
+    match content:
+        case Path():
+            with content.open("rb") as file:
+                yield file
+        case bytes():
+            yield BytesIO(content)
+        case _:
+            yield content
+
+
+def new_request_id() -> str:
+    """Makes a request safe to repeat."""
+    return str(uuid.uuid4())
+
+
+def parsed[R](response: type[R], text: str) -> R:
+    """A response of its JSON text. Raises ProtocolError."""
+    try:
+        return from_json(response, json.loads(text))
+    except ValueError as error:
+        raise ProtocolError(
+            "the answer is not what a gateway gives: is this the address of a Groundline gateway?"
+        ) from error
+
+
+def present[T](part: T | None, name: str) -> T:
+    """A part that every answer holds. Raises ProtocolError where it is missing."""
+    if part is None:
+        raise ProtocolError(f"the answer holds no {name}: is this the address of a Groundline gateway?")
+    return part
+
+
+def has_ended(job: IngestionJob) -> bool:
+    """Whether no document of the job is still to be worked on."""
+    return job.state not in (JobState.QUEUED, JobState.RUNNING)
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL is one of this machine."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def unreachable(gateway: str, error: httpx.HTTPError) -> UnreachableError:
+    """What a failure of the connection is called."""
+    match error:
+        case httpx.ConnectError() | httpx.ConnectTimeout():
+            return UnreachableError(f"no connection to {gateway}: is the suite running?")
+        case httpx.TimeoutException():
+            return UnreachableError(f"{gateway} does not answer")
+        case _:
+            return UnreachableError(f"the connection to {gateway} broke off: {error}")

@@ -1,0 +1,1800 @@
+"""What the gateway's methods take and return.
+
+Made from protos/groundline/v1 by `make generate`; do not edit.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from groundline_client.open_enum import OpenEnum
+
+__all__ = [
+    "AccessSettings",
+    "Alternative",
+    "AnswerResponse",
+    "ArmScore",
+    "CancelJobResponse",
+    "ChatCompleted",
+    "ChatDelta",
+    "ChatError",
+    "ChatMessage",
+    "ChatOptions",
+    "ChatResponse",
+    "ChatSources",
+    "ChatStarted",
+    "ChatStatus",
+    "Chunk",
+    "ChunkCounts",
+    "ChunkSizeUnit",
+    "ChunkingSettings",
+    "ChunkingStrategy",
+    "Citation",
+    "Collection",
+    "CollectionSettings",
+    "CollectionStats",
+    "Component",
+    "ContextualizationMode",
+    "ContextualizationSettings",
+    "CrawlSettings",
+    "CreateCollectionResponse",
+    "CutPassage",
+    "CutRule",
+    "Degradation",
+    "DeleteCollectionResponse",
+    "DeleteDocumentResponse",
+    "DeleteDocumentsResponse",
+    "DeleteThreadResponse",
+    "Document",
+    "DocumentInput",
+    "EmbeddingSettings",
+    "ErrorReason",
+    "FieldError",
+    "FinishReason",
+    "FusionMethod",
+    "GenerationLimits",
+    "GenerationOptions",
+    "GetCollectionResponse",
+    "GetCollectionStatsResponse",
+    "GetDocumentResponse",
+    "GetJobResponse",
+    "GetThreadResponse",
+    "IngestDocumentsResponse",
+    "IngestionFailure",
+    "IngestionItem",
+    "IngestionJob",
+    "IngestionOutcome",
+    "IngestionState",
+    "IterativeScan",
+    "JobState",
+    "LexicalSettings",
+    "ListCollectionsResponse",
+    "ListDocumentsResponse",
+    "ListJobsResponse",
+    "ListThreadsResponse",
+    "Message",
+    "ObjectContent",
+    "Passage",
+    "ReindexCollectionResponse",
+    "RerankOptions",
+    "RerankStrategy",
+    "RerankWeights",
+    "RetrievalMode",
+    "RetrievalOptions",
+    "RetryJobResponse",
+    "RewritingMode",
+    "Role",
+    "ScoreComponent",
+    "ScoreExplanation",
+    "SearchOptions",
+    "SearchResponse",
+    "Source",
+    "SourceType",
+    "Stage",
+    "StageTiming",
+    "StateCount",
+    "Thread",
+    "UpdateCollectionResponse",
+    "UploadDocumentResponse",
+    "Usage",
+    "Validation",
+    "ValidationIssue",
+    "VectorIndexState",
+    "WatchJobResponse",
+    "WebCrawl",
+]
+
+
+class ErrorReason(OpenEnum):
+    """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain
+    "groundline.dev"), of degradations, of documents that could not be ingested, and of what
+    validation found in an answer.
+
+    The values have no prefix, as in google.api.ErrorReason, because `reason` is spelled like them.
+    """
+
+    UNSPECIFIED = "ERROR_REASON_UNSPECIFIED"
+    """Not known."""
+    INVALID_REQUEST = "INVALID_REQUEST"
+    """A field is wrong; the violations name every one."""
+    INVALID_PRINCIPALS = "INVALID_PRINCIPALS"
+    """The principals that came with the call cannot be read."""
+    MALFORMED_REQUEST = "MALFORMED_REQUEST"
+    """The request is no JSON, or cannot be decoded."""
+    REQUEST_REFUSED = "REQUEST_REFUSED"
+    """The gateway cannot serve the request."""
+    ROUTE_NOT_FOUND = "ROUTE_NOT_FOUND"
+    """There is nothing at this address for this method."""
+    BODY_TOO_LARGE = "BODY_TOO_LARGE"
+    """The body is larger than the limit for this address."""
+    HEADERS_TOO_LARGE = "HEADERS_TOO_LARGE"
+    """The headers are too large."""
+    REQUEST_TIMEOUT = "REQUEST_TIMEOUT"
+    """The request did not arrive in time."""
+    API_KEY_INVALID = "API_KEY_INVALID"
+    """The API key is missing or wrong."""
+    CALLER_UNKNOWN = "CALLER_UNKNOWN"
+    """The caller could not be identified."""
+    RATE_LIMITED = "RATE_LIMITED"
+    """Too many requests from this client."""
+    OPTION_NOT_AVAILABLE = "OPTION_NOT_AVAILABLE"
+    """The option is not available in this release."""
+    NOT_IMPLEMENTED = "NOT_IMPLEMENTED"
+    """The method is not implemented."""
+    REQUEST_ID_REUSED = "REQUEST_ID_REUSED"
+    """The request_id came with another request before."""
+    REQUEST_ID_USED = "REQUEST_ID_USED"
+    """The request_id made another collection before."""
+    REQUEST_UNDER_WAY = "REQUEST_UNDER_WAY"
+    """A request with this request_id is still under way."""
+    DEADLINE_EXCEEDED = "DEADLINE_EXCEEDED"
+    """It was not finished in time."""
+    INTERNAL = "INTERNAL"
+    """An unexpected failure; its error_id is in the service's log."""
+    SERVICE_UNAVAILABLE = "SERVICE_UNAVAILABLE"
+    """A service that the request needs is not available."""
+    COLLECTION_NOT_FOUND = "COLLECTION_NOT_FOUND"
+    """No such collection, or none that the caller may read."""
+    COLLECTION_EXISTS = "COLLECTION_EXISTS"
+    """The collection's id is taken."""
+    COLLECTION_NOT_WRITABLE = "COLLECTION_NOT_WRITABLE"
+    """The caller may read the collection, but not change it."""
+    COLLECTION_CHANGED = "COLLECTION_CHANGED"
+    """The collection was deleted or rebuilt meanwhile."""
+    DOCUMENT_NOT_FOUND = "DOCUMENT_NOT_FOUND"
+    """No such document, or none that the caller may read."""
+    DOCUMENT_NOT_WRITABLE = "DOCUMENT_NOT_WRITABLE"
+    """The document exists, and the caller may not read it, so it cannot be replaced."""
+    JOB_NOT_FOUND = "JOB_NOT_FOUND"
+    """No such job."""
+    NOTHING_TO_RETRY = "NOTHING_TO_RETRY"
+    """The job has no item that can be tried again."""
+    REINDEX_REQUIRED = "REINDEX_REQUIRED"
+    """The change takes ReindexCollection."""
+    REINDEX_RUNNING = "REINDEX_RUNNING"
+    """The collection is being indexed again already."""
+    EMBEDDING_MODEL_MISMATCH = "EMBEDDING_MODEL_MISMATCH"
+    """The collection was embedded with another model than the one running."""
+    LEXICAL_BACKEND_MISMATCH = "LEXICAL_BACKEND_MISMATCH"
+    """The collection was indexed with another keyword engine than the one running."""
+    LEXICAL_INDEX_UNSOUND = "LEXICAL_INDEX_UNSOUND"
+    """A keyword index lacks chunks; it is rebuilt."""
+    INDEX_BEING_BUILT = "INDEX_BEING_BUILT"
+    """The index is being built."""
+    THREAD_NOT_FOUND = "THREAD_NOT_FOUND"
+    """No such thread of the caller."""
+    UNSUPPORTED_TYPE = "UNSUPPORTED_TYPE"
+    """No reader for this kind of file."""
+    CORRUPT_DOCUMENT = "CORRUPT_DOCUMENT"
+    """The file is damaged."""
+    ENCRYPTED_DOCUMENT = "ENCRYPTED_DOCUMENT"
+    """The file is protected by a password."""
+    EMPTY_TEXT = "EMPTY_TEXT"
+    """The document holds no text."""
+    INVALID_ENCODING = "INVALID_ENCODING"
+    """The text is not in the encoding that it should be in."""
+    INVALID_TEXT = "INVALID_TEXT"
+    """The text holds characters that cannot be stored."""
+    INVALID_JSON = "INVALID_JSON"
+    """The file is no JSON."""
+    INVALID_TABLE = "INVALID_TABLE"
+    """The file is no table."""
+    DOCUMENT_TOO_LARGE = "DOCUMENT_TOO_LARGE"
+    """The document is larger than the service takes."""
+    TOO_MANY_PAGES = "TOO_MANY_PAGES"
+    """The document has more pages than the service takes."""
+    TOO_MANY_CHUNKS = "TOO_MANY_CHUNKS"
+    """The document has more chunks than the service takes."""
+    OCR_NOT_AVAILABLE = "OCR_NOT_AVAILABLE"
+    """Images cannot be read: the program for it is not installed."""
+    OCR_FAILED = "OCR_FAILED"
+    """The image could not be read."""
+    READER_TIMEOUT = "READER_TIMEOUT"
+    """Reading the file took too long."""
+    READER_CRASHED = "READER_CRASHED"
+    """Reading the file failed, or took too much memory."""
+    TEXT_NOT_STORED = "TEXT_NOT_STORED"
+    """The document's text is no longer stored; hand it in again."""
+    CONTEXTS_INCOMPLETE = "CONTEXTS_INCOMPLETE"
+    """The model did not write a context for every chunk."""
+    GENERATOR_NOT_CONFIGURED = "GENERATOR_NOT_CONFIGURED"
+    """The ingestor knows no generator, which the collection's contexts need."""
+    EMBEDDING_MODEL_UNAVAILABLE = "EMBEDDING_MODEL_UNAVAILABLE"
+    """The embedding model cannot be used."""
+    ATTEMPTS_EXHAUSTED = "ATTEMPTS_EXHAUSTED"
+    """It was begun too often without an end."""
+    INVALID_URL = "INVALID_URL"
+    """The address is no http or https URL."""
+    ADDRESS_NOT_ALLOWED = "ADDRESS_NOT_ALLOWED"
+    """The address is not the internet's, and the crawl may not go there."""
+    OTHER_HOST = "OTHER_HOST"
+    """The page leads to another host."""
+    TOO_MANY_REDIRECTS = "TOO_MANY_REDIRECTS"
+    """The page redirects too often."""
+    INVALID_REDIRECT = "INVALID_REDIRECT"
+    """The page redirects to nowhere."""
+    HTTP_STATUS = "HTTP_STATUS"
+    """The server answered with an error."""
+    ROBOTS_DISALLOWED = "ROBOTS_DISALLOWED"
+    """robots.txt does not allow the page."""
+    PAGE_TOO_LARGE = "PAGE_TOO_LARGE"
+    """The page is larger than a crawl takes."""
+    CRAWL_TIMEOUT = "CRAWL_TIMEOUT"
+    """The page did not come in time."""
+    NO_PAGES = "NO_PAGES"
+    """The crawl found no page that it could have."""
+    SEARCH_INCOMPLETE = "SEARCH_INCOMPLETE"
+    """Some of the searches for the question failed."""
+    INDEX_INCOMPLETE = "INDEX_INCOMPLETE"
+    """The index does not hold all that is stored; what is missing is being added."""
+    REWRITING_UNAVAILABLE = "REWRITING_UNAVAILABLE"
+    """The question could not be rewritten."""
+    RERANKER_UNAVAILABLE = "RERANKER_UNAVAILABLE"
+    """The reranker did not answer."""
+    RERANKER_LATE = "RERANKER_LATE"
+    """The strategy did not answer in time."""
+    STRATEGY_NOT_CONFIGURED = "STRATEGY_NOT_CONFIGURED"
+    """The reranker is not set up for the strategy."""
+    SCORES_UNUSABLE = "SCORES_UNUSABLE"
+    """The model's scores are not one number for each passage."""
+    MODEL_NOT_OFFERED = "MODEL_NOT_OFFERED"
+    """The model is not the one that is set up."""
+    MODEL_NOT_LOADED = "MODEL_NOT_LOADED"
+    """The model cannot be loaded."""
+    CROSS_ENCODER_NOT_INSTALLED = "CROSS_ENCODER_NOT_INSTALLED"
+    """The reranker is installed without cross-encoders."""
+    RERANK_API_FAILED = "RERANK_API_FAILED"
+    """The rerank API failed."""
+    RERANK_API_MALFORMED = "RERANK_API_MALFORMED"
+    """The rerank API's answer cannot be read."""
+    RERANK_API_QUOTA = "RERANK_API_QUOTA"
+    """The rerank API's quota is used up."""
+    RERANK_API_REFUSED = "RERANK_API_REFUSED"
+    """The rerank API refused the request."""
+    RERANK_API_UNREACHABLE = "RERANK_API_UNREACHABLE"
+    """The rerank API cannot be reached."""
+    MODEL_NOT_AVAILABLE = "MODEL_NOT_AVAILABLE"
+    """The language model does not exist, or there is none."""
+    PROMPT_TEMPLATE_NOT_AVAILABLE = "PROMPT_TEMPLATE_NOT_AVAILABLE"
+    """The prompt template does not exist."""
+    PROMPT_TEMPLATE_INVALID = "PROMPT_TEMPLATE_INVALID"
+    """A prompt template cannot be used."""
+    GENERATOR_QUOTA_EXHAUSTED = "GENERATOR_QUOTA_EXHAUSTED"
+    """The limit on calls of the language model is reached."""
+    PROVIDER_UNAVAILABLE = "PROVIDER_UNAVAILABLE"
+    """The model's provider is out of reach."""
+    PROVIDER_TIMEOUT = "PROVIDER_TIMEOUT"
+    """The model's provider did not answer in time."""
+    PROVIDER_STREAM_CUT = "PROVIDER_STREAM_CUT"
+    """The model's provider broke the answer off."""
+    PROVIDER_QUOTA_EXHAUSTED = "PROVIDER_QUOTA_EXHAUSTED"
+    """The provider's quota is used up."""
+    PROVIDER_REJECTED_REQUEST = "PROVIDER_REJECTED_REQUEST"
+    """The provider refused the request."""
+    PROVIDER_ACCESS_DENIED = "PROVIDER_ACCESS_DENIED"
+    """The provider does not accept the key."""
+    PROVIDER_OUTPUT_UNREADABLE = "PROVIDER_OUTPUT_UNREADABLE"
+    """The provider's answer cannot be read."""
+    MODEL_OUTPUT_INVALID = "MODEL_OUTPUT_INVALID"
+    """The model's reply is not what was asked for."""
+    MODEL_STREAM_INCOMPLETE = "MODEL_STREAM_INCOMPLETE"
+    """The model's answer ended without an end."""
+    ANSWER_INCOMPLETE = "ANSWER_INCOMPLETE"
+    """The answer ended without a finish reason."""
+    ANSWER_TOO_LONG = "ANSWER_TOO_LONG"
+    """The answer is longer than can be judged."""
+    FINISH_REASON_UNKNOWN = "FINISH_REASON_UNKNOWN"
+    """The answer ended for a reason that this release does not know."""
+    JUDGEMENT_INCOMPLETE = "JUDGEMENT_INCOMPLETE"
+    """The judge did not judge every passage."""
+    ANSWER_CUT_OFF = "ANSWER_CUT_OFF"
+    """The answer ends at the limit on output tokens."""
+    ANSWER_WITHHELD = "ANSWER_WITHHELD"
+    """The provider withheld the answer."""
+    WITHHELD_FOR_SAFETY = "WITHHELD_FOR_SAFETY"
+    """The provider withheld a part for safety."""
+    EMPTY_ANSWER = "EMPTY_ANSWER"
+    """The model wrote nothing."""
+    LOW_RELEVANCE = "LOW_RELEVANCE"
+    """No passage is relevant enough to answer from."""
+    NO_PASSAGES = "NO_PASSAGES"
+    """Nothing was found to answer from."""
+    NO_SUPPORTING_PASSAGE = "NO_SUPPORTING_PASSAGE"
+    """No passage supports an answer."""
+    NO_ANSWER_MARKER = "NO_ANSWER_MARKER"
+    """The model said that the passages hold no answer."""
+    UNCITED_SENTENCE = "UNCITED_SENTENCE"
+    """A sentence carries no citation."""
+    UNSUPPORTED_SENTENCE = "UNSUPPORTED_SENTENCE"
+    """A sentence is not supported by the passages that it cites."""
+    UNKNOWN_CITATION = "UNKNOWN_CITATION"
+    """The answer cites a number that no passage has."""
+    PASSAGES_OMITTED = "PASSAGES_OMITTED"
+    """Some passages did not fit into the prompt."""
+    INPUT_NOT_USED = "INPUT_NOT_USED"
+    """A part of the request was not used."""
+    JUDGE_UNAVAILABLE = "JUDGE_UNAVAILABLE"
+    """The answer could not be judged."""
+    DATABASE_UNAVAILABLE = "DATABASE_UNAVAILABLE"
+    """The database is out of reach."""
+    DATABASE_REFUSED = "DATABASE_REFUSED"
+    """The database refuses the connection."""
+    DATABASE_URL_INVALID = "DATABASE_URL_INVALID"
+    """The database's URL cannot be used."""
+    DATABASE_FULL = "DATABASE_FULL"
+    """The database's disk is full."""
+    DATABASE_BUSY = "DATABASE_BUSY"
+    """The database did not answer in time, or has no connection left."""
+    SCHEMA_TOO_OLD = "SCHEMA_TOO_OLD"
+    """The database's schema is older than the service needs."""
+    SCHEMA_TOO_NEW = "SCHEMA_TOO_NEW"
+    """The database's schema is newer than the service knows."""
+    MIGRATION_CHANGED = "MIGRATION_CHANGED"
+    """A migration that was applied has been changed since."""
+    LEXICAL_INDEX_UNAVAILABLE = "LEXICAL_INDEX_UNAVAILABLE"
+    """The database has no keyword engine that can be used."""
+    NOT_USABLE = "NOT_USABLE"
+    """A model or index that the service needs cannot be used."""
+    ADDRESS_UNUSABLE = "ADDRESS_UNUSABLE"
+    """The service cannot listen on its address."""
+    SCOPE_MISSING = "SCOPE_MISSING"
+    """The key or token is not for this; the message names the scope that is."""
+    TOKEN_INVALID = "TOKEN_INVALID"
+    """The token is not one that the gateway takes."""
+    CANCELLED = "CANCELLED"
+    """The call was cancelled."""
+    UNKNOWN = "UNKNOWN"
+    """A service failed without saying why."""
+    INVALID_ARGUMENT = "INVALID_ARGUMENT"
+    """A service refused the call without naming a field."""
+    NOT_FOUND = "NOT_FOUND"
+    """A service did not find what the call names."""
+    ALREADY_EXISTS = "ALREADY_EXISTS"
+    """What the call makes is there already."""
+    PERMISSION_DENIED = "PERMISSION_DENIED"
+    """The call is not allowed."""
+    UNAUTHENTICATED = "UNAUTHENTICATED"
+    """The caller is not known."""
+    RESOURCE_EXHAUSTED = "RESOURCE_EXHAUSTED"
+    """A limit was reached."""
+    FAILED_PRECONDITION = "FAILED_PRECONDITION"
+    """The call does not fit the state that things are in."""
+    ABORTED = "ABORTED"
+    """A concurrent change won."""
+    OUT_OF_RANGE = "OUT_OF_RANGE"
+    """A value is beyond what there is."""
+    UNIMPLEMENTED = "UNIMPLEMENTED"
+    """The service does not offer this."""
+    UNAVAILABLE = "UNAVAILABLE"
+    """A service is out of reach."""
+    DATA_LOSS = "DATA_LOSS"
+    """Stored data is damaged."""
+
+
+class Role(OpenEnum):
+    """Who wrote a message. The values have no prefix, so that JSON clients may write "user" and
+    "assistant", as they do elsewhere: case makes no difference.
+    """
+
+    UNSPECIFIED = "ROLE_UNSPECIFIED"
+    """Not known."""
+    USER = "USER"
+    """The one who asks."""
+    ASSISTANT = "ASSISTANT"
+    """The one who answers."""
+
+
+class RetrievalMode(OpenEnum):
+    """Which searches run."""
+
+    UNSPECIFIED = "RETRIEVAL_MODE_UNSPECIFIED"
+    """The collection's default, or hybrid."""
+    HYBRID = "RETRIEVAL_MODE_HYBRID"
+    """BM25 and vector search side by side."""
+    SEMANTIC = "RETRIEVAL_MODE_SEMANTIC"
+    """Vector search alone."""
+    KEYWORD = "RETRIEVAL_MODE_KEYWORD"
+    """BM25 alone; the query is not embedded."""
+
+
+class IterativeScan(OpenEnum):
+    """How pgvector goes on scanning when a filter removes what its first scan found."""
+
+    UNSPECIFIED = "ITERATIVE_SCAN_UNSPECIFIED"
+    """The collection's default, or strict order."""
+    OFF = "ITERATIVE_SCAN_OFF"
+    """One scan only; a filtered search may return fewer than its limit."""
+    STRICT_ORDER = "ITERATIVE_SCAN_STRICT_ORDER"
+    """Scans on until the limit is reached; results come exactly ordered by distance."""
+    RELAXED_ORDER = "ITERATIVE_SCAN_RELAXED_ORDER"
+    """Scans on until the limit is reached; slightly out of order, with better recall."""
+
+
+class FusionMethod(OpenEnum):
+    """How the ranked lists of one question become one list."""
+
+    UNSPECIFIED = "FUSION_METHOD_UNSPECIFIED"
+    """The collection's default, or weighted."""
+    RRF = "FUSION_METHOD_RRF"
+    """Reciprocal rank fusion: the sum over the lists of weight / (rrf_k + rank)."""
+    WEIGHTED = "FUSION_METHOD_WEIGHTED"
+    """The weighted sum over the lists of the arms' scores: BM25 as a share of the best in its list, cosine
+    similarity as it is; a passage that only BM25 found counts with the lowest similarity in the
+    list. A list that tells its passages little apart so decides little.
+    """
+
+
+class RerankStrategy(OpenEnum):
+    """How fused candidates are put in their final order."""
+
+    UNSPECIFIED = "RERANK_STRATEGY_UNSPECIFIED"
+    """The collection's default, or none."""
+    NONE = "RERANK_STRATEGY_NONE"
+    """The fused order stays."""
+    WEIGHTED = "RERANK_STRATEGY_WEIGHTED"
+    """A weighted sum of components; see RerankWeights."""
+    CROSS_ENCODER = "RERANK_STRATEGY_CROSS_ENCODER"
+    """A cross-encoder model scores query and passage together."""
+    API = "RERANK_STRATEGY_API"
+    """A hosted /rerank endpoint."""
+    LLM = "RERANK_STRATEGY_LLM"
+    """The generator's language model judges relevance."""
+
+
+class RewritingMode(OpenEnum):
+    """When a question is rewritten before retrieval."""
+
+    UNSPECIFIED = "REWRITING_MODE_UNSPECIFIED"
+    """The collection's default, or automatic."""
+    AUTO = "REWRITING_MODE_AUTO"
+    """The coordinator decides: follow-ups become standalone questions, complex questions are decomposed."""
+    OFF = "REWRITING_MODE_OFF"
+    """Never."""
+    ALWAYS = "REWRITING_MODE_ALWAYS"
+    """Always."""
+
+
+class Stage(OpenEnum):
+    """A part of the work, and the parts of it whose time is told."""
+
+    UNSPECIFIED = "STAGE_UNSPECIFIED"
+    """Not known."""
+    REWRITING = "STAGE_REWRITING"
+    """The question is made standalone or decomposed."""
+    RETRIEVING = "STAGE_RETRIEVING"
+    """The collections are searched."""
+    RERANKING = "STAGE_RERANKING"
+    """Candidates are fused, deduplicated and reranked."""
+    GENERATING = "STAGE_GENERATING"
+    """The answer is written."""
+    FETCHING = "STAGE_FETCHING"
+    """The chunks that are kept are read."""
+    EMBEDDING = "STAGE_EMBEDDING"
+    """Part of retrieving: the query is embedded."""
+    KEYWORD_SEARCH = "STAGE_KEYWORD_SEARCH"
+    """Part of retrieving: BM25."""
+    SEMANTIC_SEARCH = "STAGE_SEMANTIC_SEARCH"
+    """Part of retrieving: vector search."""
+    FIRST_TOKEN = "STAGE_FIRST_TOKEN"
+    """Part of generating: until the first text."""
+
+
+class SourceType(OpenEnum):
+    """Where a document came from."""
+
+    UNSPECIFIED = "SOURCE_TYPE_UNSPECIFIED"
+    """Not known."""
+    FILE = "SOURCE_TYPE_FILE"
+    """A file, or text handed in as one."""
+    OBJECT = "SOURCE_TYPE_OBJECT"
+    """A structured record."""
+    WEB = "SOURCE_TYPE_WEB"
+    """A web page."""
+
+
+class FinishReason(OpenEnum):
+    """Why an answer ended."""
+
+    UNSPECIFIED = "FINISH_REASON_UNSPECIFIED"
+    """Not known."""
+    STOP = "FINISH_REASON_STOP"
+    """The answer is complete."""
+    NO_ANSWER = "FINISH_REASON_NO_ANSWER"
+    """The documents do not hold the answer; the text says so and nothing is cited."""
+    MAX_TOKENS = "FINISH_REASON_MAX_TOKENS"
+    """The limit on output tokens was reached."""
+    SAFETY = "FINISH_REASON_SAFETY"
+    """The provider withheld the answer for safety."""
+    CANCELLED = "FINISH_REASON_CANCELLED"
+    """The caller went away."""
+
+
+class Component(OpenEnum):
+    """A part of the work that can be skipped, fail or come late without failing the request."""
+
+    UNSPECIFIED = "COMPONENT_UNSPECIFIED"
+    """Not known."""
+    KEYWORD_ARM = "COMPONENT_KEYWORD_ARM"
+    """Keyword search."""
+    SEMANTIC_ARM = "COMPONENT_SEMANTIC_ARM"
+    """Vector search."""
+    RETRIEVAL = "COMPONENT_RETRIEVAL"
+    """Searching for one of several queries."""
+    RERANKER = "COMPONENT_RERANKER"
+    """Reranking."""
+    REWRITING = "COMPONENT_REWRITING"
+    """Rewriting of the question."""
+    VALIDATION = "COMPONENT_VALIDATION"
+    """Checking of the answer."""
+    HISTORY = "COMPONENT_HISTORY"
+    """Storing of the conversation."""
+
+
+class CutRule(OpenEnum):
+    """Which rule removed a candidate."""
+
+    UNSPECIFIED = "CUT_RULE_UNSPECIFIED"
+    """Not known."""
+    TOP_K = "CUT_RULE_TOP_K"
+    """It came after the first top_k."""
+    DUPLICATE = "CUT_RULE_DUPLICATE"
+    """It is a near-duplicate of a better one."""
+    MIN_SCORE = "CUT_RULE_MIN_SCORE"
+    """Its final score was below min_score."""
+    DIVERSITY = "CUT_RULE_DIVERSITY"
+    """Maximal marginal relevance preferred others."""
+
+
+class ChunkingStrategy(OpenEnum):
+    """How documents are cut into chunks."""
+
+    UNSPECIFIED = "CHUNKING_STRATEGY_UNSPECIFIED"
+    """The default, recursive."""
+    RECURSIVE = "CHUNKING_STRATEGY_RECURSIVE"
+    """At the largest boundary that fits: headings, paragraphs, sentences, words, characters."""
+    SECTIONS = "CHUNKING_STRATEGY_SECTIONS"
+    """At headings; long sections are split further, with overlap."""
+    WORDS = "CHUNKING_STRATEGY_WORDS"
+    """A sliding window of words."""
+    SENTENCES = "CHUNKING_STRATEGY_SENTENCES"
+    """Whole sentences."""
+
+
+class ChunkSizeUnit(OpenEnum):
+    """What chunk sizes count."""
+
+    UNSPECIFIED = "CHUNK_SIZE_UNIT_UNSPECIFIED"
+    """The default, characters."""
+    CHARACTERS = "CHUNK_SIZE_UNIT_CHARACTERS"
+    """Unicode code points."""
+    TOKENS = "CHUNK_SIZE_UNIT_TOKENS"
+    """Tokens of the embedding model."""
+
+
+class ContextualizationMode(OpenEnum):
+    """Where the text that places a chunk in its document comes from."""
+
+    UNSPECIFIED = "CONTEXTUALIZATION_MODE_UNSPECIFIED"
+    """The default, structural."""
+    NONE = "CONTEXTUALIZATION_MODE_NONE"
+    """Chunks are indexed as they are."""
+    STRUCTURAL = "CONTEXTUALIZATION_MODE_STRUCTURAL"
+    """Title, path and the trail of headings above the chunk."""
+    LLM = "CONTEXTUALIZATION_MODE_LLM"
+    """A language model writes it from the whole document."""
+
+
+class JobState(OpenEnum):
+    """How far a job has come."""
+
+    UNSPECIFIED = "JOB_STATE_UNSPECIFIED"
+    """Not known."""
+    QUEUED = "JOB_STATE_QUEUED"
+    """Stored, not begun."""
+    RUNNING = "JOB_STATE_RUNNING"
+    """At work."""
+    DONE = "JOB_STATE_DONE"
+    """Every item ended, and at least one is done (or there was none)."""
+    FAILED = "JOB_STATE_FAILED"
+    """Every item ended, and none is done."""
+    CANCELLED = "JOB_STATE_CANCELLED"
+    """Cancelled; items that were done before stay."""
+
+
+class IngestionState(OpenEnum):
+    """How far a document or an item of a job has come."""
+
+    UNSPECIFIED = "INGESTION_STATE_UNSPECIFIED"
+    """Not known."""
+    QUEUED = "INGESTION_STATE_QUEUED"
+    """Stored, not begun."""
+    EXTRACTING = "INGESTION_STATE_EXTRACTING"
+    """Its text is read out of its bytes."""
+    CHUNKING = "INGESTION_STATE_CHUNKING"
+    """Its text is cut into chunks."""
+    CONTEXTUALIZING = "INGESTION_STATE_CONTEXTUALIZING"
+    """Its chunks are given their context."""
+    EMBEDDING = "INGESTION_STATE_EMBEDDING"
+    """Its chunks are embedded."""
+    STORING = "INGESTION_STATE_STORING"
+    """Its chunks are written."""
+    DONE = "INGESTION_STATE_DONE"
+    """It is searchable."""
+    FAILED = "INGESTION_STATE_FAILED"
+    """It failed; what was searchable of it before still is."""
+    CANCELLED = "INGESTION_STATE_CANCELLED"
+    """Its job was cancelled before it was done."""
+
+
+class VectorIndexState(OpenEnum):
+    """Whether a collection's vectors have an index of their own. Without it a search reads every vector,
+    which finds the same or more, slower.
+    """
+
+    UNSPECIFIED = "VECTOR_INDEX_STATE_UNSPECIFIED"
+    """Not used."""
+    NONE = "VECTOR_INDEX_STATE_NONE"
+    """Too few chunks for one."""
+    PENDING = "VECTOR_INDEX_STATE_PENDING"
+    """Being built, or will be when what is being ingested is done."""
+    READY = "VECTOR_INDEX_STATE_READY"
+    """In use."""
+
+
+class IngestionOutcome(OpenEnum):
+    """What ingesting a document changed."""
+
+    UNSPECIFIED = "INGESTION_OUTCOME_UNSPECIFIED"
+    """Not ended, or failed."""
+    CREATED = "INGESTION_OUTCOME_CREATED"
+    """It is new."""
+    UPDATED = "INGESTION_OUTCOME_UPDATED"
+    """It replaced its earlier version."""
+    UNCHANGED = "INGESTION_OUTCOME_UNCHANGED"
+    """It was the same as before; nothing was done."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChatMessage:
+    """A message of the conversation that comes with a request."""
+
+    role: Role = Role.UNSPECIFIED
+    """Who wrote it."""
+    content: str = ""
+    """Its text, 1 to 32000 characters."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RetrievalOptions:
+    """Retrieval parameters. A field that is not set takes the collection's default, and where the
+    collection sets none, the default named here.
+    """
+
+    mode: RetrievalMode = RetrievalMode.UNSPECIFIED
+    """Which searches run. Default: hybrid."""
+    keyword_limit: int | None = None
+    """Maximum number of candidates from BM25. Default: 50."""
+    semantic_limit: int | None = None
+    """Maximum number of candidates from vector search. Default: 50."""
+    ef_search: int | None = None
+    """Size of the HNSW search list, 1 to 1000; larger finds more and takes longer. Default: 100; never
+    below semantic_limit.
+    """
+    iterative_scan: IterativeScan = IterativeScan.UNSPECIFIED
+    """What a filtered vector search does when its first scan returns too little. Default: strict order."""
+    min_similarity: float | None = None
+    """Vector candidates below this cosine similarity (-1 to 1) are dropped. Not set: none is dropped."""
+    min_bm25: float | None = None
+    """BM25 candidates below this score (0 or more, unbounded, comparable within one collection only) are
+    dropped. Not set: none is dropped.
+    """
+    adjacent_chunks: int | None = None
+    """Chunks to add before and after each hit from the same document, 0 to 10. What overlaps is cut from
+    their texts and offsets; a chunk that is a passage itself, or a better passage's adjacent chunk,
+    is not repeated. Default: 0.
+    """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RerankWeights:
+    """Weights of the components of the weighted strategy, each 0 or more. A component whose weight is 0 is
+    not computed.
+    """
+
+    semantic: float | None = None
+    """The fused score, as a share of the best; component "fused". Default: 0.4."""
+    vector: float | None = None
+    """The cosine similarity of query and passage; the lowest one found for a passage that vector search
+    did not find. Default: 0.4.
+    """
+    position: float | None = None
+    """Earlier chunks of a document score higher: 1 / (1 + chunk_index). Default: 0.2."""
+    recency: float | None = None
+    """Recently updated documents score higher: halves every 90 days before the newest candidate. Default:
+    0.
+    """
+    type: float | None = None
+    """The source type's priority; see RerankOptions.type_priorities. Default: 0."""
+    keyword: float | None = None
+    """The share of the query's terms that the passage holds, rare ones counting for more. Default: 0."""
+    proximity: float | None = None
+    """How near to each other the passage has the neighbouring words of the query, rare ones counting for
+    more; 0.3 is a good weight beside the other defaults. Default: 0.
+    """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RerankOptions:
+    """Fusion, deduplication and reranking parameters. A field that is not set takes the collection's
+    default, and where the collection sets none, the default named here.
+    """
+
+    top_k: int | None = None
+    """Maximum number of passages returned. Default: 8."""
+    fusion: FusionMethod = FusionMethod.UNSPECIFIED
+    """How the arms are fused. Default: weighted."""
+    rrf_k: int | None = None
+    """The constant of reciprocal rank fusion, 1 to 1000. Default: 60 (Cormack, Clarke and Buettcher, SIGIR
+    2009).
+    """
+    keyword_weight: float | None = None
+    """Weight of the keyword arm, 0 or more. Default: 1."""
+    semantic_weight: float | None = None
+    """Weight of the semantic arm, 0 or more. Default: 1."""
+    strategy: RerankStrategy = RerankStrategy.UNSPECIFIED
+    """The final ordering. Default: none."""
+    weights: RerankWeights | None = None
+    """Components of the weighted strategy."""
+    deduplication_threshold: float | None = None
+    """Passages at least this similar (0 to 1) to a better one are its near-duplicates: they become its
+    alternatives. 0 switches that off; with 1 only equal texts are duplicates. Similarity is the
+    Jaccard index of the texts' three-word shingles, estimated from signatures made at ingestion.
+    Default: 0.9.
+    """
+    mmr_lambda: float | None = None
+    """Maximal marginal relevance: 1 looks at relevance only, 0 at diversity only. It comes last, and its
+    value is then the final score. Not set: not applied.
+    """
+    type_priorities: Mapping[str, float] | None = None
+    """Priority of each source type, 0 to 1, by name ("file", "object", "web"), for the weighted strategy."""
+    model: str | None = None
+    """Model of the api or llm strategy; of the cross_encoder strategy only the one that the reranker is
+    set to. Default: the reranker's setting.
+    """
+    include_cut: bool | None = None
+    """Whether the response also lists what was cut, and by which rule. Default: false."""
+    min_score: float | None = None
+    """Passages whose score, before diversity, is below this are dropped. Not set: none is dropped."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GenerationOptions:
+    """Parameters of the answer. A field that is not set takes the collection's default, and where the
+    collection sets none, the generator's setting.
+    """
+
+    model: str | None = None
+    """Model name as the provider spells it."""
+    temperature: float | None = None
+    """Sampling temperature, 0 to 2."""
+    max_output_tokens: int | None = None
+    """Maximum number of tokens of the answer."""
+    system_prompt: str | None = None
+    """Instructions that come before the suite's own rules on grounding and citation, 8000 characters at
+    most.
+    """
+    min_relevance: float | None = None
+    """Below this relevance (0 to 1) of the best passage the answer is refused."""
+    prompt_template: str | None = None
+    """Name of the prompt template."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChatOptions:
+    """Parameters of a chat or an answer."""
+
+    retrieval: RetrievalOptions | None = None
+    """Retrieval parameters."""
+    rerank: RerankOptions | None = None
+    """Fusion and reranking parameters."""
+    generation: GenerationOptions | None = None
+    """Parameters of the answer."""
+    rewriting: RewritingMode = RewritingMode.UNSPECIFIED
+    """When the question is rewritten. Default: automatic."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChatStarted:
+    """First event: the request is valid and work begins."""
+
+    thread_id: str = ""
+    """The thread; a new one when the request named none, and empty where it named none and is not stored."""
+    message_id: str = ""
+    """The answer's message."""
+    trace_id: str = ""
+    """W3C trace id of this request, 32 hex digits; empty where the request is not traced."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChatStatus:
+    """A stage begins. Where the first search found too little, rewriting and retrieving may come once
+    more.
+    """
+
+    stage: Stage = Stage.UNSPECIFIED
+    """The stage."""
+    rewritten_query: str = ""
+    """What is searched for, where it differs from the question; with the retrieving stage."""
+    sub_queries: Sequence[str] = ()
+    """The parts of a decomposed question, searched beside it; with the retrieving stage."""
+    rewriting_model: str = ""
+    """What rewrote or decomposed it: a language model, or "rules" where there is none; with either of the
+    two above.
+    """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ArmScore:
+    """What one search arm said of a chunk."""
+
+    rank: int = 0
+    """Rank within the arm's list, from 1."""
+    score: float = 0.0
+    """The arm's own score: BM25 for the keyword arm, cosine similarity for the semantic arm; higher is
+    better.
+    """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScoreComponent:
+    """One component of a passage's final score."""
+
+    name: str = ""
+    """Name, such as "fused", "vector", "position" or "cross_encoder"."""
+    value: float = 0.0
+    """Value before weighting."""
+    weight: float = 0.0
+    """Weight it was multiplied with."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScoreExplanation:
+    """Why a passage stands where it does."""
+
+    keyword: ArmScore | None = None
+    """Rank and score in the keyword arm; not set when that arm did not find it."""
+    semantic: ArmScore | None = None
+    """Rank and score in the semantic arm; not set when that arm did not find it."""
+    fused_score: float = 0.0
+    """Score after fusion."""
+    fused_rank: int = 0
+    """Rank after fusion, from 1."""
+    components: Sequence[ScoreComponent] = ()
+    """Components of the reranking strategy; empty for the strategy none."""
+    final_score: float = 0.0
+    """The score that decided the order."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """A passage that was served to the model, with the number it is cited by."""
+
+    number: int = 0
+    """The number in [n], from 1."""
+    title: str = ""
+    """Title of the document."""
+    uri: str = ""
+    """Where the document is found."""
+    type: SourceType = SourceType.UNSPECIFIED
+    """Where the document came from."""
+    snippet: str = ""
+    """The part of the passage's text where most of the question's words stand, 400 characters at most; an
+    ellipsis stands where something is left out.
+    """
+    chunk_id: str = ""
+    """The chunk."""
+    document_id: str = ""
+    """The document."""
+    collection_id: str = ""
+    """The collection."""
+    score: float = 0.0
+    """Final score; comparable within one answer only."""
+    explanation: ScoreExplanation | None = None
+    """Why it was chosen."""
+    metadata: dict[str, Any] | None = None
+    """Metadata of the document."""
+    start_offset: int = 0
+    """Start in the document's extracted text, in Unicode code points, inclusive."""
+    end_offset: int = 0
+    """End in the document's extracted text, in Unicode code points, exclusive."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChatSources:
+    """The passages that the answer may cite; sent once, before the first delta. Empty when nothing was
+    found.
+    """
+
+    sources: Sequence[Source] = ()
+    """In the order of their numbers."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChatDelta:
+    """Text to append to the answer."""
+
+    text: str = ""
+    """May end within a word; never within a citation marker."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Usage:
+    """Tokens that a model read and wrote. Zero where no model was called."""
+
+    prompt_tokens: int = 0
+    """Tokens read, cached ones included."""
+    cached_tokens: int = 0
+    """Tokens of the prompt that came from the provider's cache."""
+    output_tokens: int = 0
+    """Tokens written."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Citation:
+    """A claim of the answer and the source that supports it."""
+
+    source_number: int = 0
+    """The source's number."""
+    start_offset: int = 0
+    """Start of the supported text in the answer, in Unicode code points, inclusive."""
+    end_offset: int = 0
+    """End of the supported text in the answer, in Unicode code points, exclusive; the marker [n] is not
+    part of it.
+    """
+    supporting_text: str = ""
+    """The sentence of the source that supports it best."""
+    chunk_id: str = ""
+    """The source's chunk."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ValidationIssue:
+    """Something that validation found."""
+
+    reason: ErrorReason = ErrorReason.UNSPECIFIED
+    """What it is, such as UNSUPPORTED_SENTENCE or UNKNOWN_CITATION."""
+    message: str = ""
+    """The same for people."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Validation:
+    """What the finished answer was checked for."""
+
+    grounded: bool = False
+    """Whether the passages support the answer as a whole."""
+    confidence: float = 0.0
+    """0 to 1."""
+    issues: Sequence[ValidationIssue] = ()
+    """What was found wrong; empty when nothing was."""
+    cited_share: float = 0.0
+    """Share of the answer's sentences that carry a citation, 0 to 1."""
+    supported_share: float = 0.0
+    """Share of the answer's sentences that their cited passages support, 0 to 1."""
+    query_relevance: float = 0.0
+    """Relevance of the answer to the question, 0 to 1."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Degradation:
+    """Something that was skipped, failed or came late, without failing the request."""
+
+    component: Component = Component.UNSPECIFIED
+    """What it was."""
+    reason: ErrorReason = ErrorReason.UNSPECIFIED
+    """Why."""
+    message: str = ""
+    """The same for people."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StageTiming:
+    """How long a stage took."""
+
+    stage: Stage = Stage.UNSPECIFIED
+    """The stage, or a part of one, which follows it."""
+    duration_ms: float = 0.0
+    """Milliseconds."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChatCompleted:
+    """Last event of a request that succeeded."""
+
+    finish_reason: FinishReason = FinishReason.UNSPECIFIED
+    """Why the answer ended."""
+    usage: Usage | None = None
+    """Tokens read and written for this request, all model calls included."""
+    citations: Sequence[Citation] = ()
+    """In the order of their position in the answer."""
+    validation: Validation | None = None
+    """What the answer was checked for."""
+    degraded: Sequence[Degradation] = ()
+    """What was skipped, failed or came late; empty when nothing was."""
+    timings: Sequence[StageTiming] = ()
+    """How long each stage took, in order; a stage that ran twice is there twice."""
+    model: str = ""
+    """The model that wrote the answer; "extractive" when none did."""
+    prompt_version: str = ""
+    """Version of the prompt template; empty when no model was called."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FieldError:
+    """A wrong field of a request."""
+
+    field: str = ""
+    """Path of the field, such as "chat_history[2].role"."""
+    description: str = ""
+    """What is wrong with it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChatError:
+    """Last event of a request that failed after it had started. The RPC then ends with the same status."""
+
+    code: int = 0
+    """google.rpc.Code number."""
+    reason: ErrorReason = ErrorReason.UNSPECIFIED
+    """Why, as in the status's ErrorInfo."""
+    message: str = ""
+    """For people."""
+    error_id: str = ""
+    """Identifies an internal error in logs and traces; empty for others."""
+    retryable: bool = False
+    """Whether the same request may succeed later."""
+    violations: Sequence[FieldError] = ()
+    """Wrong fields, where that is the reason."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChatResponse:
+    """One event of Chat."""
+
+    sequence: int = 0
+    """Counts from 1 without gaps."""
+    started: ChatStarted | None = None
+    """First event."""
+    status: ChatStatus | None = None
+    """A stage begins."""
+    sources: ChatSources | None = None
+    """The passages that the answer may cite."""
+    delta: ChatDelta | None = None
+    """Text to append."""
+    completed: ChatCompleted | None = None
+    """Last event, on success."""
+    error: ChatError | None = None
+    """Last event, on failure."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AnswerResponse:
+    """Response of Answer."""
+
+    thread_id: str = ""
+    """The thread."""
+    message_id: str = ""
+    """The answer's message."""
+    trace_id: str = ""
+    """W3C trace id of this request; empty where the request is not traced."""
+    answer: str = ""
+    """The whole answer, with its [n] markers."""
+    sources: Sequence[Source] = ()
+    """The passages that the answer may cite, in the order of their numbers."""
+    completed: ChatCompleted | None = None
+    """How it ended, what it cites, what it cost."""
+    rewritten_query: str = ""
+    """What was searched for, where it differs from the question."""
+    sub_queries: Sequence[str] = ()
+    """The parts of a decomposed question."""
+    rewriting_model: str = ""
+    """What rewrote or decomposed it: a language model, or "rules" where there is none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchOptions:
+    """Parameters of a search without generation."""
+
+    retrieval: RetrievalOptions | None = None
+    """Retrieval parameters."""
+    rerank: RerankOptions | None = None
+    """Fusion and reranking parameters."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chunk:
+    """A stored piece of a document, the unit of retrieval."""
+
+    chunk_id: str = ""
+    """Identifier, unique in the installation."""
+    document_id: str = ""
+    """The document it is part of."""
+    collection_id: str = ""
+    """The collection it is in."""
+    chunk_index: int = 0
+    """Position within the document, from 0."""
+    text: str = ""
+    """The chunk's own text, exactly as in the document."""
+    context: str = ""
+    """The text that places the chunk in its document; it was embedded and indexed together with the chunk."""
+    title: str = ""
+    """Title of the document."""
+    uri: str = ""
+    """Where the document is found: a path, a URL, or the identifier it was ingested under."""
+    source_type: SourceType = SourceType.UNSPECIFIED
+    """Where the document came from."""
+    mime_type: str = ""
+    """MIME type of the document."""
+    start_offset: int = 0
+    """Start in the document's extracted text, in Unicode code points, inclusive."""
+    end_offset: int = 0
+    """End in the document's extracted text, in Unicode code points, exclusive."""
+    metadata: dict[str, Any] | None = None
+    """Metadata of the document."""
+    update_time: datetime | None = None
+    """When the document was last changed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alternative:
+    """A near-duplicate of a passage."""
+
+    chunk: Chunk | None = None
+    """The near-duplicate."""
+    similarity: float = 0.0
+    """Its similarity to the passage, 0 to 1."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Passage:
+    """A chunk in its final place."""
+
+    chunk: Chunk | None = None
+    """The chunk."""
+    score: float = 0.0
+    """Final score; higher is better, comparable within one response only."""
+    explanation: ScoreExplanation | None = None
+    """Why it stands here."""
+    alternatives: Sequence[Alternative] = ()
+    """Near-duplicates that it stands for, best first."""
+    adjacent_chunks: Sequence[Chunk] = ()
+    """Chunks next to it in its document, in document order, where they were asked for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CutPassage:
+    """A candidate that was not returned."""
+
+    chunk_id: str = ""
+    """The chunk."""
+    rule: CutRule = CutRule.UNSPECIFIED
+    """The rule that removed it."""
+    explanation: ScoreExplanation | None = None
+    """Why it stood where it stood."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SearchResponse:
+    """Response of Search."""
+
+    passages: Sequence[Passage] = ()
+    """Best first."""
+    degraded: Sequence[Degradation] = ()
+    """What was skipped, failed or came late; empty when nothing was."""
+    timings: Sequence[StageTiming] = ()
+    """How long each stage took, in order."""
+    trace_id: str = ""
+    """W3C trace id of this request; empty where the request is not traced."""
+    cut: Sequence[CutPassage] = ()
+    """What was not returned and why, where it was asked for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Thread:
+    """A conversation. Only the caller that began it sees it."""
+
+    thread_id: str = ""
+    """Identifier, a UUID."""
+    title: str = ""
+    """The first question, 120 characters at most."""
+    message_count: int = 0
+    """How many messages it holds."""
+    create_time: datetime | None = None
+    """When it began."""
+    update_time: datetime | None = None
+    """When its last message was stored."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message:
+    """A stored message of a thread."""
+
+    message_id: str = ""
+    """Identifier, a UUID."""
+    role: Role = Role.UNSPECIFIED
+    """Who wrote it."""
+    content: str = ""
+    """Its text."""
+    sources: Sequence[Source] = ()
+    """The passages served for it; of assistant messages only."""
+    citations: Sequence[Citation] = ()
+    """What it cites; of assistant messages only."""
+    usage: Usage | None = None
+    """Tokens read and written for it; of assistant messages only."""
+    finish_reason: FinishReason = FinishReason.UNSPECIFIED
+    """Why it ended; of assistant messages only."""
+    model: str = ""
+    """The model that wrote it; of assistant messages only."""
+    create_time: datetime | None = None
+    """When it was stored."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GetThreadResponse:
+    """Response of GetThread."""
+
+    thread: Thread | None = None
+    """The thread."""
+    messages: Sequence[Message] = ()
+    """Its messages, oldest first."""
+    next_page_token: str = ""
+    """For the next page; empty on the last."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListThreadsResponse:
+    """Response of ListThreads."""
+
+    threads: Sequence[Thread] = ()
+    """The last used first."""
+    next_page_token: str = ""
+    """For the next page; empty on the last."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeleteThreadResponse:
+    """Response of DeleteThread."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChunkingSettings:
+    """Chunking of a collection."""
+
+    strategy: ChunkingStrategy = ChunkingStrategy.UNSPECIFIED
+    """Default: recursive."""
+    chunk_size: int | None = None
+    """Maximum number of units in a chunk. Default: 2000."""
+    chunk_overlap: int | None = None
+    """Units that a chunk shares with the one before, less than half of chunk_size. Default: 200."""
+    unit: ChunkSizeUnit = ChunkSizeUnit.UNSPECIFIED
+    """What the sizes count. Default: characters."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ContextualizationSettings:
+    """Contextualization of a collection."""
+
+    mode: ContextualizationMode = ContextualizationMode.UNSPECIFIED
+    """Default: structural."""
+    prompt: str = ""
+    """Prompt of the llm mode. Empty: the generator's setting."""
+    model: str = ""
+    """Model of the llm mode. Empty: the generator's setting."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EmbeddingSettings:
+    """Embedding of a collection."""
+
+    model: str = ""
+    """The model's name. Set when the collection is created, from the running embedder where it is empty;
+    changing it takes ReindexCollection.
+    """
+    dimensions: int = 0
+    """Length of its vectors. Output only."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LexicalSettings:
+    """Lexical indexing of a collection."""
+
+    language: str = ""
+    """Language of stemming and stop words, by its English name in lower case, such as "english" or
+    "german"; "simple" for none. A language that the index has no stemming for is taken as "simple",
+    and the collection says so. Default: english.
+    """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AccessSettings:
+    """Who may use a collection. A principal is a name that the gateway gives to a caller, such as
+    "user:alice" or "group:staff". An empty list is no restriction.
+    """
+
+    readers: Sequence[str] = ()
+    """Principals that may search and read, 1000 at most. Empty: every caller."""
+    writers: Sequence[str] = ()
+    """Principals that may ingest, change and delete, 1000 at most; they may also read. Empty: every caller
+    that may read.
+    """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CrawlSettings:
+    """Crawling of web sites into a collection."""
+
+    allow_private_addresses: bool | None = None
+    """Whether pages may come from private, loopback, link-local and other addresses that are not the
+    internet's. Whoever may write the collection then reaches what the ingestor reaches. Default:
+    false.
+    """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GenerationLimits:
+    """How far a request may depart from what a collection sets for answers. A request beyond a limit is
+    refused with INVALID_ARGUMENT. Where several collections are searched, the limits of each hold.
+    """
+
+    models: Sequence[str] = ()
+    """Models that a request may name, 100 at most. Empty: any."""
+    max_temperature: float | None = None
+    """Highest sampling temperature, 0 to 2. Not set: no limit."""
+    max_output_tokens: int | None = None
+    """Highest max_output_tokens, 1 to 32768. Not set: no limit."""
+    max_top_k: int | None = None
+    """Highest top_k of reranking, 1 to 100. Not set: no limit."""
+    lowest_min_relevance: float | None = None
+    """Lowest min_relevance, 0 to 1: a request cannot make refusals rarer than this. Not set: no limit."""
+    fixed_prompt: bool | None = None
+    """Whether requests must leave system_prompt and prompt_template alone. Default: false."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CollectionSettings:
+    """Settings of a collection, which are the defaults of the requests that use it."""
+
+    chunking: ChunkingSettings | None = None
+    """Chunking."""
+    contextualization: ContextualizationSettings | None = None
+    """Contextualization."""
+    embedding: EmbeddingSettings | None = None
+    """Embedding."""
+    lexical: LexicalSettings | None = None
+    """Lexical indexing."""
+    retrieval: RetrievalOptions | None = None
+    """Defaults of retrieval."""
+    rerank: RerankOptions | None = None
+    """Defaults of fusion and reranking."""
+    generation: GenerationOptions | None = None
+    """Defaults of answers."""
+    access: AccessSettings | None = None
+    """Who may use it."""
+    crawl: CrawlSettings | None = None
+    """Crawling."""
+    generation_limits: GenerationLimits | None = None
+    """What requests may change of rerank.top_k and generation. Not set: everything."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Collection:
+    """A set of documents that are searched together, with one embedding model and one lexical language."""
+
+    collection_id: str = ""
+    """Identifier, chosen by its creator: lower-case letters, digits, "_" and "-", 1 to 63 characters,
+    beginning with a letter or digit.
+    """
+    name: str = ""
+    """Name for people, 200 characters at most."""
+    settings: CollectionSettings | None = None
+    """Settings; those not set are shown with their defaults where the collection itself decides them."""
+    document_count: int = 0
+    """How many documents are searchable."""
+    chunk_count: int = 0
+    """How many chunks are searchable."""
+    create_time: datetime | None = None
+    """When it was created."""
+    update_time: datetime | None = None
+    """When its name or settings last changed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CreateCollectionResponse:
+    """Response of CreateCollection."""
+
+    collection: Collection | None = None
+    """The new collection."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GetCollectionResponse:
+    """Response of GetCollection."""
+
+    collection: Collection | None = None
+    """The collection."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListCollectionsResponse:
+    """Response of ListCollections."""
+
+    collections: Sequence[Collection] = ()
+    """By id."""
+    next_page_token: str = ""
+    """For the next page; empty on the last."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UpdateCollectionResponse:
+    """Response of UpdateCollection."""
+
+    collection: Collection | None = None
+    """The collection as it is now."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeleteCollectionResponse:
+    """Response of DeleteCollection."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChunkCounts:
+    """Chunks that passed each stage. When an item is done, all four are equal."""
+
+    parsed: int = 0
+    """Cut from the text."""
+    contextualized: int = 0
+    """Given their context."""
+    embedded: int = 0
+    """Embedded."""
+    stored: int = 0
+    """Written."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IngestionJob:
+    """Documents on their way into a collection."""
+
+    job_id: str = ""
+    """Identifier, a UUID."""
+    collection_id: str = ""
+    """The collection."""
+    state: JobState = JobState.UNSPECIFIED
+    """How far it has come."""
+    item_count: int = 0
+    """Documents in it; of a crawl those found so far. A crawl that failed or was cancelled counts as one
+    as well.
+    """
+    done_count: int = 0
+    """Documents that are done, the unchanged ones included."""
+    unchanged_count: int = 0
+    """Documents that were done and had not changed."""
+    failed_count: int = 0
+    """Documents that failed."""
+    cancelled_count: int = 0
+    """Documents that were cancelled."""
+    chunks: ChunkCounts | None = None
+    """Chunks of all items."""
+    usage: Usage | None = None
+    """Tokens of all items."""
+    create_time: datetime | None = None
+    """When it was stored."""
+    start_time: datetime | None = None
+    """When it was first begun."""
+    end_time: datetime | None = None
+    """When it ended."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReindexCollectionResponse:
+    """Response of ReindexCollection."""
+
+    job: IngestionJob | None = None
+    """The job."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StateCount:
+    """Documents in one state."""
+
+    state: IngestionState = IngestionState.UNSPECIFIED
+    """The state."""
+    document_count: int = 0
+    """Documents in it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CollectionStats:
+    """What a collection holds. Byte and token counts are doubles, exact to 2^53."""
+
+    states: Sequence[StateCount] = ()
+    """Documents in each state."""
+    chunk_count: int = 0
+    """Searchable chunks."""
+    vector_count: int = 0
+    """Searchable chunks with an embedding."""
+    orphan_count: int = 0
+    """Chunks whose document does not exist; always 0 in a sound database."""
+    document_bytes: float = 0.0
+    """Bytes of the documents as handed in."""
+    text_bytes: float = 0.0
+    """Bytes of the chunks' texts."""
+    storage_bytes: float = 0.0
+    """Bytes of table and indexes."""
+    token_count: float = 0.0
+    """Tokens of the chunks, by the embedding model."""
+    vector_index: VectorIndexState = VectorIndexState.UNSPECIFIED
+    """How vectors are searched."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GetCollectionStatsResponse:
+    """Response of GetCollectionStats."""
+
+    stats: CollectionStats | None = None
+    """What it holds."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ObjectContent:
+    """A structured record, serialised field by field. Its own "uri", else "uuid", identifies it where
+    DocumentInput.uri is empty; "uuid" is shown in the metadata.
+    """
+
+    properties: dict[str, Any] | None = None
+    """The record's fields."""
+    schema: str = ""
+    """Name of the record's type, such as "product"; shown as "schema" in the metadata, unless that has
+    one.
+    """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DocumentInput:
+    """A document as it is handed in."""
+
+    uri: str = ""
+    """What identifies it within its collection: a path, a URL, a key; 2000 characters and 2500 bytes of
+    UTF-8 at most. Handing in the same uri again replaces the document. Empty: a name made from the
+    content's hash, so that the same content is one document.
+    """
+    title: str = ""
+    """Title, 500 characters at most. Empty: the first heading, else the uri's last part."""
+    text: str | None = None
+    """Text as it is."""
+    data: bytes | None = None
+    """Bytes of a file (base64 in JSON)."""
+    object: ObjectContent | None = None
+    """A structured record."""
+    mime_type: str = ""
+    """MIME type. Empty: from the content, with the uri's extension as a hint. Binary formats are told by
+    their content whatever is said here. Ignored for an object.
+    """
+    metadata: dict[str, Any] | None = None
+    """Anything to filter by and to show, 64 KiB as JSON at most."""
+    allowed_principals: Sequence[str] = ()
+    """Principals that may read it, 1000 at most. Empty: whoever may read the collection."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WebCrawl:
+    """Pages of a web site to ingest."""
+
+    start_url: str = ""
+    """Where to begin, http or https."""
+    max_pages: int = 0
+    """Maximum number of pages; 100 if 0."""
+    max_depth: int | None = None
+    """Maximum number of links from the start. Not set: 3."""
+    include_paths: Sequence[str] = ()
+    """Path patterns (with * and **) of pages to take. Empty: all of the start's host."""
+    exclude_paths: Sequence[str] = ()
+    """Path patterns of pages to leave out."""
+    delay_seconds: float | None = None
+    """Seconds between two requests to a host, 0 to 60. Not set: 1, or what robots.txt asks for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IngestionFailure:
+    """Why an ingestion failed."""
+
+    stage: IngestionState = IngestionState.UNSPECIFIED
+    """The state it was in."""
+    reason: ErrorReason = ErrorReason.UNSPECIFIED
+    """Why, such as UNSUPPORTED_TYPE."""
+    message: str = ""
+    """The same for people."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IngestionItem:
+    """One document of a job, or the crawl that finds its documents."""
+
+    document_id: str = ""
+    """The document; empty until it is known."""
+    uri: str = ""
+    """What identifies the document within its collection; of a crawl where it begins."""
+    state: IngestionState = IngestionState.UNSPECIFIED
+    """How far it has come."""
+    outcome: IngestionOutcome = IngestionOutcome.UNSPECIFIED
+    """What it changed, once it is done."""
+    failure: IngestionFailure | None = None
+    """Why it failed; not set where it did not."""
+    attempts: int = 0
+    """How often it was begun, those times included that do not count against the maximum."""
+    chunks: ChunkCounts | None = None
+    """Its chunks."""
+    usage: Usage | None = None
+    """Tokens that its contextualization read and wrote."""
+    is_crawl: bool = False
+    """Whether it is the job's crawl, whose pages are items of their own. It is EXTRACTING while it goes
+    from page to page.
+    """
+    item_index: int = 0
+    """Its place in the job, from 0."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IngestDocumentsResponse:
+    """Response of IngestDocuments."""
+
+    job: IngestionJob | None = None
+    """The job; it may have ended already."""
+    items: Sequence[IngestionItem] = ()
+    """Its first items, 1000 at most."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UploadDocumentResponse:
+    """Response of UploadDocument."""
+
+    job: IngestionJob | None = None
+    """The job."""
+    item: IngestionItem | None = None
+    """Its item."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Document:
+    """A document of a collection."""
+
+    document_id: str = ""
+    """Identifier, a UUID; it stays the same when the document is replaced."""
+    collection_id: str = ""
+    """Its collection."""
+    source_type: SourceType = SourceType.UNSPECIFIED
+    """Where it came from."""
+    uri: str = ""
+    """What identifies it within its collection."""
+    title: str = ""
+    """Title."""
+    mime_type: str = ""
+    """MIME type."""
+    content_hash: str = ""
+    """SHA-256 of what was handed in, 64 hex digits."""
+    metadata: dict[str, Any] | None = None
+    """Metadata."""
+    allowed_principals: Sequence[str] = ()
+    """Principals that may read it. Empty: whoever may read the collection."""
+    state: IngestionState = IngestionState.UNSPECIFIED
+    """How far its last ingestion came."""
+    chunk_count: int = 0
+    """How many of its chunks are searchable."""
+    size_bytes: int = 0
+    """Size of what was handed in, in bytes."""
+    failure: IngestionFailure | None = None
+    """Why its last ingestion failed; not set where it did not."""
+    create_time: datetime | None = None
+    """When it was first handed in."""
+    update_time: datetime | None = None
+    """When its content or metadata last changed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GetDocumentResponse:
+    """Response of GetDocument."""
+
+    document: Document | None = None
+    """The document."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListDocumentsResponse:
+    """Response of ListDocuments."""
+
+    documents: Sequence[Document] = ()
+    """By uri."""
+    next_page_token: str = ""
+    """For the next page; empty on the last."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeleteDocumentResponse:
+    """Response of DeleteDocument."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeleteDocumentsResponse:
+    """Response of DeleteDocuments."""
+
+    deleted_count: int = 0
+    """How many were deleted; with dry_run, how many would be."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GetJobResponse:
+    """Response of GetJob."""
+
+    job: IngestionJob | None = None
+    """The job."""
+    items: Sequence[IngestionItem] = ()
+    """Its items, in the order they were handed in."""
+    next_page_token: str = ""
+    """For the next page; empty on the last."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListJobsResponse:
+    """Response of ListJobs."""
+
+    jobs: Sequence[IngestionJob] = ()
+    """Newest first."""
+    next_page_token: str = ""
+    """For the next page; empty on the last."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WatchJobResponse:
+    """One state of a watched job."""
+
+    job: IngestionJob | None = None
+    """The job as it is now."""
+    items: Sequence[IngestionItem] = ()
+    """Items that changed since the last response; at first the failed ones."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CancelJobResponse:
+    """Response of CancelJob."""
+
+    job: IngestionJob | None = None
+    """The job as it is now."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RetryJobResponse:
+    """Response of RetryJob."""
+
+    job: IngestionJob | None = None
+    """The job as it is now."""

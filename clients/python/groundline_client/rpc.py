@@ -1,0 +1,54 @@
+"""How a method of the contract becomes an HTTP request."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import quote
+
+from groundline_client.json_form import JsonObject
+
+__all__ = ["HttpRequest", "Rpc"]
+
+_PARAMETER = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True)
+class HttpRequest:
+    """A path, its query parameters, and the JSON of the body where there is one."""
+
+    path: str
+    parameters: dict[str, str | list[str]]
+    body: JsonObject | None
+
+
+@dataclass(frozen=True)
+class Rpc[Response]:
+    """A method of the contract, and where the gateway offers it."""
+
+    verb: Literal["DELETE", "GET", "PATCH", "POST"]
+    path: str
+    """With the names of fields of the request in braces."""
+    response: type[Response]
+    has_body: bool
+    """Whether the other fields are the body's; otherwise they are query parameters."""
+    is_idempotent: bool
+    """Whether the same request twice has the effect of one, by the contract's idempotency_level."""
+
+    def http_request(self, request: JsonObject) -> HttpRequest:
+        """Of a request in its JSON form."""
+        rest = dict(request)
+
+        def segment(parameter: re.Match[str]) -> str:
+            head, *others = parameter[1].split("_")
+            return quote(str(rest.pop(head + "".join(map(str.capitalize, others)), "")), safe="")
+
+        path = _PARAMETER.sub(segment, self.path)
+        if self.has_body:
+            return HttpRequest(path, {}, rest)
+        return HttpRequest(path, {name: _parameter(value) for name, value in rest.items()}, None)
+
+
+def _parameter(value: Any) -> str | list[str]:
+    if isinstance(value, list):
+        return [str(one) for one in value]
+    return str(value).lower() if isinstance(value, bool) else str(value)

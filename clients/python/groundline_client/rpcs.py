@@ -1,0 +1,142 @@
+"""The methods that the gateway offers.
+
+Made from protos/groundline/v1 by `make generate`; do not edit.
+"""
+
+from groundline_client.models import (
+    AnswerResponse,
+    CancelJobResponse,
+    ChatResponse,
+    CreateCollectionResponse,
+    DeleteCollectionResponse,
+    DeleteDocumentResponse,
+    DeleteDocumentsResponse,
+    DeleteThreadResponse,
+    GetCollectionResponse,
+    GetCollectionStatsResponse,
+    GetDocumentResponse,
+    GetJobResponse,
+    GetThreadResponse,
+    IngestDocumentsResponse,
+    ListCollectionsResponse,
+    ListDocumentsResponse,
+    ListJobsResponse,
+    ListThreadsResponse,
+    ReindexCollectionResponse,
+    RetryJobResponse,
+    SearchResponse,
+    UpdateCollectionResponse,
+    UploadDocumentResponse,
+    WatchJobResponse,
+)
+from groundline_client.rpc import Rpc
+
+__all__ = [
+    "ANSWER",
+    "CANCEL_JOB",
+    "CHAT",
+    "CREATE_COLLECTION",
+    "DELETE_COLLECTION",
+    "DELETE_DOCUMENT",
+    "DELETE_DOCUMENTS",
+    "DELETE_THREAD",
+    "GET_COLLECTION",
+    "GET_COLLECTION_STATS",
+    "GET_DOCUMENT",
+    "GET_JOB",
+    "GET_THREAD",
+    "INGEST_DOCUMENTS",
+    "LIST_COLLECTIONS",
+    "LIST_DOCUMENTS",
+    "LIST_JOBS",
+    "LIST_THREADS",
+    "REINDEX_COLLECTION",
+    "RETRY_JOB",
+    "SEARCH",
+    "UPDATE_COLLECTION",
+    "UPLOAD_DOCUMENT",
+    "WATCH_JOB",
+]
+
+CHAT = Rpc("POST", "/api/chat", ChatResponse, has_body=True, is_idempotent=False)
+ANSWER = Rpc("POST", "/api/answer", AnswerResponse, has_body=True, is_idempotent=False)
+SEARCH = Rpc("POST", "/api/search", SearchResponse, has_body=True, is_idempotent=True)
+GET_THREAD = Rpc("GET", "/api/threads/{thread_id}", GetThreadResponse, has_body=False, is_idempotent=True)
+LIST_THREADS = Rpc("GET", "/api/threads", ListThreadsResponse, has_body=False, is_idempotent=True)
+DELETE_THREAD = Rpc(
+    "DELETE", "/api/threads/{thread_id}", DeleteThreadResponse, has_body=False, is_idempotent=True
+)
+CREATE_COLLECTION = Rpc(
+    "POST", "/api/collections", CreateCollectionResponse, has_body=True, is_idempotent=True
+)
+GET_COLLECTION = Rpc(
+    "GET", "/api/collections/{collection_id}", GetCollectionResponse, has_body=False, is_idempotent=True
+)
+LIST_COLLECTIONS = Rpc("GET", "/api/collections", ListCollectionsResponse, has_body=False, is_idempotent=True)
+UPDATE_COLLECTION = Rpc(
+    "PATCH", "/api/collections/{collection_id}", UpdateCollectionResponse, has_body=True, is_idempotent=True
+)
+DELETE_COLLECTION = Rpc(
+    "DELETE", "/api/collections/{collection_id}", DeleteCollectionResponse, has_body=False, is_idempotent=True
+)
+REINDEX_COLLECTION = Rpc(
+    "POST",
+    "/api/collections/{collection_id}:reindex",
+    ReindexCollectionResponse,
+    has_body=True,
+    is_idempotent=True,
+)
+GET_COLLECTION_STATS = Rpc(
+    "GET",
+    "/api/collections/{collection_id}/stats",
+    GetCollectionStatsResponse,
+    has_body=False,
+    is_idempotent=True,
+)
+INGEST_DOCUMENTS = Rpc(
+    "POST",
+    "/api/collections/{collection_id}/documents",
+    IngestDocumentsResponse,
+    has_body=True,
+    is_idempotent=True,
+)
+UPLOAD_DOCUMENT = Rpc(
+    "POST",
+    "/api/collections/{collection_id}/documents:upload",
+    UploadDocumentResponse,
+    has_body=False,
+    is_idempotent=True,
+)
+GET_DOCUMENT = Rpc(
+    "GET",
+    "/api/collections/{collection_id}/documents/{document_id}",
+    GetDocumentResponse,
+    has_body=False,
+    is_idempotent=True,
+)
+LIST_DOCUMENTS = Rpc(
+    "GET",
+    "/api/collections/{collection_id}/documents",
+    ListDocumentsResponse,
+    has_body=False,
+    is_idempotent=True,
+)
+DELETE_DOCUMENT = Rpc(
+    "DELETE",
+    "/api/collections/{collection_id}/documents/{document_id}",
+    DeleteDocumentResponse,
+    has_body=False,
+    is_idempotent=True,
+)
+DELETE_DOCUMENTS = Rpc(
+    "POST",
+    "/api/collections/{collection_id}/documents:delete",
+    DeleteDocumentsResponse,
+    has_body=True,
+    is_idempotent=True,
+)
+GET_JOB = Rpc("GET", "/api/jobs/{job_id}", GetJobResponse, has_body=False, is_idempotent=True)
+LIST_JOBS = Rpc("GET", "/api/jobs", ListJobsResponse, has_body=False, is_idempotent=True)
+WATCH_JOB = Rpc("GET", "/api/jobs/{job_id}:watch", WatchJobResponse, has_body=False, is_idempotent=True)
+CANCEL_JOB = Rpc("POST", "/api/jobs/{job_id}:cancel", CancelJobResponse, has_body=True, is_idempotent=True)
+RETRY_JOB = Rpc("POST", "/api/jobs/{job_id}:retry", RetryJobResponse, has_body=True, is_idempotent=True)

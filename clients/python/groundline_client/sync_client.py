@@ -1,0 +1,613 @@
+"""A client of the gateway."""
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+import httpx
+
+from groundline_client import rpcs
+from groundline_client.deadline import Deadline
+from groundline_client.errors import ApiError, DeadlineExceededError, ProtocolError, UnreachableError
+from groundline_client.json_form import JsonObject
+from groundline_client.messages import (
+    ChatEvent,
+    HasNextPage,
+    compact_json,
+    has_ended,
+    is_loopback,
+    new_request_id,
+    opened,
+    parsed,
+    present,
+    request_json,
+    unreachable,
+)
+from groundline_client.models import (
+    AnswerResponse,
+    ChatMessage,
+    ChatOptions,
+    Collection,
+    CollectionSettings,
+    CollectionStats,
+    Document,
+    DocumentInput,
+    IngestDocumentsResponse,
+    IngestionItem,
+    IngestionJob,
+    Message,
+    SearchOptions,
+    SearchResponse,
+    Thread,
+    UploadDocumentResponse,
+    WatchJobResponse,
+    WebCrawl,
+)
+from groundline_client.rpc import Rpc
+from groundline_client.sse import EventParser
+from groundline_client.sync_waiting import parts, pause
+
+__all__ = ["Client"]
+
+# Above the gateway's own deadlines (120 s for an answer, 600 s for documents), which end a request with a
+# proper error: these only notice a gateway that is gone.
+_READ_SECONDS = 150.0
+_DOCUMENTS_READ_SECONDS = 660.0
+_STREAM_READ_SECONDS = 330.0
+
+# Between two looks at a job whose stream of changes has ended too early.
+_LOOK_AGAIN_SECONDS = 1.0
+
+_ATTEMPTS = 6
+_CONNECT_ATTEMPTS = 3
+_FIRST_PAUSE_SECONDS = 0.1
+_LONGEST_PAUSE_SECONDS = 30.0
+_PAGE_SIZE = 500
+
+
+class Client:
+    """One gateway with one key or token. Use it as a context manager, or call close().
+
+    Every method raises UnreachableError, ApiError or ProtocolError. A connection that cannot be made is tried
+    again. So is a request that the contract calls idempotent, or that has a `request_id`, when the gateway is
+    not available or says when to come again; where the contract knows a `request_id` that makes a request
+    idempotent, one is made up unless it is given. `timeout_seconds`, of the client or of one call, bounds all
+    attempts together; see Deadline. A part of a request may be a model or its JSON.
+    """
+
+    def __init__(
+        self,
+        gateway: str,
+        api_key: str,
+        *,
+        timeout_seconds: float | None = None,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._gateway = gateway.rstrip("/")
+        self._timeout_seconds = timeout_seconds
+        self._http = httpx.Client(
+            base_url=self._gateway,
+            headers={"authorization": f"Bearer {api_key}"},
+            transport=transport,
+            # A proxy of the environment cannot reach this machine's loopback interface.
+            trust_env=not is_loopback(gateway),
+        )
+
+    def __enter__(self) -> Self:
+        self._http.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.__exit__(kind, error, trace)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._http.close()
+
+    def chat(
+        self,
+        query: str,
+        *,
+        thread_id: str = "",
+        chat_history: Sequence[ChatMessage | JsonObject] = (),
+        collection_ids: Sequence[str] = (),
+        filter: JsonObject | None = None,  # noqa: A002 (the contract's name)
+        options: ChatOptions | JsonObject | None = None,
+        request_id: str = "",
+        additional_context: str = "",
+        store: bool | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Generator[ChatEvent]:
+        """Answer a question and yield what happens, ending with ChatCompleted.
+
+        A failure is raised as ApiError, a stream that ends too early as UnreachableError; asking again with
+        the same `request_id` then replays the answer if it was finished. Closing the iterator cancels.
+        """
+        request = request_json(
+            query=query,
+            thread_id=thread_id,
+            chat_history=chat_history,
+            collection_ids=collection_ids,
+            filter=filter,
+            options=options,
+            request_id=request_id,
+            additional_context=additional_context,
+            store=store,
+        )
+        with closing(self._events(rpcs.CHAT, request, self._deadline(timeout_seconds))) as events:
+            for event in events:
+                if event.error:
+                    raise ApiError.from_event(event.error)
+                # An event of a kind that this release does not know has none of them.
+                happened = event.started or event.status or event.sources or event.delta or event.completed
+                if happened:
+                    yield happened
+                if event.completed:
+                    return
+        raise UnreachableError("the answer broke off: the connection ended before it was complete")
+
+    def answer(
+        self,
+        query: str,
+        *,
+        thread_id: str = "",
+        chat_history: Sequence[ChatMessage | JsonObject] = (),
+        collection_ids: Sequence[str] = (),
+        filter: JsonObject | None = None,  # noqa: A002
+        options: ChatOptions | JsonObject | None = None,
+        request_id: str = "",
+        additional_context: str = "",
+        store: bool | None = None,
+        timeout_seconds: float | None = None,
+    ) -> AnswerResponse:
+        """Answer a question; the whole answer at once. With a `request_id` it is tried again, and not paid
+        twice."""
+        request = request_json(
+            query=query,
+            thread_id=thread_id,
+            chat_history=chat_history,
+            collection_ids=collection_ids,
+            filter=filter,
+            options=options,
+            request_id=request_id,
+            additional_context=additional_context,
+            store=store,
+        )
+        return self._call(rpcs.ANSWER, request, timeout_seconds)
+
+    def search(
+        self,
+        query: str,
+        *,
+        collection_ids: Sequence[str] = (),
+        filter: JsonObject | None = None,  # noqa: A002
+        options: SearchOptions | JsonObject | None = None,
+        timeout_seconds: float | None = None,
+    ) -> SearchResponse:
+        """Passages for a query, best first, without an answer."""
+        request = request_json(query=query, collection_ids=collection_ids, filter=filter, options=options)
+        return self._call(rpcs.SEARCH, request, timeout_seconds)
+
+    def create_collection(
+        self,
+        collection_id: str = "",
+        *,
+        name: str = "",
+        settings: CollectionSettings | JsonObject | None = None,
+        request_id: str = "",
+        timeout_seconds: float | None = None,
+    ) -> Collection:
+        """Create a collection; ApiError with HTTP status 409 where the id is taken."""
+        request = request_json(
+            collection_id=collection_id,
+            name=name,
+            settings=settings,
+            request_id=request_id or new_request_id(),
+        )
+        response = self._call(rpcs.CREATE_COLLECTION, request, timeout_seconds)
+        return present(response.collection, "collection")
+
+    def get_collection(self, collection_id: str, *, timeout_seconds: float | None = None) -> Collection:
+        """The collection; ApiError with HTTP status 404 where there is none that the caller may read."""
+        request = request_json(collection_id=collection_id)
+        response = self._call(rpcs.GET_COLLECTION, request, timeout_seconds)
+        return present(response.collection, "collection")
+
+    def list_collections(
+        self, *, limit: int | None = None, timeout_seconds: float | None = None
+    ) -> Generator[Collection]:
+        """Every collection that the caller may read, by id; at most `limit`."""
+        return self._entries(rpcs.LIST_COLLECTIONS, {}, lambda page: page.collections, limit, timeout_seconds)
+
+    def update_collection(
+        self,
+        collection_id: str,
+        *,
+        name: str = "",
+        settings: CollectionSettings | JsonObject | None = None,
+        update_mask: Sequence[str] = (),
+        timeout_seconds: float | None = None,
+    ) -> Collection:
+        """Change a collection. What is given is changed, or with a mask the paths that it names, such as
+        "settings.chunking", also where they are not given, which puts them back to their defaults."""
+        request = request_json(
+            collection_id=collection_id, name=name, settings=settings, update_mask=",".join(update_mask)
+        )
+        response = self._call(rpcs.UPDATE_COLLECTION, request, timeout_seconds)
+        return present(response.collection, "collection")
+
+    def delete_collection(self, collection_id: str, *, timeout_seconds: float | None = None) -> None:
+        """Delete a collection with all its documents."""
+        self._call(rpcs.DELETE_COLLECTION, request_json(collection_id=collection_id), timeout_seconds)
+
+    def get_collection_stats(
+        self, collection_id: str, *, timeout_seconds: float | None = None
+    ) -> CollectionStats:
+        """What a collection holds."""
+        request = request_json(collection_id=collection_id)
+        response = self._call(rpcs.GET_COLLECTION_STATS, request, timeout_seconds)
+        return present(response.stats, "stats")
+
+    def reindex_collection(
+        self,
+        collection_id: str,
+        *,
+        settings: CollectionSettings | JsonObject | None = None,
+        request_id: str = "",
+        timeout_seconds: float | None = None,
+    ) -> IngestionJob:
+        """Build a collection's index again, beside the one in use; the job that does it."""
+        request = request_json(
+            collection_id=collection_id, settings=settings, request_id=request_id or new_request_id()
+        )
+        response = self._call(rpcs.REINDEX_COLLECTION, request, timeout_seconds)
+        return present(response.job, "job")
+
+    def ingest_documents(
+        self,
+        collection_id: str,
+        documents: Sequence[DocumentInput | JsonObject] = (),
+        *,
+        crawl: WebCrawl | JsonObject | None = None,
+        request_id: str = "",
+        dry_run: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> IngestDocumentsResponse:
+        """Hand in documents, or a web site to crawl; the job that ingests them, and its first items."""
+        request = request_json(
+            collection_id=collection_id,
+            documents=documents,
+            crawl=crawl,
+            request_id=request_id or new_request_id(),
+            dry_run=dry_run,
+        )
+        response = self._call(
+            rpcs.INGEST_DOCUMENTS, request, timeout_seconds, read_seconds=_DOCUMENTS_READ_SECONDS
+        )
+        present(response.job, "job")
+        return response
+
+    def upload_document(
+        self,
+        collection_id: str,
+        content: Path | bytes | BinaryIO,
+        *,
+        uri: str = "",
+        title: str = "",
+        metadata: Mapping[str, Any] | None = None,
+        allowed_principals: Sequence[str] = (),
+        mime_type: str = "",
+        request_id: str = "",
+        on_progress: Callable[[int], None] | None = None,
+        timeout_seconds: float | None = None,
+    ) -> UploadDocumentResponse:
+        """Send one document of any size as it is; the job that ingests it, and its item.
+
+        Nothing holds it in memory. `on_progress` is told how many bytes have been sent, from 0 again where
+        the upload is tried again. An open file is sent from where it stands; one that cannot be rewound is
+        sent only once. Raises OSError too.
+        """
+        request = request_json(
+            collection_id=collection_id,
+            uri=uri,
+            title=title,
+            metadata_json=None if metadata is None else compact_json(metadata),
+            allowed_principals=allowed_principals,
+            request_id=request_id or new_request_id(),
+        )
+        with opened(content) as file:
+            response = self._call(
+                rpcs.UPLOAD_DOCUMENT,
+                request,
+                timeout_seconds,
+                read_seconds=_DOCUMENTS_READ_SECONDS,
+                upload=_Upload(file, mime_type or "application/octet-stream", on_progress),
+            )
+        present(response.job, "job")
+        return response
+
+    def get_document(
+        self, collection_id: str, document_id: str, *, timeout_seconds: float | None = None
+    ) -> Document:
+        """The document."""
+        request = request_json(collection_id=collection_id, document_id=document_id)
+        response = self._call(rpcs.GET_DOCUMENT, request, timeout_seconds)
+        return present(response.document, "document")
+
+    def list_documents(
+        self, collection_id: str, *, limit: int | None = None, timeout_seconds: float | None = None
+    ) -> Generator[Document]:
+        """Every document of a collection, by uri; at most `limit`."""
+        request = request_json(collection_id=collection_id)
+        return self._entries(
+            rpcs.LIST_DOCUMENTS, request, lambda page: page.documents, limit, timeout_seconds
+        )
+
+    def delete_document(
+        self, collection_id: str, document_id: str, *, timeout_seconds: float | None = None
+    ) -> None:
+        """Delete one document."""
+        request = request_json(collection_id=collection_id, document_id=document_id)
+        self._call(rpcs.DELETE_DOCUMENT, request, timeout_seconds)
+
+    def delete_documents(
+        self,
+        collection_id: str,
+        filter: JsonObject,  # noqa: A002
+        *,
+        request_id: str = "",
+        dry_run: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> int:
+        """Delete, or with `dry_run` only count, the documents that a filter selects; how many that are."""
+        request = request_json(
+            collection_id=collection_id,
+            filter=filter,
+            request_id=request_id or new_request_id(),
+            dry_run=dry_run,
+        )
+        response = self._call(
+            rpcs.DELETE_DOCUMENTS, request, timeout_seconds, read_seconds=_DOCUMENTS_READ_SECONDS
+        )
+        return response.deleted_count
+
+    def get_job(self, job_id: str, *, timeout_seconds: float | None = None) -> IngestionJob:
+        """The job."""
+        response = self._call(rpcs.GET_JOB, request_json(job_id=job_id), timeout_seconds)
+        return present(response.job, "job")
+
+    def list_job_items(
+        self, job_id: str, *, limit: int | None = None, timeout_seconds: float | None = None
+    ) -> Generator[IngestionItem]:
+        """Every item of a job, in the order they were handed in; at most `limit`."""
+        return self._entries(
+            rpcs.GET_JOB, request_json(job_id=job_id), lambda page: page.items, limit, timeout_seconds
+        )
+
+    def list_jobs(
+        self, *, collection_id: str = "", limit: int | None = None, timeout_seconds: float | None = None
+    ) -> Generator[IngestionJob]:
+        """Jobs, of one collection or of all, newest first; at most `limit`."""
+        request = request_json(collection_id=collection_id)
+        return self._entries(rpcs.LIST_JOBS, request, lambda page: page.jobs, limit, timeout_seconds)
+
+    def watch_job(self, job_id: str, *, timeout_seconds: float | None = None) -> Generator[WatchJobResponse]:
+        """A job and its changed items as it changes, until it has ended, however long that takes."""
+        deadline = self._deadline(timeout_seconds)
+        request = request_json(job_id=job_id)
+        while True:
+            try:
+                with closing(self._events(rpcs.WATCH_JOB, request, deadline)) as changes:
+                    for change in changes:
+                        yield change
+                        if has_ended(present(change.job, "job")):
+                            return
+            except DeadlineExceededError:
+                raise
+            except UnreachableError:
+                # A stream may break off, as it does when the gateway is replaced; whether there is one at
+                # all is told by the call that follows.
+                pass
+            response = self._call(rpcs.GET_JOB, request, None, deadline=deadline)
+            job = present(response.job, "job")
+            yield WatchJobResponse(job=job)
+            if has_ended(job):
+                return
+            pause(_LOOK_AGAIN_SECONDS)
+
+    def wait_for_job(self, job_id: str, *, timeout_seconds: float | None = None) -> IngestionJob:
+        """The job when it has ended."""
+        job = IngestionJob(job_id=job_id)
+        with closing(self.watch_job(job_id, timeout_seconds=timeout_seconds)) as changes:
+            for change in changes:
+                job = present(change.job, "job")
+        return job
+
+    def cancel_job(self, job_id: str, *, timeout_seconds: float | None = None) -> IngestionJob:
+        """Cancel what has not ended of a job; the job."""
+        response = self._call(rpcs.CANCEL_JOB, request_json(job_id=job_id), timeout_seconds)
+        return present(response.job, "job")
+
+    def retry_job(self, job_id: str, *, timeout_seconds: float | None = None) -> IngestionJob:
+        """Queue what failed or was cancelled of a job again; the job."""
+        response = self._call(rpcs.RETRY_JOB, request_json(job_id=job_id), timeout_seconds)
+        return present(response.job, "job")
+
+    def get_thread(self, thread_id: str, *, timeout_seconds: float | None = None) -> Thread:
+        """The thread, without its messages."""
+        request = request_json(thread_id=thread_id, page_size=1)
+        response = self._call(rpcs.GET_THREAD, request, timeout_seconds)
+        return present(response.thread, "thread")
+
+    def list_messages(
+        self, thread_id: str, *, limit: int | None = None, timeout_seconds: float | None = None
+    ) -> Generator[Message]:
+        """Every message of a thread, oldest first; at most `limit`."""
+        return self._entries(
+            rpcs.GET_THREAD,
+            request_json(thread_id=thread_id),
+            lambda page: page.messages,
+            limit,
+            timeout_seconds,
+        )
+
+    def list_threads(
+        self, *, limit: int | None = None, timeout_seconds: float | None = None
+    ) -> Generator[Thread]:
+        """The caller's threads, the last used first; at most `limit`."""
+        return self._entries(rpcs.LIST_THREADS, {}, lambda page: page.threads, limit, timeout_seconds)
+
+    def delete_thread(self, thread_id: str, *, timeout_seconds: float | None = None) -> None:
+        """Delete a thread with its messages."""
+        self._call(rpcs.DELETE_THREAD, request_json(thread_id=thread_id), timeout_seconds)
+
+    def _entries[P: HasNextPage, T](
+        self,
+        rpc: Rpc[P],
+        request: JsonObject,
+        entries: Callable[[P], Sequence[T]],
+        limit: int | None,
+        timeout_seconds: float | None,
+    ) -> Generator[T]:
+        deadline = self._deadline(timeout_seconds)
+        left = _PAGE_SIZE if limit is None else limit
+        token = ""
+        while left > 0:
+            asked = request | request_json(page_size=min(left, _PAGE_SIZE), page_token=token)
+            page = self._call(rpc, asked, None, deadline=deadline)
+            for entry in entries(page)[:left]:
+                yield entry
+                left -= limit is not None
+            token = page.next_page_token
+            if not token:
+                return
+
+    def _deadline(self, timeout_seconds: float | None) -> Deadline:
+        return Deadline(self._timeout_seconds if timeout_seconds is None else timeout_seconds)
+
+    def _call[R](
+        self,
+        rpc: Rpc[R],
+        request: JsonObject,
+        timeout_seconds: float | None,
+        *,
+        deadline: Deadline | None = None,
+        read_seconds: float = _READ_SECONDS,
+        upload: "_Upload | None" = None,
+    ) -> R:
+        deadline = deadline or self._deadline(timeout_seconds)
+        with self._response(rpc, request, deadline, read_seconds, upload) as response:
+            response.read()
+            return parsed(rpc.response, response.text)
+
+    def _events[R](self, rpc: Rpc[R], request: JsonObject, deadline: Deadline) -> Generator[R]:
+        parser = EventParser()
+        with self._response(rpc, request, deadline, _STREAM_READ_SECONDS) as response:
+            content_type = response.headers.get("content-type", "")
+            if not content_type.startswith("text/event-stream"):
+                raise ProtocolError(
+                    f"{self._gateway} answers {content_type or 'nothing'} to {rpc.path}, not events"
+                )
+            for chunk in response.iter_bytes():
+                for event in parser.feed(chunk):
+                    yield parsed(rpc.response, event.data)
+                deadline.check()
+
+    @contextmanager
+    def _response(
+        self,
+        rpc: Rpc[Any],
+        request: JsonObject,
+        deadline: Deadline,
+        read_seconds: float,
+        upload: "_Upload | None" = None,
+    ) -> Iterator[httpx.Response]:
+        """The answer to a request, once there is a good one; its body is still to be read."""
+        repeatable = (rpc.is_idempotent or "requestId" in request) and (upload is None or upload.repeatable)
+        try:
+            response = self._accepted(rpc, request, deadline, read_seconds, upload, repeatable)
+            try:
+                yield response
+            finally:
+                response.close()
+        except httpx.HTTPError as error:
+            if isinstance(error, httpx.TimeoutException):
+                deadline.check()
+            raise unreachable(self._gateway, error) from error
+
+    def _accepted(
+        self,
+        rpc: Rpc[Any],
+        request: JsonObject,
+        deadline: Deadline,
+        read_seconds: float,
+        upload: "_Upload | None",
+        repeatable: bool,
+    ) -> httpx.Response:
+        """The first answer that is no refusal to be tried again. Raises httpx.HTTPError and ApiError."""
+        sent = rpc.http_request(request)
+        wait = _FIRST_PAUSE_SECONDS
+        for attempt in range(1, _ATTEMPTS + 1):
+            deadline.check()
+            built = self._http.build_request(
+                rpc.verb,
+                sent.path,
+                params=sent.parameters,
+                json=sent.body,
+                content=upload.content() if upload else None,
+                headers={"content-type": upload.mime_type} if upload else None,
+                timeout=deadline.timeout(read_seconds),
+            )
+            asked_for: float | None = None
+            try:
+                response = self._http.send(built, stream=True)
+                if response.is_success:
+                    return response
+                response.read()
+                retry_after = response.headers.get("retry-after")
+                failure = ApiError.from_response(response.status_code, response.text, retry_after)
+                if not (repeatable and failure.retryable):
+                    raise failure
+                asked_for = failure.retry_after_seconds
+                last: Exception = failure
+            except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+                # Nothing was sent, so that any request may be.
+                if attempt >= _CONNECT_ATTEMPTS or (upload is not None and not upload.repeatable):
+                    raise
+                last = error
+            except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
+                if not repeatable:
+                    raise
+                last = error
+            seconds = wait if asked_for is None else min(asked_for, _LONGEST_PAUSE_SECONDS)
+            if attempt == _ATTEMPTS or not deadline.allows(seconds):
+                raise last
+            pause(seconds)
+            wait *= 2
+        raise AssertionError("the last attempt returns or raises")
+
+
+class _Upload:
+    """A file on its way, as often as it is sent."""
+
+    def __init__(self, file: BinaryIO, mime_type: str, on_progress: Callable[[int], None] | None) -> None:
+        self.mime_type = mime_type
+        self.repeatable = file.seekable()
+        self._file = file
+        self._start = file.tell() if self.repeatable else 0
+        self._on_progress = on_progress
+
+    def content(self) -> Iterator[bytes]:
+        """The bytes, from the start."""
+        if self.repeatable:
+            self._file.seek(self._start)
+        sent = 0
+        for part in parts(self._file):
+            yield part
+            sent += len(part)
+            if self._on_progress:
+                self._on_progress(sent)

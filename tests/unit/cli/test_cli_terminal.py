@@ -1,0 +1,43 @@
+"""Text that a terminal may be shown."""
+
+import pytest
+from groundline_cli.terminal import print_columns, print_json, printable, summary
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def test_nothing_in_a_text_commands_the_terminal() -> None:
+    assert (
+        printable("a\x1b[31mb\x9b2Jc\r\x07\x7f\u202ed\udc80")
+        == "a\ufffd[31mb\ufffd2Jc" + "\ufffd" * 4 + "d\ufffd"
+    )
+    assert printable("line\n\tindented Größe 🐟") == "line\n\tindented Größe 🐟"
+
+
+@given(st.text())
+def test_what_is_printable_can_be_encoded_and_stays_so(text: str) -> None:
+    shown = printable(text)
+    shown.encode()
+    assert printable(shown) == shown
+    assert len(shown) == len(text)
+
+
+def test_a_summary_ends_with_a_whole_word() -> None:
+    assert summary(" one\n two  three ", length=8) == "one two…"
+    assert summary("one two", length=7) == "one two"
+
+
+def test_json_is_one_line_of_ascii(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"a": "ü\x9b\n"})
+    assert capsys.readouterr().out == '{"a": "\\u00fc\\u009b\\n"}\n'
+
+
+def test_columns_are_aligned_and_hold_no_controls(capsys: pytest.CaptureFixture[str]) -> None:
+    print_columns(("NAME", "N", "X"), [("a\x1b\nb", 5, 0.5), ("long name", 1234, 0.25)])
+    assert capsys.readouterr().out.splitlines() == [
+        "NAME          N      X",
+        "a\ufffd b          5  0.500",
+        "long name  1234  0.250",
+    ]
+    print_columns(("NAME",), [])
+    assert capsys.readouterr().out == ""

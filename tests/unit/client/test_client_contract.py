@@ -1,0 +1,239 @@
+"""The client says what the contract says: every method, every field of a request, every model."""
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
+from io import BytesIO
+from typing import Any
+
+import httpx
+import pytest
+from google.api import annotations_pb2  # type: ignore[import-untyped]
+from google.protobuf import json_format, message_factory, struct_pb2, timestamp_pb2
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2
+from groundline_client import AsyncClient, Client, from_json, models, to_json
+
+SERVICES = [
+    *coordinator_service_pb2.DESCRIPTOR.services_by_name.values(),
+    *ingestor_service_pb2.DESCRIPTOR.services_by_name.values(),
+]
+METHODS = {
+    method.name: method
+    for service in SERVICES
+    for method in service.methods
+    if method.GetOptions().HasExtension(annotations_pb2.http)
+}
+MESSAGES = [name for name in models.__all__ if is_dataclass(getattr(models, name))]
+
+UUID = "123e4567-e89b-12d3-a456-426614174000"
+ASKED: dict[str, Any] = {
+    "thread_id": UUID,
+    "chat_history": [models.ChatMessage(role=models.Role.USER, content="before")],
+    "collection_ids": ["docs", "more"],
+    "filter": {"year": 2024},
+    "options": models.ChatOptions(rewriting=models.RewritingMode.OFF),
+    "request_id": "r-1",
+    "store": False,
+    "additional_context": "page 7",
+}
+SEARCH = models.SearchOptions(rerank=models.RerankOptions(top_k=3, type_priorities={"file": 0.5}))
+SETTINGS = models.CollectionSettings(lexical=models.LexicalSettings(language="german"))
+DOCUMENT = models.DocumentInput(uri="a.bin", data=b"\x00\xff", metadata={"year": 2024})
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "Chat": lambda c: c.chat("why?", **ASKED),
+    "Answer": lambda c: c.answer("why?", **ASKED),
+    "Search": lambda c: c.search("why?", collection_ids=["docs"], filter={"year": 2024}, options=SEARCH),
+    "GetThread": lambda c: c.list_messages(UUID),
+    "ListThreads": lambda c: c.list_threads(),
+    "DeleteThread": lambda c: c.delete_thread(UUID),
+    "CreateCollection": lambda c: c.create_collection("docs", name="Docs", settings=SETTINGS),
+    "GetCollection": lambda c: c.get_collection("docs"),
+    "ListCollections": lambda c: c.list_collections(),
+    "UpdateCollection": lambda c: c.update_collection(
+        "docs", name="Docs", settings=SETTINGS, update_mask=["settings.chunking.chunkSize", "name"]
+    ),
+    "DeleteCollection": lambda c: c.delete_collection("docs"),
+    "ReindexCollection": lambda c: c.reindex_collection("docs", settings=SETTINGS),
+    "GetCollectionStats": lambda c: c.get_collection_stats("docs"),
+    "IngestDocuments": lambda c: c.ingest_documents(
+        "docs", [DOCUMENT, {"text": "b"}], crawl=models.WebCrawl(start_url="https://a.example"), dry_run=True
+    ),
+    "UploadDocument": lambda c: c.upload_document(
+        "docs",
+        BytesIO(b"content"),
+        uri="a.txt",
+        title="A",
+        metadata={"year": 2024},
+        allowed_principals=["user:a", "user:b"],
+        mime_type="text/plain",
+    ),
+    "GetDocument": lambda c: c.get_document("docs", UUID),
+    "ListDocuments": lambda c: c.list_documents("docs"),
+    "DeleteDocument": lambda c: c.delete_document("docs", UUID),
+    "DeleteDocuments": lambda c: c.delete_documents("docs", {"year": 2024}, dry_run=True),
+    "GetJob": lambda c: c.list_job_items(UUID),
+    "ListJobs": lambda c: c.list_jobs(collection_id="docs"),
+    "WatchJob": lambda c: c.watch_job(UUID),
+    "CancelJob": lambda c: c.cancel_job(UUID),
+    "RetryJob": lambda c: c.retry_job(UUID),
+}
+
+
+def answer(name: str) -> httpx.Response:
+    """One good answer of a method, with everything in it."""
+    method = METHODS[name]
+    response = sample(method.output_type)
+    if method.output_type.full_name.endswith("ChatResponse"):
+        response = coordinator_service_pb2.ChatResponse()
+        response.completed.model = "m"
+    fields = json_format.MessageToDict(response, always_print_fields_with_no_presence=True)
+    fields.pop("nextPageToken", None)
+    if isinstance(fields.get("job"), dict):
+        fields["job"]["state"] = "JOB_STATE_DONE"
+    if method.server_streaming:
+        body = f"data: {json.dumps(fields)}\n\n".encode()
+        return httpx.Response(200, content=body, headers={"content-type": "text/event-stream"})
+    return httpx.Response(200, json=fields)
+
+
+def sample(descriptor: Descriptor) -> Message:
+    """A message with every field set."""
+    message = message_factory.GetMessageClass(descriptor)()
+    for field in descriptor.fields:
+        if field.containing_oneof and field.containing_oneof.fields[0] is not field:
+            continue
+        if field.message_type and field.message_type.GetOptions().map_entry:
+            getattr(message, field.name)["file"] = 0.5
+        elif field.is_repeated:
+            if field.message_type:
+                getattr(message, field.name).append(sample(field.message_type))
+            else:
+                getattr(message, field.name).extend([value(field)] * 2)
+        elif field.message_type:
+            getattr(message, field.name).CopyFrom(known(field.message_type) or sample(field.message_type))
+        else:
+            setattr(message, field.name, value(field))
+    return message
+
+
+def known(descriptor: Descriptor) -> Message | None:
+    if descriptor.full_name == "google.protobuf.Struct":
+        struct = struct_pb2.Struct()
+        struct.update({"year": 2024, "tags": ["a", None, True], "owner": {"team": "red"}})
+        return struct
+    if descriptor.full_name == "google.protobuf.Timestamp":
+        return timestamp_pb2.Timestamp(seconds=1_700_000_000, nanos=120_456_000)
+    return None
+
+
+def value(field: FieldDescriptor) -> Any:
+    if field.enum_type:
+        return field.enum_type.values[-1].number
+    return {
+        FieldDescriptor.CPPTYPE_BOOL: True,
+        FieldDescriptor.CPPTYPE_STRING: b"\x00\xff" if field.type == FieldDescriptor.TYPE_BYTES else "text",
+        FieldDescriptor.CPPTYPE_INT32: 7,
+    }.get(field.cpp_type, 0.5)
+
+
+def sent_fields(name: str, request: httpx.Request) -> dict[str, Any]:
+    """The request in JSON, put together from path, query and body."""
+    rule = METHODS[name].GetOptions().Extensions[annotations_pb2.http]
+    template = getattr(rule, rule.WhichOneof("pattern"))
+    assert request.method == rule.WhichOneof("pattern").upper()
+    pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/:]+)", re.escape(template))
+    found = re.fullmatch(pattern, request.url.path)
+    assert found, f"{request.url.path} is not {template}"
+    fields: dict[str, Any] = dict(found.groupdict())
+    for key, text in request.url.params.multi_items():
+        repeated = key == "allowedPrincipals"
+        fields[key] = [*fields.get(key, []), text] if repeated else text
+    if rule.body == "*":
+        fields |= json.loads(request.content)
+    return fields
+
+
+def test_every_method_of_the_gateway_is_a_method_of_the_client() -> None:
+    assert set(CALLS) == set(METHODS)
+
+
+def public(client: type) -> dict[str, inspect.Signature]:
+    return {
+        name.removeprefix("a") if name == "aclose" else name: inspect.signature(member)
+        for name, member in inspect.getmembers(client, inspect.isfunction)
+        if not name.startswith("_")
+    }
+
+
+def test_both_clients_have_the_same_methods_with_the_same_parameters() -> None:
+    blocking, waiting = public(Client), public(AsyncClient)
+    assert blocking.keys() == waiting.keys()
+    for name, signature in blocking.items():
+        assert list(signature.parameters) == list(waiting[name].parameters), name
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_field_of_a_request_is_sent_as_the_contract_has_it(name: str) -> None:
+    requests: list[httpx.Request] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        request.read()
+        requests.append(request)
+        return answer(name)
+
+    with Client("http://gateway", "key", transport=httpx.MockTransport(handle)) as client:
+        result = CALLS[name](client)
+        if isinstance(result, Iterator):
+            assert list(result)
+    message: Any = message_factory.GetMessageClass(METHODS[name].input_type)()
+    json_format.ParseDict(sent_fields(name, requests[0]), message)
+    set_fields = {field.name for field, _ in message.ListFields()}
+    expected = {field.name for field in METHODS[name].input_type.fields} - {"page_token", "content"}
+    assert set_fields == expected
+    if name == "UploadDocument":
+        assert requests[0].content == b"content"
+        assert requests[0].headers["content-type"] == "text/plain"
+    if name == "IngestDocuments":
+        assert message.documents[0].data == b"\x00\xff"
+        assert message.documents[1].text == "b"
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_model_holds_every_field_of_its_message(name: str) -> None:
+    descriptor = coordinator_service_pb2.DESCRIPTOR.pool.FindMessageTypeByName(f"groundline.v1.{name}")
+    in_json = json_format.MessageToDict(sample(descriptor), always_print_fields_with_no_presence=True)
+    model = from_json(getattr(models, name), in_json)
+    assert to_json(model) == in_json
+    assert from_json(getattr(models, name), to_json(model, omit_defaults=True)) == model
+
+
+def test_what_is_not_set_is_not_written() -> None:
+    empty = models.RerankOptions()
+    assert to_json(empty, omit_defaults=True) == {}
+    assert to_json(models.RerankOptions(top_k=0), omit_defaults=True) == {"topK": 0}
+
+
+def test_what_a_later_release_adds_is_no_error_and_names_stay_as_they_came() -> None:
+    job = from_json(models.IngestionJob, {"jobId": "j", "state": "JOB_STATE_PAUSED", "owner": {"a": 1}})
+    assert (job.job_id, job.state) == ("j", "JOB_STATE_PAUSED")
+    assert job.state not in list(models.JobState)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"jobId": 5}, "jobId"),
+        ({"itemCount": "many"}, "itemCount"),
+        ({"chunks": []}, "chunks"),
+        ({"chunks": {"stored": {}}}, "chunks: stored"),
+        ({"createTime": "yesterday"}, "createTime"),
+    ],
+)
+def test_a_member_of_the_wrong_type_is_named(wrong: dict[str, Any], named: str) -> None:
+    with pytest.raises(ValueError, match=f"^{named}: "):
+        from_json(models.IngestionJob, wrong)

@@ -1,0 +1,266 @@
+"""Makes the parts of the Python client that the contract or its asynchronous half decide.
+
+client.py write    write models.py and rpcs.py from protos/, sync_client.py from async_client.py
+client.py check    fail when one of them is stale
+"""
+
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from google.api import annotations_pb2  # type: ignore[import-untyped]
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    EnumDescriptorProto,
+    FieldDescriptorProto,
+    FileDescriptorProto,
+    MethodDescriptorProto,
+    MethodOptions,
+)
+from reference import PACKAGE, Comments, Path_, read_files
+
+ROOT = Path(__file__).resolve().parent.parent
+CLIENT = ROOT / "clients/python/groundline_client"
+BIN = Path(sys.executable).parent
+
+HEAD = '"""{purpose}\n\nMade from protos/groundline/v1 by `make generate`; do not edit.\n"""\n\n'
+
+_SCALARS = {
+    FieldDescriptorProto.TYPE_BOOL: ("bool", "False"),
+    FieldDescriptorProto.TYPE_BYTES: ("bytes", 'b""'),
+    FieldDescriptorProto.TYPE_DOUBLE: ("float", "0.0"),
+    FieldDescriptorProto.TYPE_FLOAT: ("float", "0.0"),
+    FieldDescriptorProto.TYPE_INT32: ("int", "0"),
+    FieldDescriptorProto.TYPE_STRING: ("str", '""'),
+}
+# Messages whose JSON is no object of their fields.
+_WELL_KNOWN = {
+    ".google.protobuf.Struct": "dict[str, Any]",
+    ".google.protobuf.Timestamp": "datetime",
+    ".google.protobuf.FieldMask": "str",
+}
+# Of the raw body of an upload, which is no JSON.
+_NOT_JSON = (".google.api.HttpBody",)
+_ERROR_REASON = f".{PACKAGE}.ErrorReason"
+
+# What differs between the two clients, whole words first.
+_SYNCHRONOUS = [
+    (r"\bAsyncClient\b", "Client"),
+    (r"\bAsyncGenerator\b", "Generator"),
+    (r"\bAsyncIterator\b", "Iterator"),
+    (r"\bAsyncBaseTransport\b", "BaseTransport"),
+    (r"\basynccontextmanager\b", "contextmanager"),
+    (r"\baclosing\b", "closing"),
+    (r"\b__aenter__\b", "__enter__"),
+    (r"\b__aexit__\b", "__exit__"),
+    (r"\baclose\b", "close"),
+    (r"\baread\b", "read"),
+    (r"\baiter_bytes\b", "iter_bytes"),
+    (r"\bASYNC_WAITING\b", "SYNC_WAITING"),
+    (r"\basync_waiting\b", "sync_waiting"),
+    (r"\basync (def|with|for)\b", r"\1"),
+    (r"\bawait ", ""),
+]
+
+
+def contract_files() -> Mapping[str, str]:
+    """Text of the generated modules, by name."""
+    contract = Contract(read_files())
+    return {
+        "models.py": formatted(contract.models()),
+        "rpcs.py": formatted(contract.rpcs()),
+        "sync_client.py": formatted(synchronous((CLIENT / "async_client.py").read_text(encoding="utf-8"))),
+    }
+
+
+class Contract:
+    """What the gateway offers: methods with an HTTP binding, and every type that they reach."""
+
+    def __init__(self, files: Mapping[str, FileDescriptorProto]) -> None:
+        self._messages: dict[str, tuple[DescriptorProto, Comments, Path_]] = {}
+        self._enums: dict[str, tuple[EnumDescriptorProto, Comments, Path_]] = {}
+        self._methods: list[MethodDescriptorProto] = []
+        for file in files.values():
+            comments = Comments(file)
+            for index, message in enumerate(file.message_type):
+                name = f".{PACKAGE}.{message.name}"
+                self._messages[name] = (message, comments, (4, index))
+                for number, nested in enumerate(message.enum_type):
+                    self._enums[f"{name}.{nested.name}"] = (nested, comments, (4, index, 4, number))
+            for index, enum in enumerate(file.enum_type):
+                self._enums[f".{PACKAGE}.{enum.name}"] = (enum, comments, (5, index))
+            for service in file.service:
+                self._methods += [method for method in service.method if is_offered(method)]
+
+    def models(self) -> str:
+        reached: dict[str, None] = {_ERROR_REASON: None}
+        for method in self._methods:
+            # The client's methods take a request's fields, not the request.
+            self._reach_fields(method.input_type, reached)
+            self._reach(method.output_type, reached)
+        names = list(reached)
+        exported = sorted(short(name) for name in names)
+        parts = [
+            HEAD.format(purpose="What the gateway's methods take and return."),
+            "from collections.abc import Mapping, Sequence\nfrom dataclasses import dataclass\n"
+            "from datetime import datetime\nfrom typing import Any\n\n"
+            "from groundline_client.open_enum import OpenEnum\n\n",
+            f"__all__ = {exported!r}\n",
+        ]
+        parts += [self._enum(name) for name in names if name in self._enums]
+        parts += [self._message(name) for name in names if name in self._messages]
+        return "\n".join(parts)
+
+    def rpcs(self) -> str:
+        responses = sorted({short(method.output_type) for method in self._methods})
+        constants = {constant(method.name): method for method in self._methods}
+        lines = [
+            HEAD.format(purpose="The methods that the gateway offers."),
+            f"from groundline_client.models import {', '.join(responses)}",
+            "from groundline_client.rpc import Rpc\n",
+            f"__all__ = {sorted(constants)!r}\n",
+        ]
+        for name, method in constants.items():
+            verb, path, body = binding(method)
+            idempotent = method.options.idempotency_level != MethodOptions.IDEMPOTENCY_UNKNOWN
+            lines.append(
+                f'{name} = Rpc("{verb}", "{path}", {short(method.output_type)}, '
+                f"has_body={body == '*'}, is_idempotent={idempotent})"
+            )
+        return "\n".join(lines) + "\n"
+
+    def _reach(self, name: str, reached: dict[str, None]) -> None:
+        """What a type needs comes before it."""
+        if name in reached or name in _WELL_KNOWN or name in _NOT_JSON:
+            return
+        if name in self._messages:
+            self._reach_fields(name, reached)
+        reached[name] = None
+
+    def _reach_fields(self, name: str, reached: dict[str, None]) -> None:
+        message = self._messages[name][0]
+        for field in message.field:
+            if field.type_name and not entry_of(field, message):
+                self._reach(field.type_name, reached)
+
+    def _enum(self, name: str) -> str:
+        enum, comments, path = self._enums[name]
+        prefix = constant(enum.name) + "_"
+        lines = [f"class {enum.name}(OpenEnum):", *docstring(comments, path)]
+        for index, value in enumerate(enum.value):
+            lines.append(f'    {value.name.removeprefix(prefix)} = "{value.name}"')
+            lines += docstring(comments, (*path, 2, index))
+        return "\n".join(lines) + "\n\n"
+
+    def _message(self, name: str) -> str:
+        message, comments, path = self._messages[name]
+        lines = ["@dataclass(frozen=True, kw_only=True, slots=True)", f"class {message.name}:"]
+        lines += [*docstring(comments, path), ""]
+        for index, field in enumerate(message.field):
+            kind, default = typed(field, message)
+            lines.append(f"    {field.name}: {kind} = {default}")
+            lines += docstring(comments, (*path, 2, index))
+        return "\n".join(lines) + "\n\n"
+
+
+def typed(field: FieldDescriptorProto, message: DescriptorProto) -> tuple[str, str]:
+    """Type and default of a field."""
+    if entry := entry_of(field, message):
+        value, _ = single(entry.field[1])
+        return f"Mapping[str, {value}] | None", "None"
+    kind, default = single(field)
+    if field.label == FieldDescriptorProto.LABEL_REPEATED:
+        return f"Sequence[{kind}]", "()"
+    may_be_unset = field.type == FieldDescriptorProto.TYPE_MESSAGE or field.HasField("oneof_index")
+    if may_be_unset and field.type_name != ".google.protobuf.FieldMask":
+        return f"{kind} | None", "None"
+    return kind, default
+
+
+def single(field: FieldDescriptorProto) -> tuple[str, str]:
+    if field.type_name in _WELL_KNOWN:
+        return _WELL_KNOWN[field.type_name], '""'
+    if field.type_name:
+        return short(field.type_name), f"{short(field.type_name)}.UNSPECIFIED"
+    return _SCALARS[field.type]
+
+
+def entry_of(field: FieldDescriptorProto, message: DescriptorProto) -> DescriptorProto | None:
+    """The entry of a field that is a map."""
+    nested = {one.name: one for one in message.nested_type if one.options.map_entry}
+    return nested.get(short(field.type_name)) if field.type_name else None
+
+
+def is_offered(method: MethodDescriptorProto) -> bool:
+    """Whether the gateway offers a method."""
+    return bool(method.options.HasExtension(annotations_pb2.http))
+
+
+def binding(method: MethodDescriptorProto) -> tuple[str, str, str]:
+    """Verb, path and body of a method that the gateway offers."""
+    rule = method.options.Extensions[annotations_pb2.http]
+    verb = rule.WhichOneof("pattern")
+    return verb.upper(), getattr(rule, verb), rule.body
+
+
+def docstring(comments: Comments, path: Path_) -> Iterator[str]:
+    text = "\n\n".join(
+        textwrap.fill(paragraph, width=100, subsequent_indent="    ")
+        for paragraph in comments.paragraphs(*path)
+    )
+    text = text.replace("\\", "\\\\").replace("\n\n", "\n\n    ")
+    if text.endswith('"'):
+        text += " "
+    yield f'    """{text}"""' if "\n" not in text else f'    """{text}\n    """'
+
+
+def constant(name: str) -> str:
+    """`GetJob` as `GET_JOB`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).upper()
+
+
+def short(type_name: str) -> str:
+    return type_name.rpartition(".")[2]
+
+
+def synchronous(source: str) -> str:
+    """The blocking client, of the text of the asynchronous one."""
+    for pattern, replacement in _SYNCHRONOUS:
+        source = re.sub(pattern, replacement, source)
+    return source
+
+
+def formatted(source: str) -> str:
+    for arguments in (["check", "--fix-only", "--select", "I", "--quiet"], ["format"]):
+        command = [str(BIN / "ruff"), *arguments, "--stdin-filename", str(CLIENT / "generated.py"), "-"]
+        done = subprocess.run(command, cwd=ROOT, input=source, check=True, capture_output=True, text=True)
+        source = done.stdout
+    return source
+
+
+def main() -> int:
+    fresh = contract_files()
+    match sys.argv[1:]:
+        case ["write"]:
+            for name, text in fresh.items():
+                (CLIENT / name).write_text(text, encoding="utf-8")
+        case ["check"]:
+            stale = [
+                name
+                for name, text in fresh.items()
+                if not (CLIENT / name).exists() or (CLIENT / name).read_text(encoding="utf-8") != text
+            ]
+            if stale:
+                print(f"the client is stale, run make generate: {', '.join(stale)}", file=sys.stderr)
+                return 1
+        case _:
+            print(__doc__, file=sys.stderr)
+            return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
