@@ -130,3 +130,21 @@ def test_what_a_german_question_is_about_weighs_more_than_how_it_is_worded() -> 
     query = "Wurde der Leuchtturm endgültig bewilligt?"
     assert answers(query, [about]).relevance > answers(query.lower(), [about]).relevance
     assert answers(query, [worded]).relevance < answers(query.lower(), [worded]).relevance
+
+
+DN4 = numbered(1, "Tighten the screws of the hatch with 1.8 Nm.", title="DN-4: manual")
+DN6 = numbered(2, "Tighten the screws of the hatch and of the mast with 2.4 Nm.", title="DN-6: manual")
+
+
+@pytest.mark.parametrize(
+    ("question", "quoted"),
+    [
+        ("How tight are the screws of the hatch of the DN-4?", [1]),
+        ("How tight are the screws of the hatch of the DN-6?", [2]),
+        ("How tight are the screws of the hatch?", [1, 2]),
+    ],
+)
+def test_a_sentence_on_another_model_is_not_quoted_beside_the_answer(
+    question: str, quoted: list[int]
+) -> None:
+    assert [each.number for each in answers(question, [DN4, DN6]).extracts] == quoted

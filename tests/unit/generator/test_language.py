@@ -33,6 +33,10 @@ def test_identifiers_yield_their_parts() -> None:
     assert {"max", "retri", "count"} <= set(content_terms("max_retry_count", "english"))
 
 
+def test_decimals_and_designations_are_terms() -> None:
+    assert content_terms("2.4 Nm, DN-4", None) == ["2.4", "nm", "dn-4", "dn"]
+
+
 def test_composed_and_decomposed_letters_are_equal() -> None:
     assert content_terms("Cafe\u0301", None) == content_terms("Caf\u00e9", None)
 

@@ -45,9 +45,7 @@ _GERMAN_NOUN_WEIGHT = 1.5
 anew more often."""
 
 _FURTHER_SHARE = 0.7
-_FURTHER_SHARE_BESIDE = 0.6
-"""A further sentence is quoted when it scores at least this share of the best, the second where it is of the
-same passage: what the best leaves out stands there rather than elsewhere."""
+"""A further sentence is quoted when it scores at least this share of the best."""
 
 _DUPLICATE_OVERLAP = 0.7
 """Jaccard overlap of terms from which a sentence repeats one that is quoted already."""
@@ -59,6 +57,7 @@ _MIN_VARIANT_LENGTH = 5
 _VARIANT_PREFIX_SHARE = 0.7
 
 _SPACE = re.compile(r"\s+")
+_DIGIT = re.compile(r"\d")
 
 _QUANTITY = re.compile(
     r"\bhow (?:many|much|long|old|far|often|large|big|high|tall|deep|fast)\b|\bwhat (?:percent|number|share)"
@@ -296,14 +295,17 @@ def _new_match(pattern: re.Pattern[str], member: _Candidate, known: Container[st
 
 
 def _choose(ranked: Sequence[_Candidate], max_sentences: int) -> list[_Candidate]:
+    best = ranked[0]
+    # What the question names with a number (a model, a version) and the best sentence's document is about: a
+    # sentence on another model answers another question, however alike the rest of it is.
+    designations = {term for term in best.in_heading if _DIGIT.search(term)}
     chosen: list[_Candidate] = []
     for candidate in ranked:
         if len(chosen) == max_sentences:
             break
-        beside = candidate.passage == ranked[0].passage
-        if candidate.score < (_FURTHER_SHARE_BESIDE if beside else _FURTHER_SHARE) * ranked[0].score:
-            continue
-        if not candidate.hits:
+        if candidate.score < _FURTHER_SHARE * best.score:
+            break
+        if not candidate.hits or not designations <= candidate.in_heading.union(candidate.hits):
             continue
         if all(_overlap(candidate, other) < _DUPLICATE_OVERLAP for other in chosen):
             chosen.append(candidate)

@@ -29,7 +29,8 @@ _STEM: Mapping[str | None, Callable[[str], str]] = {
     None: str,
 }
 
-_WORD = re.compile(r"\w+(?:['’]\w+)*")
+# A number with its decimals is one word, and so is a designation such as DN-4 or COVID-19.
+_WORD = re.compile(r"\d+(?:[.,:]\d+)+|[^\W\d_]+-\d+\w*|\w+(?:['’]\w+)*")
 # camelCase, digits next to letters, and snake_case come apart.
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+|[A-Z]")
 _POSSESSIVE = re.compile(r"['’]s?$", re.IGNORECASE)
@@ -50,7 +51,7 @@ def guess_language(text: str) -> str | None:
 def content_terms(text: str, language: str | None) -> list[str]:
     """The terms of a text in their order: lower-cased, without stop words, stemmed where a language is given.
 
-    An identifier such as `maxRetryCount` or `max_retry_count` yields itself and its parts.
+    An identifier such as `maxRetryCount`, `max_retry_count` or `DN-4` yields itself and its parts.
     """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
