@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import grpc
 import structlog
@@ -21,7 +22,7 @@ from groundline_runtime.logs import configure_logs
 from groundline_runtime.settings import ServiceSettings, settings_from_command_line
 from groundline_runtime.telemetry import telemetry
 
-__all__ = ["Application", "run", "run_command", "serving"]
+__all__ = ["Application", "Serving", "run", "run_command", "run_server", "serving"]
 
 _log = structlog.get_logger(__name__)
 
@@ -37,18 +38,46 @@ class Application:
     """Dependency name → check that raises when the dependency cannot be used."""
 
 
+class Serving(Protocol):
+    """A server whose port is open."""
+
+    @property
+    def port(self) -> int: ...
+
+    async def drain(self) -> None:
+        """Say that no more requests should come; those that come are answered."""
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Close the port, give requests this long, and cancel the rest; a shorter grace may follow."""
+
+
 def run[S: ServiceSettings](
     settings_type: type[S],
     wire: Callable[[S], AbstractAsyncContextManager[Application]],
     argv: Sequence[str] | None = None,
 ) -> None:
-    """Serve what `wire` builds until SIGTERM or SIGINT, then drain, close what it opened, flush, and exit 0.
+    """Serve over gRPC what `wire` builds; as `run_server`."""
 
-    Exits with 2 for a wrong setting and with 1 when wiring fails; a GroundlineError then is one log line.
+    @asynccontextmanager
+    async def start(settings: S) -> AsyncIterator[Running]:
+        async with wire(settings) as application, serving(application, settings) as running:
+            yield running
+
+    run_server(settings_type, start, argv)
+
+
+def run_server[S: ServiceSettings](
+    settings_type: type[S],
+    start: Callable[[S], AbstractAsyncContextManager[Serving]],
+    argv: Sequence[str] | None = None,
+) -> None:
+    """Keep what `start` starts until SIGTERM or SIGINT, then drain, close what it opened, flush, and exit 0.
+
+    Exits with 2 for a wrong setting and with 1 when starting fails; a GroundlineError then is one log line.
     """
 
     async def serve(settings: S) -> None:
-        await _serve_until_signal(settings, wire)
+        await _serve_until_signal(settings, start)
 
     run_command(settings_type, serve, argv)
 
@@ -80,15 +109,15 @@ async def _exit_code[S](command: Callable[[S], Awaitable[None]], settings: S) ->
 
 
 async def _serve_until_signal[S: ServiceSettings](
-    settings: S, wire: Callable[[S], AbstractAsyncContextManager[Application]]
+    settings: S, start: Callable[[S], AbstractAsyncContextManager[Serving]]
 ) -> None:
     signals = _Signals()
-    work = asyncio.ensure_future(_serve(settings, wire, signals))
+    work = asyncio.ensure_future(_serve(settings, start, signals))
     first = asyncio.ensure_future(signals.first.wait())
     await asyncio.wait((work, first), return_when=asyncio.FIRST_COMPLETED)
     first.cancel()
     if not work.done() and not signals.serving:
-        work.cancel()  # a signal while wiring: there is nothing to drain
+        work.cancel()  # a signal while starting: there is nothing to drain
     try:
         await work
     except asyncio.CancelledError:
@@ -96,20 +125,20 @@ async def _serve_until_signal[S: ServiceSettings](
 
 
 async def _serve[S: ServiceSettings](
-    settings: S, wire: Callable[[S], AbstractAsyncContextManager[Application]], signals: "_Signals"
+    settings: S, start: Callable[[S], AbstractAsyncContextManager[Serving]], signals: "_Signals"
 ) -> None:
-    async with wire(settings) as application, serving(application, settings) as running:
+    async with start(settings) as running:
         signals.serving = True
         _log.info("service_started", host=settings.host, port=running.port)
         await signals.first.wait()
         _log.info("service_draining", drain_seconds=settings.drain_seconds)
-        await running.health.drain()
+        await running.drain()
         await signals.second_within(settings.drain_seconds)
-        stopping = asyncio.ensure_future(running.server.stop(settings.shutdown_grace_seconds))
+        stopping = asyncio.ensure_future(running.stop(settings.shutdown_grace_seconds))
         hurry = asyncio.ensure_future(signals.second.wait())
         await asyncio.wait((stopping, hurry), return_when=asyncio.FIRST_COMPLETED)
         if not stopping.done():
-            await running.server.stop(0)
+            await running.stop(0)
         hurry.cancel()
         await stopping
     _log.info("service_stopped")
@@ -142,6 +171,12 @@ class Running:
     server: grpc.aio.Server
     health: HealthMonitor
     port: int
+
+    async def drain(self) -> None:
+        await self.health.drain()
+
+    async def stop(self, grace_seconds: float) -> None:
+        await self.server.stop(grace_seconds)
 
 
 @asynccontextmanager
