@@ -10,10 +10,10 @@ BIN := $(VENV)/bin
 # The first interpreter of 3.12 or newer: on PATH, then where pyenv keeps its versions.
 PYTHON ?= $(shell tools/find-python)
 PACKAGES := libs/contracts libs/runtime libs/embedding libs/filters libs/lexical libs/database libs/signatures libs/validation services/coordinator services/retriever \
-            services/reranker services/generator services/ingestor gateway clients/python cli benchmarks
+            services/reranker services/generator services/ingestor services/bridge gateway clients/python cli benchmarks
 DATA_DIR ?= .groundline
 # For make images: all of them, or one by SERVICE=retriever.
-SERVICE ?= coordinator retriever reranker generator ingestor gateway
+SERVICE ?= coordinator retriever reranker generator ingestor bridge gateway
 VERSION ?= 0.1.0
 # Any program with docker's build command: docker, podman, buildah.
 IMAGE_BUILDER ?= $(firstword $(foreach name,docker podman buildah,$(if $(shell command -v $(name)),$(name))))

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "requirements/constraints.txt"
 CLOSURES = ROOT / "requirements/closures.toml"
 HEADER = "# What each image installs of constraints.txt. Made by `make lock-closures`.\n"
-PROGRAMS = ("coordinator", "retriever", "reranker", "generator", "ingestor", "gateway")
+PROGRAMS = ("coordinator", "retriever", "reranker", "generator", "ingestor", "bridge", "gateway")
 BUILD = "build"
 BUILD_REQUIREMENTS = ("hatchling",)
 

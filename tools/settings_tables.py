@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from groundline_bridge.settings import BridgeSettings
 from groundline_coordinator.settings import CoordinatorSettings
 from groundline_gateway.settings import GatewaySettings
 from groundline_generator.settings import GeneratorSettings
@@ -27,6 +28,7 @@ CLASSES: tuple[tuple[str, type[Settings]], ...] = (
     ("reranker", RerankerSettings),
     ("generator", GeneratorSettings),
     ("ingestor", IngestorSettings),
+    ("bridge", BridgeSettings),
     ("gateway", GatewaySettings),
 )
 

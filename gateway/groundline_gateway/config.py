@@ -18,6 +18,7 @@ from groundline_runtime.context import Caller, format_principals
 from pydantic import AnyHttpUrl
 
 from groundline_gateway import bodies, lua, tokens
+from groundline_gateway.bridged import BRIDGED, Bridged
 from groundline_gateway.descriptors import descriptor_set, exposed_services
 from groundline_gateway.endpoints import Endpoint, endpoints
 from groundline_gateway.errors import local_replies
@@ -27,6 +28,7 @@ from groundline_gateway.settings import GatewaySettings
 
 _EXTENSIONS = "type.googleapis.com/envoy.extensions"
 _SERVICES = ("coordinator", "retriever", "reranker", "generator", "ingestor")
+_BRIDGE = "bridge"
 # A service that keeps its deadline says more than the gateway can, so the gateway waits this much longer.
 _GRACE_SECONDS = 2.0
 # A JSON request has this long to arrive.
@@ -79,10 +81,16 @@ def render(settings: GatewaySettings, holders: Mapping[str, Holder] = MappingPro
     _override(site, "identity", {"@type": _LUA_PER_ROUTE, "filter_context": _holders(settings, holders)})
     _fill_own_routes(_named(site["routes"]))
     # Before the last route, which takes what is left.
-    site["routes"][-1:-1] = [_route(endpoint, settings) for endpoint in exposed]
+    site["routes"][-1:-1] = [
+        *(_bridged_route(bridged, settings) for bridged in BRIDGED),
+        *(_route(endpoint, settings) for endpoint in exposed),
+    ]
     heap = _named(config["overload_manager"]["resource_monitors"])["envoy.resource_monitors.fixed_heap"]
     heap["typed_config"]["max_heap_size_bytes"] = settings.max_heap_bytes
-    resources["clusters"] = [_service_cluster(name, settings) for name in _SERVICES]
+    resources["clusters"] = [
+        *(_service_cluster(name, settings) for name in _SERVICES),
+        _bridge_cluster(settings),
+    ]
     if settings.jwt_issuers:
         http["http_filters"].insert(
             _filter_names(http).index("envoy.filters.http.identity"),
@@ -174,14 +182,20 @@ def arguments(settings: GatewaySettings, path: Path) -> list[str]:
 
 def _fill_filters(filters: dict[str, Node], exposed: Sequence[Endpoint], settings: GatewaySettings) -> None:
     filters["health_check"]["cluster_min_healthy_percentages"] = {
-        name: {"value": _ANY_REPLICA_PERCENT} for name in _SERVICES
+        name: {"value": _ANY_REPLICA_PERCENT} for name in (*_SERVICES, _BRIDGE)
     }
     weight = math.ceil(settings.max_document_request_bytes / settings.max_request_bytes)
     filters["identity"]["default_source_code"]["inline_string"] = (
         _resource("sha256.lua")
         + lua.constants(
             CLAIMS=tokens.claims(settings.jwt_issuers),
-            SCOPES={each.name: dict.fromkeys(sorted(REQUIRED[each.name]), True) for each in exposed},
+            SCOPES={
+                name: dict.fromkeys(sorted(scopes), True)
+                for name, scopes in (
+                    *((each.name, REQUIRED[each.name]) for each in exposed),
+                    *((each.name, each.scopes) for each in BRIDGED),
+                )
+            },
             MAX_UNDER_WAY=settings.max_concurrent_requests,
             WEIGHTS=dict.fromkeys(sorted(_BRINGS_DOCUMENTS), weight),
             MAX_WRONG_KEYS=settings.max_wrong_keys_per_minute,
@@ -251,6 +265,23 @@ def _route(endpoint: Endpoint, settings: GatewaySettings) -> Node:
     return route
 
 
+def _bridged_route(bridged: Bridged, settings: GatewaySettings) -> Node:
+    path = {"path": bridged.path} if bridged.is_fixed else {"safe_regex": {"regex": bridged.path}}
+    verbs = [{"name": ":method", "string_match": {"exact": bridged.verb}}] if bridged.verb else []
+    route: Node = {
+        "name": bridged.name,
+        "match": {**path, "headers": verbs},
+        "route": {"cluster": _BRIDGE},
+        "decorator": {"operation": bridged.name, "propagate": False},
+    }
+    seconds = settings.answer_timeout_seconds if bridged.answers else settings.request_timeout_seconds
+    _deadline(route, seconds, is_stream=bridged.answers, is_upload=False)
+    # Bodies that no contract describes, and that the bridge checks.
+    for filter_name in ("bodies", "grpc_json_transcoder"):
+        _override(route, filter_name, {"@type": _FILTER_CONFIG, "disabled": True})
+    return route
+
+
 def _deadline_seconds(endpoint: Endpoint, settings: GatewaySettings) -> float:
     if endpoint.name in _ANSWERS:
         return settings.answer_timeout_seconds
@@ -313,8 +344,21 @@ def _retry_after_seconds(settings: GatewaySettings) -> int:
 
 
 def _service_cluster(name: str, settings: GatewaySettings) -> Node:
-    interval = _duration(settings.health_interval_seconds)
     service = f"groundline.v1.{name.capitalize()}Service"
+    return _checked_cluster(name, settings, {"grpc_health_check": {"service_name": service}})
+
+
+def _bridge_cluster(settings: GatewaySettings) -> Node:
+    """The one upstream that speaks HTTP/1.1; it keeps idle connections for longer than they are kept here."""
+    cluster = _checked_cluster(_BRIDGE, settings, {"http_health_check": {"path": "/readyz"}})
+    (options,) = cluster["typed_extension_protocol_options"].values()
+    options["explicit_http_config"] = {"http_protocol_options": {}}
+    options["common_http_protocol_options"] = {"idle_timeout": "30s"}
+    return cluster
+
+
+def _checked_cluster(name: str, settings: GatewaySettings, health_check: Node) -> Node:
+    interval = _duration(settings.health_interval_seconds)
     addresses = getattr(settings, f"{name}_address").split(",")
     return _cluster(name, addresses, settings) | {
         # A slow or hanging replica gets less, as what it has not answered counts.
@@ -352,7 +396,7 @@ def _service_cluster(name: str, settings: GatewaySettings) -> Node:
                 "no_traffic_interval": interval,
                 "unhealthy_threshold": 2,
                 "healthy_threshold": 1,
-                "grpc_health_check": {"service_name": service},
+                **health_check,
             }
         ],
     }

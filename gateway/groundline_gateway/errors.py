@@ -40,20 +40,23 @@ _REFUSALS = (
     Refusal(400, 3, "REQUEST_REFUSED", "the request cannot be served", "GE"),
 )
 
+_OPENAI_TYPES = {
+    3: "invalid_request_error",
+    5: "invalid_request_error",
+    7: "permission_error",
+    8: "rate_limit_error",
+    16: "authentication_error",
+}
+"""By google.rpc.Code."""
+
 
 def local_replies(retry_after_seconds: int) -> list[dict[str, Any]]:
     """Mappers for local_reply_config, the most specific first.
 
     retry_after_seconds is what a client over its rate limit is told to wait.
     """
-    mappers = [
-        _health(200, "SERVING"),
-        _health(503, "NOT_SERVING"),
-        _violations(),
-        _overloaded(),
-        _scope(),
-        _token(),
-    ]
+    health = [_health(200, "SERVING"), _health(503, "NOT_SERVING")]
+    mappers = [_violations(), _overloaded(), _scope(), _token()]
     for refusal in _REFUSALS:
         details: list[dict[str, Any]] = [
             {"@type": f"{_TYPE}ErrorInfo", "reason": refusal.reason, "domain": _DOMAIN}
@@ -68,7 +71,24 @@ def local_replies(retry_after_seconds: int) -> list[dict[str, Any]]:
         if refusal.status == 401:
             mapper["headers_to_add"] = [{"header": {"key": "www-authenticate", "value": "Bearer"}}]
         mappers.append(mapper)
-    return mappers
+    return [*health, *map(_in_openais_words, mappers), *mappers]
+
+
+def _in_openais_words(mapper: dict[str, Any]) -> dict[str, Any]:
+    """The same refusal where the OpenAI API is spoken."""
+    body = mapper["body_format_override"]["json_format"]
+    reason = body["details"][0]["reason"]
+    error = {
+        "message": body["message"],
+        "type": _OPENAI_TYPES.get(body["code"], "server_error"),
+        "param": None,
+        "code": reason.lower(),
+    }
+    speaks_it = {"header_filter": {"header": {"name": ":path", "string_match": {"prefix": "/v1/"}}}}
+    return mapper | {
+        "filter": {"and_filter": {"filters": [speaks_it, mapper["filter"]]}},
+        "body_format_override": {"json_format": {"error": error}},
+    }
 
 
 def _violations() -> dict[str, Any]:

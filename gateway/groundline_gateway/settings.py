@@ -130,6 +130,8 @@ class GatewaySettings(Settings):
     """The generator; only its health is asked for."""
     ingestor_address: Addresses = "127.0.0.1:50055"
     """The ingestor."""
+    bridge_address: Addresses = "127.0.0.1:50056"
+    """The bridge, which speaks the OpenAI API and MCP."""
     api_keys: tuple[ApiKey, ...] = ()
     """A JSON list of {"key", "client", "principals", "scopes"}: keys that change with a restart."""
     database_url: SecretStr | None = None

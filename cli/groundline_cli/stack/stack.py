@@ -171,9 +171,11 @@ async def run_until_stopped(
 async def _all_serving(services: Sequence[Service], addresses: Mapping[str, str], report: Report) -> None:
     async def one(service: Service) -> None:
         with _step(report, f"{service.name} serves on {addresses[service.name]}"):
-            await wait_until_serving(
-                addresses[service.name], service.grpc_name, timeout_seconds=_SERVICE_TIMEOUT_SECONDS
-            )
+            address = addresses[service.name]
+            if service.speaks_grpc:
+                await wait_until_serving(address, service.grpc_name, timeout_seconds=_SERVICE_TIMEOUT_SECONDS)
+            else:
+                await wait_until_healthy(f"http://{address}/readyz", timeout_seconds=_SERVICE_TIMEOUT_SECONDS)
 
     try:
         async with asyncio.TaskGroup() as group:

@@ -26,13 +26,15 @@ LOCAL_PRINCIPAL = "user:local"
 
 @dataclass(frozen=True)
 class Service:
-    """A gRPC service that runs as a process of its own."""
+    """A service that runs as a process of its own."""
 
     name: str
     calls: tuple[str, ...] = ()
     """Names of the services whose addresses it needs."""
     argv: tuple[str, ...] = ()
     """The program; by default the package of the service."""
+    speaks_grpc: bool = True
+    """Whether its health is asked for over gRPC; else GET /readyz tells it."""
 
     @property
     def grpc_name(self) -> str:
@@ -61,6 +63,7 @@ SERVICES = (
     Service("reranker", calls=("generator",)),
     Service("generator"),
     Service("coordinator", calls=("retriever", "reranker", "generator")),
+    Service("bridge", calls=("coordinator", "ingestor"), speaks_grpc=False),
 )
 """In order of start; the last is stopped first."""
 

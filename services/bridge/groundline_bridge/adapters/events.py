@@ -1,0 +1,89 @@
+"""Events of a chat as a response of server-sent events."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from groundline_runtime.errors import GroundlineError
+from starlette.responses import StreamingResponse
+from starlette.types import Send
+
+__all__ = ["event_stream", "sse"]
+
+_HEARTBEAT = b": still working\n\n"
+
+
+def sse(data: Mapping[str, Any] | str, *, event: str | None = None) -> bytes:
+    """One server-sent event."""
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    named = f"event: {event}\n" if event else ""
+    return f"{named}data: {text}\n\n".encode()
+
+
+async def event_stream[E](
+    events: AsyncGenerator[E],
+    written: Callable[[E], Iterable[bytes]],
+    failed: Callable[[GroundlineError], Iterable[bytes]],
+    *,
+    heartbeat_seconds: float,
+) -> StreamingResponse:
+    """A response that sends what is `written` of each event, and what `failed` writes of an error.
+
+    What fails before the first event is raised, so that it becomes a status. The events are closed with the
+    response, however it ends.
+    """
+    try:
+        first = await anext(events)
+    except BaseException:
+        await events.aclose()
+        raise
+
+    async def body() -> AsyncGenerator[bytes]:
+        async with aclosing(events):
+            for piece in written(first):
+                yield piece
+            try:
+                async for event in _with_pauses(events, heartbeat_seconds):
+                    for piece in (_HEARTBEAT,) if event is None else written(event):
+                        yield piece
+            except GroundlineError as error:
+                for piece in failed(error):
+                    yield piece
+
+    return _ClosingResponse(body(), media_type="text/event-stream", headers={"cache-control": "no-store"})
+
+
+class _ClosingResponse(StreamingResponse):
+    """Closes its iterator at once, and leaves no generator to the garbage collector, when it is cancelled."""
+
+    async def stream_response(self, send: Send) -> None:
+        body = self.body_iterator
+        assert isinstance(body, AsyncGenerator)
+        async with aclosing(body):
+            await super().stream_response(send)
+
+
+async def _with_pauses[E](events: AsyncIterator[E], seconds: float) -> AsyncGenerator[E | None]:
+    """The events, and None whenever this long none has come."""
+    waiting = asyncio.ensure_future(_next(events))
+    try:
+        while True:
+            done, _ = await asyncio.wait((waiting,), timeout=seconds)
+            if not done:
+                yield None
+                continue
+            try:
+                event = waiting.result()
+            except StopAsyncIteration:
+                return
+            yield event
+            waiting = asyncio.ensure_future(_next(events))
+    finally:
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+
+async def _next[E](events: AsyncIterator[E]) -> E:
+    return await anext(events)

@@ -1,0 +1,30 @@
+"""The ingestor over gRPC."""
+
+import grpc
+from groundline.v1 import ingestor_service_pb2, ingestor_service_pb2_grpc
+from groundline_runtime.status import translated_rpc_errors
+
+__all__ = ["SERVICE", "GrpcIngestor"]
+
+SERVICE = "groundline.v1.IngestorService"
+
+
+class GrpcIngestor:
+    """An Ingestor; calls carry the deadline and the caller of the current request."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._stub: ingestor_service_pb2_grpc.IngestorServiceAsyncStub = (
+            ingestor_service_pb2_grpc.IngestorServiceStub(channel)
+        )
+
+    async def get_collection(
+        self, request: ingestor_service_pb2.GetCollectionRequest
+    ) -> ingestor_service_pb2.GetCollectionResponse:
+        with translated_rpc_errors():
+            return await self._stub.GetCollection(request)
+
+    async def list_collections(
+        self, request: ingestor_service_pb2.ListCollectionsRequest
+    ) -> ingestor_service_pb2.ListCollectionsResponse:
+        with translated_rpc_errors():
+            return await self._stub.ListCollections(request)

@@ -1,0 +1,1 @@
+"""What a request of another protocol means here: pure functions."""

@@ -1,0 +1,76 @@
+"""A conversation that comes whole with each request, as the question of a chat that is not stored."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf import json_format
+from groundline.v1 import chat_pb2, coordinator_service_pb2
+from groundline_runtime.errors import FieldViolation, InvalidArgumentError
+from groundline_validation import limits_of
+
+__all__ = ["Utterance", "answer_request_of", "chat_request_of"]
+
+_ROLES = {"user": chat_pb2.ChatMessage.USER, "assistant": chat_pb2.ChatMessage.ASSISTANT}
+_MAX_MESSAGES = limits_of(coordinator_service_pb2.ChatRequest, "chat_history").max_items
+_MAX_CHARACTERS = limits_of(chat_pb2.ChatMessage, "content").max_length
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """What somebody said: the user, the assistant, or the system, which instructs."""
+
+    speaker: str
+    text: str
+
+
+def chat_request_of(
+    collection_ids: Sequence[str],
+    utterances: Sequence[Utterance],
+    *,
+    temperature: float | None,
+    max_output_tokens: int | None,
+    extension: Mapping[str, Any],
+) -> coordinator_service_pb2.ChatRequest:
+    """The last thing that was said is the question, what was said before its history.
+
+    What the system says goes before the suite's own rules. `extension` holds `filter` and `options` as
+    /api/chat takes them. Of a history that is longer than a request may have, the end is sent; the
+    coordinator gives the model no more than its last messages anyway. Raises InvalidArgumentError.
+    """
+    instructions = "\n\n".join(
+        utterance.text for utterance in utterances if utterance.speaker == "system" and utterance.text.strip()
+    )
+    said = [utterance for utterance in utterances if utterance.speaker != "system"]
+    if not said or said[-1].speaker != "user":
+        raise InvalidArgumentError([FieldViolation("messages", "the last message must be the user's")])
+    request = _extended(extension)
+    request.query = said[-1].text
+    request.collection_ids.extend(collection_ids)
+    request.chat_history.extend(
+        chat_pb2.ChatMessage(role=_ROLES[utterance.speaker], content=utterance.text[-_MAX_CHARACTERS:])
+        for utterance in [utterance for utterance in said[:-1] if utterance.text.strip()][-_MAX_MESSAGES:]
+    )
+    request.store = False
+    generation = request.options.generation
+    if instructions:
+        generation.system_prompt = instructions
+    if temperature is not None:
+        generation.temperature = temperature
+    if max_output_tokens is not None:
+        generation.max_output_tokens = max_output_tokens
+    return request
+
+
+def answer_request_of(
+    request: coordinator_service_pb2.ChatRequest,
+) -> coordinator_service_pb2.AnswerRequest:
+    """The same question, to be answered whole: both messages have the same fields."""
+    return coordinator_service_pb2.AnswerRequest.FromString(request.SerializeToString())
+
+
+def _extended(extension: Mapping[str, Any]) -> coordinator_service_pb2.ChatRequest:
+    try:
+        return json_format.ParseDict(dict(extension), coordinator_service_pb2.ChatRequest())
+    except json_format.ParseError as error:
+        raise InvalidArgumentError([FieldViolation("groundline", str(error)[:500])]) from None

@@ -1,0 +1,100 @@
+"""Replies of POST /v1/chat/completions."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from groundline.v1 import chat_pb2, coordinator_service_pb2
+
+from groundline_bridge.openai.replies import Answer, cited, details_of, total_tokens
+
+__all__ = ["Chunks", "completion"]
+
+_FINISH_REASONS: Final[Mapping[int, str]] = {
+    chat_pb2.FINISH_REASON_MAX_TOKENS: "length",
+    chat_pb2.FINISH_REASON_SAFETY: "content_filter",
+}
+"""The others are a stop: an answer that the documents do not hold is an answer too, which says so."""
+
+
+def completion(answer: coordinator_service_pb2.AnswerResponse, *, model: str, created: int) -> dict[str, Any]:
+    """A chat.completion; `groundline` is what POST /api/answer says beside the text."""
+    message = {
+        "role": "assistant",
+        "content": answer.answer,
+        "refusal": None,
+        "annotations": _annotations(answer),
+    }
+    choice = {
+        "index": 0,
+        "message": message,
+        "logprobs": None,
+        "finish_reason": _finish_reason(answer.completed),
+    }
+    return {
+        "id": _id(answer),
+        "object": "chat.completion",
+        "created": created,
+        "model": model,
+        "choices": [choice],
+        "usage": _usage(answer.completed.usage),
+        "groundline": details_of(answer),
+    }
+
+
+class Chunks:
+    """Events of a chat → chat.completion.chunk objects."""
+
+    def __init__(self, *, model: str, created: int, includes_usage: bool) -> None:
+        self._answer = Answer()
+        self._model = model
+        self._created = created
+        self._includes_usage = includes_usage
+
+    def of(self, event: coordinator_service_pb2.ChatResponse) -> Iterator[dict[str, Any]]:
+        """The role with `started`; texts; annotations, finish reason and `groundline` with `completed`."""
+        self._answer.take(event)
+        whole = self._answer.whole
+        match event.WhichOneof("event"):
+            case "started":
+                yield self._chunk({"role": "assistant", "content": ""})
+            case "delta":
+                yield self._chunk({"content": event.delta.text})
+            case "completed":
+                if annotations := _annotations(whole):
+                    yield self._chunk({"annotations": annotations})
+                ended = self._chunk({}, finish_reason=_finish_reason(whole.completed))
+                yield ended | {"groundline": details_of(whole)}
+                if self._includes_usage:
+                    yield self._chunk(None) | {"usage": _usage(whole.completed.usage)}
+
+    def _chunk(self, delta: dict[str, Any] | None, *, finish_reason: str | None = None) -> dict[str, Any]:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+        return {
+            "id": _id(self._answer.whole),
+            "object": "chat.completion.chunk",
+            "created": self._created,
+            "model": self._model,
+            "choices": [] if delta is None else [choice],
+            **({"usage": None} if self._includes_usage else {}),
+        }
+
+
+def _id(answer: coordinator_service_pb2.AnswerResponse) -> str:
+    return f"chatcmpl-{answer.message_id}"
+
+
+def _annotations(answer: coordinator_service_pb2.AnswerResponse) -> list[dict[str, Any]]:
+    return [{"type": "url_citation", "url_citation": each} for each in cited(answer)]
+
+
+def _finish_reason(completed: chat_pb2.ChatCompleted) -> str:
+    return _FINISH_REASONS.get(completed.finish_reason, "stop")
+
+
+def _usage(usage: chat_pb2.Usage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": total_tokens(usage),
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+    }

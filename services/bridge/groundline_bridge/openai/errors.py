@@ -1,0 +1,79 @@
+"""Errors in the shape of the OpenAI API."""
+
+from typing import Any, Final
+
+from groundline_runtime.errors import Code, GroundlineError
+
+from groundline_bridge.domain.models import unknown_model
+
+__all__ = ["body_of", "in_words_of_openai", "status_of"]
+
+_STATUS: Final = {
+    Code.INVALID_ARGUMENT: 400,
+    Code.FAILED_PRECONDITION: 400,
+    Code.OUT_OF_RANGE: 400,
+    Code.UNAUTHENTICATED: 401,
+    Code.PERMISSION_DENIED: 403,
+    Code.NOT_FOUND: 404,
+    Code.ALREADY_EXISTS: 409,
+    Code.ABORTED: 409,
+    Code.RESOURCE_EXHAUSTED: 429,
+    Code.CANCELLED: 499,
+    Code.UNIMPLEMENTED: 501,
+    Code.UNAVAILABLE: 503,
+    Code.DEADLINE_EXCEEDED: 504,
+}
+_TYPES: Final = {
+    401: "authentication_error",
+    403: "permission_error",
+    429: "rate_limit_error",
+}
+_NO_SUCH_MODEL: Final = "COLLECTION_NOT_FOUND"
+_PARAMETERS: Final = (
+    ("options.generation.temperature", "temperature"),
+    ("options.generation.max_output_tokens", "max_tokens"),
+    ("options.generation.system_prompt", "messages"),
+    ("query", "messages"),
+    ("chat_history", "messages"),
+    ("filter", "groundline.filter"),
+    ("options", "groundline.options"),
+)
+"""Fields of the contract, and what a client of the OpenAI API calls them; the first that fits counts."""
+
+
+def in_words_of_openai(error: GroundlineError, model: str) -> GroundlineError:
+    """The error of a service, about what the client sent: a model that is no collection does not exist."""
+    is_about_the_model = any(each.field.startswith("collection_id") for each in error.violations)
+    return unknown_model(model) if error.reason == _NO_SUCH_MODEL or is_about_the_model else error
+
+
+def status_of(error: GroundlineError) -> int:
+    """The HTTP status."""
+    return _STATUS.get(error.code, 500)
+
+
+def body_of(error: GroundlineError) -> dict[str, Any]:
+    """`{"error": …}`; `code` is the reason, `param` the first wrong field, and `violations` are all."""
+    status = status_of(error)
+    fields = [{"param": _parameter(each.field), "message": each.description} for each in error.violations]
+    message = "; ".join(f"{each['param']}: {each['message']}" for each in fields) or error.message
+    code, param = error.reason.lower(), fields[0]["param"] if fields else None
+    if error.reason == _NO_SUCH_MODEL:
+        code, param = "model_not_found", "model"
+    return {
+        "error": {
+            "message": message if not error.error_id else f"{message} (error id {error.error_id})",
+            "type": _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error"),
+            "param": param,
+            "code": code,
+            **({"violations": fields} if len(fields) > 1 else {}),
+        }
+    }
+
+
+def _parameter(field: str) -> str:
+    for ours, theirs in _PARAMETERS:
+        if field == ours or field.startswith((f"{ours}.", f"{ours}[")):
+            # Where several of ours are one of theirs, the rest of the path means nothing to them.
+            return theirs + (field.removeprefix(ours) if theirs.startswith("groundline.") else "")
+    return field

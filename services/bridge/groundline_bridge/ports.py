@@ -1,0 +1,38 @@
+"""What the bridge needs of the other services. Every method raises GroundlineError when it fails."""
+
+from collections.abc import AsyncGenerator
+from typing import Protocol
+
+from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2
+
+__all__ = ["Coordinator", "Ingestor"]
+
+
+class Coordinator(Protocol):
+    """Answers and searches, for the current caller."""
+
+    def chat(
+        self, request: coordinator_service_pb2.ChatRequest
+    ) -> AsyncGenerator[coordinator_service_pb2.ChatResponse]:
+        """The events of an answer but `error`, which is raised. Closing it ends the work."""
+        ...
+
+    async def answer(
+        self, request: coordinator_service_pb2.AnswerRequest
+    ) -> coordinator_service_pb2.AnswerResponse: ...
+
+    async def search(
+        self, request: coordinator_service_pb2.SearchRequest
+    ) -> coordinator_service_pb2.SearchResponse: ...
+
+
+class Ingestor(Protocol):
+    """Knows collections and documents, as far as the current caller may read them."""
+
+    async def get_collection(
+        self, request: ingestor_service_pb2.GetCollectionRequest
+    ) -> ingestor_service_pb2.GetCollectionResponse: ...
+
+    async def list_collections(
+        self, request: ingestor_service_pb2.ListCollectionsRequest
+    ) -> ingestor_service_pb2.ListCollectionsResponse: ...

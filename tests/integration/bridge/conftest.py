@@ -1,0 +1,197 @@
+"""A real bridge before scripted services, on real ports."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from groundline.v1 import (
+    chat_pb2,
+    collection_pb2,
+    coordinator_service_pb2,
+    coordinator_service_pb2_grpc,
+    ingestor_service_pb2,
+    ingestor_service_pb2_grpc,
+    passage_pb2,
+)
+from groundline_bridge.__main__ import start
+from groundline_bridge.settings import BridgeSettings
+from groundline_runtime.context import current_caller, remaining_seconds
+from groundline_runtime.errors import GroundlineError, NotFoundError
+from groundline_runtime.server import Application
+from groundline_tests.runtime import serve
+
+COORDINATOR, INGESTOR = "groundline.v1.CoordinatorService", "groundline.v1.IngestorService"
+ALICE = {"x-groundline-principals": "user:alice", "x-groundline-scopes": "search,chat"}
+
+SOURCE = chat_pb2.Source(
+    number=1,
+    title="Leave",
+    uri="handbook/leave.md",
+    type=passage_pb2.SOURCE_TYPE_FILE,
+    snippet="Employees have 27 days of leave.",
+    chunk_id="7",
+    document_id="5f0c1d6e-0000-4000-8000-000000000001",
+    collection_id="handbook",
+    score=0.9,
+)
+COMPLETED = chat_pb2.ChatCompleted(
+    finish_reason=chat_pb2.FINISH_REASON_STOP,
+    usage=chat_pb2.Usage(prompt_tokens=20, cached_tokens=5, output_tokens=7),
+    citations=[chat_pb2.Citation(source_number=1, start_offset=0, end_offset=8, chunk_id="7")],
+    validation=chat_pb2.Validation(grounded=True, confidence=0.9),
+    model="scripted",
+)
+
+
+@dataclass
+class Services:
+    """Coordinator and ingestor: record what they are asked, and answer as they are told."""
+
+    requests: list[Any] = field(default_factory=list)
+    callers: list[tuple[str, ...]] = field(default_factory=list)
+    deadlines: list[float | None] = field(default_factory=list)
+    error: GroundlineError | None = None
+    """What every call fails with; a chat fails with it after its second event."""
+    hangs: bool = False
+    """Whether answers wait after their first words until they are cancelled."""
+    waiting: asyncio.Event = field(default_factory=asyncio.Event)
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    texts: tuple[str, ...] = ("27 days. ", "[1]")
+    completed: chat_pb2.ChatCompleted = field(default_factory=lambda: COMPLETED)
+    collections: list[str] = field(default_factory=lambda: ["handbook", "product"])
+
+    def asked(self, request: Any) -> None:
+        self.requests.append(request)
+        self.callers.append(current_caller().principals)
+        self.deadlines.append(remaining_seconds())
+
+    async def hang(self) -> None:
+        self.waiting.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self.cancelled.set()
+
+
+class _Coordinator(coordinator_service_pb2_grpc.CoordinatorServiceServicer):
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def Chat(self, request: Any, context: Any) -> AsyncIterator[coordinator_service_pb2.ChatResponse]:  # noqa: N802
+        services = self._services
+        services.asked(request)
+        event = coordinator_service_pb2.ChatResponse
+        if services.error and not services.texts:
+            raise services.error
+        yield event(sequence=1, started=chat_pb2.ChatStarted(message_id="m1", trace_id="f" * 32))
+        yield event(sequence=2, sources=chat_pb2.ChatSources(sources=[SOURCE]))
+        for text in services.texts:
+            yield event(delta=chat_pb2.ChatDelta(text=text))
+            if services.hangs:
+                await services.hang()
+            if services.error:
+                yield event(error=chat_pb2.ChatError(code=services.error.code.value))
+                raise services.error
+        yield event(completed=services.completed)
+
+    async def Answer(self, request: Any, context: Any) -> coordinator_service_pb2.AnswerResponse:  # noqa: N802
+        self._services.asked(request)
+        if self._services.hangs:
+            await self._services.hang()
+        if self._services.error:
+            raise self._services.error
+        return coordinator_service_pb2.AnswerResponse(
+            message_id="m1",
+            trace_id="f" * 32,
+            answer="".join(self._services.texts),
+            sources=[SOURCE],
+            completed=self._services.completed,
+        )
+
+
+class _Ingestor(ingestor_service_pb2_grpc.IngestorServiceServicer):
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def GetCollection(self, request: Any, context: Any) -> ingestor_service_pb2.GetCollectionResponse:  # noqa: N802
+        self._services.asked(request)
+        if request.collection_id not in self._services.collections:
+            raise NotFoundError("COLLECTION_NOT_FOUND", f"no such collection: {request.collection_id}")
+        return ingestor_service_pb2.GetCollectionResponse(collection=_collection(request.collection_id))
+
+    async def ListCollections(  # noqa: N802
+        self, request: Any, context: Any
+    ) -> ingestor_service_pb2.ListCollectionsResponse:
+        self._services.asked(request)
+        # One on each page.
+        page = int(request.page_token or 0)
+        is_last = page + 1 == len(self._services.collections)
+        return ingestor_service_pb2.ListCollectionsResponse(
+            collections=[_collection(self._services.collections[page])],
+            next_page_token="" if is_last else str(page + 1),
+        )
+
+
+def _collection(collection_id: str) -> collection_pb2.Collection:
+    return collection_pb2.Collection(
+        collection_id=collection_id,
+        name=collection_id.title(),
+        create_time=Timestamp(seconds=1_760_000_000),
+    )
+
+
+@pytest.fixture
+async def services() -> Services:
+    return Services()
+
+
+@pytest.fixture
+async def target(services: Services) -> AsyncIterator[str]:
+    """The address of both."""
+    # They implement what the bridge calls.
+    coordinator = _Coordinator(services)  # type: ignore[abstract]
+    ingestor = _Ingestor(services)  # type: ignore[abstract]
+    both = Application(
+        services={
+            COORDINATOR: partial(
+                coordinator_service_pb2_grpc.add_CoordinatorServiceServicer_to_server, coordinator
+            ),
+            INGESTOR: partial(ingestor_service_pb2_grpc.add_IngestorServiceServicer_to_server, ingestor),
+        }
+    )
+    async with serve(both) as address:
+        yield address
+
+
+type Launch = Callable[..., AbstractAsyncContextManager[httpx.AsyncClient]]
+
+
+@pytest.fixture
+def launch(target: str) -> Launch:
+    """launch(**settings): a bridge, and a client that says what the gateway says of alice."""
+
+    @asynccontextmanager
+    async def running(**changes: Any) -> AsyncIterator[httpx.AsyncClient]:
+        values = {"coordinator_target": target, "ingestor_target": target, **changes}
+        settings = BridgeSettings(**values)
+        async with (
+            start(settings) as server,
+            httpx.AsyncClient(
+                base_url=f"http://127.0.0.1:{server.port}", headers=ALICE, timeout=30, trust_env=False
+            ) as client,
+        ):
+            yield client
+
+    return running
+
+
+@pytest.fixture
+async def client(launch: Launch) -> AsyncIterator[httpx.AsyncClient]:
+    async with launch() as client:
+        yield client

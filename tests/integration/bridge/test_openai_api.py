@@ -1,0 +1,445 @@
+"""The OpenAI API as the bridge speaks it, before scripted services."""
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+from groundline.v1 import chat_pb2
+from groundline_bridge.__main__ import start
+from groundline_bridge.settings import BridgeSettings
+from groundline_runtime.errors import (
+    FieldViolation,
+    InvalidArgumentError,
+    ResourceExhaustedError,
+    UnavailableError,
+)
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+from openai.types.responses import Response
+
+type Services = Any
+type Launch = Any
+
+ASK = {"model": "handbook", "messages": [{"role": "user", "content": "How much leave is there?"}]}
+COMPLETIONS, RESPONSES = "/v1/chat/completions", "/v1/responses"
+
+
+async def error_of(response: httpx.Response, status: int) -> dict[str, Any]:
+    assert response.status_code == status, response.text
+    error: dict[str, Any] = response.json()["error"]
+    assert error["message"]
+    return error
+
+
+async def events_of(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> list[str]:
+    """What follows `data: ` in each event of a stream."""
+    async with client.stream("POST", path, json=body | {"stream": True}) as response:
+        assert response.status_code == 200, await response.aread()
+        assert response.headers["content-type"].startswith("text/event-stream")
+        return [line.removeprefix("data: ") async for line in response.aiter_lines() if "data: " in line]
+
+
+@pytest.mark.parametrize(
+    ("change", "param"),
+    [
+        ({"model": None}, "model"),
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "user", "content": 7}]}, "messages[0].content"),
+        ({"messages": [{"role": "tool", "content": "12"}]}, "messages[0].role"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
+            "messages[0].content",
+        ),
+        ({"messages": [{"role": "assistant", "content": "Hello."}]}, "messages"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"stream": "yes"}, "stream"),
+        ({"n": 2}, "n"),
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"groundline": {"filters": {}}}, "groundline.filters"),
+        ({"groundline": {"options": {"rerank": {"topK": "many"}}}}, "groundline"),
+    ],
+)
+async def test_a_wrong_field_is_named_before_anything_is_asked(
+    client: httpx.AsyncClient, services: Services, change: dict[str, Any], param: str
+) -> None:
+    error = await error_of(await client.post(COMPLETIONS, json=ASK | change), 400)
+    assert (error["type"], error["code"], error["param"]) == (
+        "invalid_request_error",
+        "invalid_request",
+        param,
+    )
+    assert services.requests == []
+
+
+async def test_every_wrong_field_is_named(client: httpx.AsyncClient) -> None:
+    error = await error_of(await client.post(COMPLETIONS, json=ASK | {"n": 2, "temperature": "hot"}), 400)
+    assert [each["param"] for each in error["violations"]] == ["temperature", "n"]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"model"', b"\xff"])
+async def test_a_body_that_is_no_request_is_refused(client: httpx.AsyncClient, body: bytes) -> None:
+    await error_of(await client.post(COMPLETIONS, content=body), 400)
+
+
+async def test_a_body_beyond_its_limit_is_refused(launch: Launch, services: Services) -> None:
+    async with launch(max_request_bytes=2048) as client:
+        error = await error_of(await client.post(COMPLETIONS, json=ASK | {"user": "x" * 2048}), 400)
+    assert error["code"] == "body_too_large"
+    assert services.requests == []
+
+
+@pytest.mark.parametrize("path", ["/", "/v1", "/v1/completions", "/v2/models", "/v1/models/"])
+async def test_there_is_nothing_at_another_address(client: httpx.AsyncClient, path: str) -> None:
+    assert (await error_of(await client.get(path), 404))["code"] == "route_not_found"
+
+
+@pytest.mark.parametrize(
+    ("reason", "violations"),
+    [("COLLECTION_NOT_FOUND", []), ("INVALID_REQUEST", [FieldViolation("collection_ids[0]", "is no id")])],
+)
+async def test_a_collection_that_does_not_exist_is_an_unknown_model(
+    client: httpx.AsyncClient, services: Services, reason: str, violations: list[FieldViolation]
+) -> None:
+    services.error = InvalidArgumentError(violations, reason=reason)
+    for stream in (False, True):
+        services.texts = () if stream else ("text",)
+        error = await error_of(await client.post(COMPLETIONS, json=ASK | {"stream": stream}), 404)
+        assert (error["code"], error["param"]) == ("model_not_found", "model")
+
+
+async def test_what_the_coordinator_refuses_is_told_in_the_clients_words(
+    client: httpx.AsyncClient, services: Services
+) -> None:
+    services.error = InvalidArgumentError(
+        [
+            FieldViolation("options.generation.max_output_tokens", "at most 100"),
+            FieldViolation("chat_history[3].content", "too long"),
+            FieldViolation("filter.year", "no such operator"),
+        ]
+    )
+    error = await error_of(await client.post(COMPLETIONS, json=ASK), 400)
+    assert [each["param"] for each in error["violations"]] == [
+        "max_tokens",
+        "messages",
+        "groundline.filter.year",
+    ]
+
+
+async def test_a_quota_says_when_to_try_again(client: httpx.AsyncClient, services: Services) -> None:
+    services.error = ResourceExhaustedError("GENERATOR_QUOTA_EXHAUSTED", "full", retry_after_seconds=7)
+    response = await client.post(COMPLETIONS, json=ASK)
+    assert (await error_of(response, 429))["type"] == "rate_limit_error"
+    assert response.headers["retry-after"] == "7"
+
+
+async def test_a_service_that_is_down_is_an_error_without_its_address(launch: Launch) -> None:
+    async with launch(ingestor_target="127.0.0.1:9") as client:
+        response = await client.get("/v1/models")
+    assert (await error_of(response, 503))["type"] == "server_error"
+    assert "127.0.0.1" not in response.text
+
+
+async def test_a_failure_in_the_middle_is_the_last_event_of_a_completion(
+    client: httpx.AsyncClient, services: Services
+) -> None:
+    services.error = UnavailableError("PROVIDER_UNAVAILABLE", "the model is gone")
+    *_, last = await events_of(client, COMPLETIONS, ASK)
+    assert json.loads(last)["error"]["message"] == "the model is gone"
+
+
+async def test_a_failure_in_the_middle_is_a_failed_response(
+    client: httpx.AsyncClient, services: Services
+) -> None:
+    services.error = UnavailableError("PROVIDER_UNAVAILABLE", "the model is gone")
+    *_, last = await events_of(client, RESPONSES, {"model": "handbook", "input": "How much?"})
+    failed = json.loads(last)
+    assert failed["type"] == "response.failed"
+    assert failed["response"]["error"] == {"code": "provider_unavailable", "message": "the model is gone"}
+
+
+@pytest.mark.parametrize("path", [COMPLETIONS, RESPONSES])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_whoever_leaves_cancels_the_answer(
+    client: httpx.AsyncClient, services: Services, path: str, stream: bool
+) -> None:
+    services.hangs = True
+    body = ASK | {"stream": stream, "input": "How much?"}
+    asking = asyncio.create_task(client.post(path, json=body))
+    async with asyncio.timeout(30):
+        await services.waiting.wait()
+        asking.cancel()
+        await services.cancelled.wait()
+
+
+async def test_more_requests_than_may_be_under_way_are_told_to_wait(
+    launch: Launch, services: Services
+) -> None:
+    services.hangs = True
+    async with launch(max_concurrent_requests=1) as client:
+        first = asyncio.create_task(client.post(COMPLETIONS, json=ASK))
+        await services.waiting.wait()
+        response = await client.post(COMPLETIONS, json=ASK)
+        first.cancel()
+    await error_of(response, 503)
+    assert response.headers["retry-after"] == "1"
+
+
+async def test_identity_and_deadline_are_the_gateways(client: httpx.AsyncClient, services: Services) -> None:
+    headers = {"x-groundline-principals": "user:bob,group:a%2Cb", "grpc-timeout": "9000m"}
+    await client.post(COMPLETIONS, json=ASK, headers=headers)
+    assert services.callers == [("user:bob", "group:a,b")]
+    (left,) = services.deadlines
+    assert left is not None
+    assert 0 < left <= 9
+
+
+async def test_a_deadline_that_passes_ends_the_request(client: httpx.AsyncClient, services: Services) -> None:
+    services.hangs = True
+    response = await client.post(COMPLETIONS, json=ASK, headers={"grpc-timeout": "200m"})
+    assert (await error_of(response, 504))["code"] == "deadline_exceeded"
+
+
+async def test_a_stream_that_pauses_is_kept_open_by_comments(launch: Launch, services: Services) -> None:
+    services.hangs = True
+    async with (
+        launch(heartbeat_seconds=0.01) as client,
+        client.stream("POST", COMPLETIONS, json=ASK | {"stream": True}) as response,
+    ):
+        async for line in response.aiter_lines():
+            if line.startswith(":"):
+                break
+        else:
+            raise AssertionError("no comment came")
+
+
+async def test_models_are_all_collections_together_and_each(client: httpx.AsyncClient) -> None:
+    models = (await client.get("/v1/models")).json()
+    assert models["object"] == "list"
+    assert [each["id"] for each in models["data"]] == ["groundline", "handbook", "product"]
+    assert {each["object"] for each in models["data"]} == {"model"}
+
+
+async def test_a_collection_called_groundline_is_another_model_than_all_of_them(
+    client: httpx.AsyncClient, services: Services
+) -> None:
+    services.collections = ["groundline"]
+    models = (await client.get("/v1/models")).json()
+    assert [each["id"] for each in models["data"]] == ["groundline", "+groundline"]
+    await client.post(COMPLETIONS, json=ASK | {"model": "+groundline"})
+    assert services.requests[-1].collection_ids == ["groundline"]
+
+
+async def test_a_set_of_collections_is_a_model(client: httpx.AsyncClient, services: Services) -> None:
+    model = (await client.get("/v1/models/handbook+product")).json()
+    assert (model["id"], model["created"]) == ("handbook+product", 1_760_000_000)
+    await error_of(await client.get("/v1/models/handbook+payroll"), 404)
+    await client.post(COMPLETIONS, json=ASK | {"model": "handbook+product"})
+    assert services.requests[-1].collection_ids == ["handbook", "product"]
+
+
+async def test_a_conversation_becomes_a_question_that_is_not_stored(
+    client: httpx.AsyncClient, services: Services
+) -> None:
+    messages = [
+        {"role": "system", "content": "Answer in one sentence."},
+        {"role": "developer", "content": [{"type": "text", "text": "Be formal."}]},
+        {"role": "user", "content": "Hello."},
+        {"role": "assistant", "content": None},
+        {"role": "assistant", "content": "Good day."},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "How much leave"}, {"type": "text", "text": "is there?"}],
+        },
+    ]
+    extension = {"filter": {"year": 2025}, "options": {"rerank": {"topK": 3}}}
+    body = ASK | {"messages": messages, "temperature": 0.5, "max_tokens": 9, "groundline": extension}
+    await client.post(COMPLETIONS, json=body)
+    (asked,) = services.requests
+    assert asked.query == "How much leave\nis there?"
+    assert [(said.role, said.content) for said in asked.chat_history] == [
+        (chat_pb2.ChatMessage.USER, "Hello."),
+        (chat_pb2.ChatMessage.ASSISTANT, "Good day."),
+    ]
+    assert asked.options.generation.system_prompt == "Answer in one sentence.\n\nBe formal."
+    assert asked.options.generation.temperature == 0.5
+    assert asked.options.generation.max_output_tokens == 9
+    assert asked.options.rerank.top_k == 3
+    assert asked.filter["year"] == 2025
+    assert (asked.HasField("store"), asked.store) == (True, False)
+
+
+async def test_of_a_long_conversation_the_end_is_sent(client: httpx.AsyncClient, services: Services) -> None:
+    said = [{"role": "user", "content": f"message {number}"} for number in range(150)]
+    await client.post(COMPLETIONS, json=ASK | {"messages": said})
+    (asked,) = services.requests
+    assert (len(asked.chat_history), asked.chat_history[0].content) == (100, "message 49")
+
+
+async def test_what_clients_always_send_is_taken(client: httpx.AsyncClient) -> None:
+    always = {
+        "top_p": 1,
+        "presence_penalty": 0,
+        "frequency_penalty": 0,
+        "seed": 1,
+        "user": "u",
+        "stop": None,
+        "logit_bias": {},
+        "tools": [],
+        "n": 1,
+        "tool_choice": "auto",
+        "response_format": {"type": "text"},
+        "store": True,
+        "stream": False,
+    }
+    response = await client.post(COMPLETIONS, json=ASK | always)
+    assert response.status_code == 200, response.text
+
+
+async def test_a_completion_has_text_citations_usage_and_sources(client: httpx.AsyncClient) -> None:
+    reply = (await client.post(COMPLETIONS, json=ASK)).json()
+    completion = ChatCompletion.model_validate(reply)
+    (choice,) = completion.choices
+    assert (choice.message.content, choice.finish_reason) == ("27 days. [1]", "stop")
+    assert choice.message.annotations is not None
+    (annotation,) = choice.message.annotations
+    assert annotation.url_citation.model_dump() == {
+        "start_index": 0,
+        "end_index": 8,
+        "title": "Leave",
+        "url": "handbook/leave.md",
+    }
+    assert completion.usage is not None
+    assert (completion.usage.prompt_tokens, completion.usage.completion_tokens) == (20, 7)
+    assert completion.usage.total_tokens == 27
+    assert completion.model == "handbook"
+    assert reply["groundline"]["sources"][0]["snippet"] == "Employees have 27 days of leave."
+    assert reply["groundline"]["completed"]["validation"]["grounded"] is True
+
+
+@pytest.mark.parametrize("includes_usage", [False, True])
+async def test_a_streamed_completion_says_the_same_as_a_whole_one(
+    client: httpx.AsyncClient, includes_usage: bool
+) -> None:
+    whole = (await client.post(COMPLETIONS, json=ASK)).json()
+    options = {"stream_options": {"include_usage": includes_usage}}
+    *events, done = await events_of(client, COMPLETIONS, ASK | options)
+    assert done == "[DONE]"
+    chunks = [ChatCompletionChunk.model_validate_json(event) for event in events]
+    assert {chunk.id for chunk in chunks} == {whole["id"]}
+    deltas = [choice.delta for chunk in chunks for choice in chunk.choices]
+    assert deltas[0].role == "assistant"
+    assert "".join(delta.content or "" for delta in deltas) == whole["choices"][0]["message"]["content"]
+    annotations = [each for delta in deltas for each in (delta.model_extra or {}).get("annotations", [])]
+    assert annotations == whole["choices"][0]["message"]["annotations"]
+    reasons = [choice.finish_reason for chunk in chunks for choice in chunk.choices if choice.finish_reason]
+    assert reasons == ["stop"]
+    usages = [chunk.usage for chunk in chunks if chunk.usage]
+    assert [usage.total_tokens for usage in usages] == ([27] if includes_usage else [])
+    (last,) = [json.loads(event) for event in events if "groundline" in json.loads(event)]
+    assert last["groundline"] == whole["groundline"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish_reason", "status"),
+    [
+        (chat_pb2.FINISH_REASON_NO_ANSWER, "stop", "completed"),
+        (chat_pb2.FINISH_REASON_MAX_TOKENS, "length", "incomplete"),
+        (chat_pb2.FINISH_REASON_SAFETY, "content_filter", "incomplete"),
+    ],
+)
+async def test_how_an_answer_ended_is_told(
+    client: httpx.AsyncClient, services: Services, reason: int, finish_reason: str, status: str
+) -> None:
+    services.completed = chat_pb2.ChatCompleted(finish_reason=reason)  # type: ignore[arg-type]
+    completion = (await client.post(COMPLETIONS, json=ASK)).json()
+    assert completion["choices"][0]["finish_reason"] == finish_reason
+    response = (await client.post(RESPONSES, json={"model": "handbook", "input": "How?"})).json()
+    assert response["status"] == status
+
+
+async def test_a_response_has_text_citations_usage_and_sources(client: httpx.AsyncClient) -> None:
+    body = {"model": "handbook", "input": "How much?", "instructions": "Be brief.", "metadata": {"a": "b"}}
+    reply = (await client.post(RESPONSES, json=body)).json()
+    response = Response.model_validate(reply)
+    assert response.output_text == "27 days. [1]"
+    assert (response.status, reply["store"], response.instructions) == ("completed", False, "Be brief.")
+    assert reply["output"][0]["content"][0]["annotations"] == [
+        {
+            "type": "url_citation",
+            "start_index": 0,
+            "end_index": 8,
+            "title": "Leave",
+            "url": "handbook/leave.md",
+        }
+    ]
+    assert response.usage is not None
+    assert response.usage.total_tokens == 27
+    assert reply["groundline"]["sources"]
+
+
+async def test_a_streamed_response_ends_with_the_whole_one(
+    client: httpx.AsyncClient, services: Services
+) -> None:
+    body = {"model": "handbook", "input": [{"role": "user", "content": "How much?"}]}
+    whole = (await client.post(RESPONSES, json=body)).json()
+    events = [json.loads(event) for event in await events_of(client, RESPONSES, body)]
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert [event["type"] for event in events] == [
+        "response.created",
+        "response.in_progress",
+        "response.output_item.added",
+        "response.content_part.added",
+        "response.output_text.delta",
+        "response.output_text.delta",
+        "response.output_text.annotation.added",
+        "response.output_text.done",
+        "response.content_part.done",
+        "response.output_item.done",
+        "response.completed",
+    ]
+    assert events[-1]["response"] | {"created_at": 0} == whole | {"created_at": 0}
+    assert services.requests[0].query == services.requests[1].query == "How much?"
+
+
+@pytest.mark.parametrize("field", ["previous_response_id", "conversation"])
+async def test_what_is_not_stored_cannot_be_gone_on_with(client: httpx.AsyncClient, field: str) -> None:
+    body = {"model": "handbook", "input": "And then?", field: "resp_1"}
+    assert (await error_of(await client.post(RESPONSES, json=body), 400))["param"] == field
+
+
+async def test_a_bridge_that_drains_still_answers_but_is_not_ready(target: str) -> None:
+    settings = BridgeSettings(coordinator_target=target, ingestor_target=target)
+    async with (
+        start(settings) as server,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", trust_env=False) as client,
+    ):
+        assert (await client.get("/readyz")).status_code == 200
+        await server.drain()
+        assert (await client.get("/readyz")).status_code == 503
+        assert (await client.get("/livez")).status_code == 200
+        assert (await client.get("/v1/models")).status_code == 200
+
+
+async def test_stopping_lets_what_is_under_way_end(target: str, services: Services) -> None:
+    services.hangs = True
+    settings = BridgeSettings(coordinator_target=target, ingestor_target=target)
+    async with (
+        start(settings) as server,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{server.port}", trust_env=False) as client,
+        asyncio.timeout(30),
+    ):
+        asking = asyncio.create_task(client.post(COMPLETIONS, json=ASK))
+        await services.waiting.wait()
+        stopping = asyncio.create_task(server.stop(20))
+        while True:
+            try:
+                await client.get("/livez")
+            except httpx.ConnectError:
+                break
+        assert not asking.done()
+        await server.stop(0)
+        await stopping
+        await services.cancelled.wait()
+        await error_of(await asking, 503)

@@ -1,0 +1,120 @@
+"""What the gateway does for the addresses of the bridge: the same keys, limits and deadlines as elsewhere."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from groundline.v1 import chat_pb2, coordinator_service_pb2
+
+type Gateway = Any
+type Upstream = Any
+type Launch = Callable[..., AbstractAsyncContextManager[Gateway]]
+
+ASK: dict[str, Any] = {"model": "groundline", "messages": [{"role": "user", "content": "How long?"}]}
+KEYS: dict[str, dict[str, Any]] = {
+    scope: {
+        "key": f"only-{scope}-0123456789",
+        "client": scope,
+        "principals": ["user:carol"],
+        "scopes": [scope],
+    }
+    for scope in ("search", "chat", "ingest")
+}
+
+
+def client_of(gateway: Gateway, key: str) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key=key, max_retries=0)
+
+
+@pytest.fixture
+async def alice(gateway: Gateway) -> openai.AsyncOpenAI:
+    return client_of(gateway, "alice-key-0123456789")
+
+
+async def test_without_a_key_nothing_is_reached(gateway: Gateway, upstream: Upstream) -> None:
+    async with client_of(gateway, "no-such-key-0123456789") as client:
+        with pytest.raises(openai.AuthenticationError) as refused:
+            await client.models.list()
+    assert refused.value.body == {
+        "message": "send a valid API key as x-api-key or as Authorization: Bearer",
+        "type": "authentication_error",
+        "param": None,
+        "code": "api_key_invalid",
+    }
+    assert upstream.calls == []
+
+
+async def test_asking_needs_the_scope_chat(launch: Launch, upstream: Upstream) -> None:
+    async with launch(api_keys=list(KEYS.values())) as gateway:
+        for scope in ("search", "ingest"):
+            async with client_of(gateway, KEYS[scope]["key"]) as client:
+                for ask in (
+                    client.chat.completions.create(**ASK),
+                    client.responses.create(model="groundline", input="How long?"),
+                ):
+                    with pytest.raises(openai.PermissionDeniedError) as refused:
+                        await ask
+                    assert refused.value.code == "scope_missing"
+                assert [model.id async for model in client.models.list()] == ["groundline"]
+        assert [call.method for call in upstream.calls] == ["ListCollections"] * 2
+
+
+async def test_identity_cannot_be_sent_along(gateway: Gateway, upstream: Upstream) -> None:
+    headers = {"x-groundline-principals": "user:root", "grpc-timeout": "1H"}
+    async with gateway.client() as client:
+        await client.post("/v1/chat/completions", json=ASK, headers=headers)
+    (call,) = upstream.calls
+    assert call.values("x-groundline-principals") == ["user:alice,group:staff"]
+    assert call.remaining_seconds < 121
+
+
+async def test_a_body_beyond_the_gateways_limit_is_refused_in_openais_words(
+    gateway: Gateway, upstream: Upstream
+) -> None:
+    async with gateway.client() as client:
+        response = await client.post("/v1/chat/completions", json=ASK | {"user": "x" * (65 << 10)})
+    assert (response.status_code, response.json()["error"]["code"]) == (413, "body_too_large")
+    assert upstream.calls == []
+
+
+async def test_whoever_leaves_a_stream_cancels_the_answer(
+    alice: openai.AsyncOpenAI, upstream: Upstream
+) -> None:
+    async def talks(request: Any, context: Any) -> Any:
+        yield coordinator_service_pb2.ChatResponse(started=chat_pb2.ChatStarted(message_id="m"))
+        yield coordinator_service_pb2.ChatResponse(delta=chat_pb2.ChatDelta(text="Well, "))
+        await asyncio.get_running_loop().create_future()
+
+    upstream.on("Chat", talks)
+    async with asyncio.timeout(30):
+        async with await alice.chat.completions.create(**ASK, stream=True) as chunks:
+            async for chunk in chunks:
+                if chunk.choices[0].delta.content:
+                    break
+        call = await upstream.arrived.get()
+        await call.ended.wait()
+
+
+async def test_whoever_leaves_before_the_answer_cancels_it(gateway: Gateway, upstream: Upstream) -> None:
+    async def waits(request: Any, context: Any) -> Any:
+        await asyncio.get_running_loop().create_future()
+
+    upstream.on("Answer", waits)
+    async with gateway.client() as client, asyncio.timeout(30):
+        asking = asyncio.create_task(client.post("/v1/chat/completions", json=ASK))
+        call = await upstream.arrived.get()
+        asking.cancel()
+        await call.ended.wait()
+
+
+async def test_a_bridge_that_is_away_is_told_in_openais_words(launch: Launch) -> None:
+    async with launch(bridge_address="127.0.0.1:9") as gateway, gateway.client() as client:
+        await gateway.becomes(503)
+        response: httpx.Response = await client.get("/v1/models")
+        assert (response.status_code, response.json()["error"]["code"]) == (503, "service_unavailable")
+        # The others are not touched by it.
+        assert (await client.get("/api/collections")).status_code == 200
