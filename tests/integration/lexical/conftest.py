@@ -31,11 +31,18 @@ async def lexical_server(tmp_path_factory: pytest.TempPathFactory) -> AsyncItera
         yield server.dsn
 
 
+@pytest.fixture(scope="session")
+def lexical_owner() -> str | None:
+    """Whose the databases are: on a server that is given, the role's that its URL names."""
+    return None if os.environ.get(URL_VARIABLE) else ROLE
+
+
 @pytest.fixture(scope="module", params=BACKENDS)
-async def database(request: pytest.FixtureRequest, lexical_server: str) -> AsyncIterator[Database]:
-    owner = None if os.environ.get(URL_VARIABLE) else ROLE
+async def database(
+    request: pytest.FixtureRequest, lexical_server: str, lexical_owner: str | None
+) -> AsyncIterator[Database]:
     name = f"lexical_{request.param}"
-    async with database_with(request.param, lexical_server, name=name, owner=owner) as database:
+    async with database_with(request.param, lexical_server, name=name, owner=lexical_owner) as database:
         yield database
 
 

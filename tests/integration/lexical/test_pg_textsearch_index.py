@@ -7,17 +7,16 @@ import asyncpg
 import pytest
 from groundline_lexical import LexicalIndexError, lexical_text
 from groundline_lexical.pg_textsearch import PgTextsearchIndex
-from groundline_tests.lexical import ROLE, SEARCH_SETTINGS, Database, database_with
+from groundline_tests.lexical import SEARCH_SETTINGS, Database, database_with
 from groundline_tests.postgres import PostgresServer
 
 pytestmark = pytest.mark.filterwarnings("default:LEXICAL BACKEND NOT TESTED:pytest.PytestWarning")
 
 
 @pytest.fixture(scope="module", params=["pg_textsearch"])
-async def database(lexical_server: str) -> AsyncIterator[Database]:
-    owner = ROLE if lexical_server.startswith("postgresql://postgres@") else None
+async def database(lexical_server: str, lexical_owner: str | None) -> AsyncIterator[Database]:
     async with database_with(
-        "pg_textsearch", lexical_server, name="pg_textsearch_alone", owner=owner
+        "pg_textsearch", lexical_server, name="pg_textsearch_alone", owner=lexical_owner
     ) as database:
         yield database
 
