@@ -22,6 +22,8 @@ from groundline.v1 import (
     retriever_service_pb2,
 )
 from groundline_coordinator.settings import CoordinatorMigrationSettings, CoordinatorSettings
+from groundline_database import DatabaseSettings
+from groundline_gateway.following import KeyDatabaseSettings
 from groundline_gateway.settings import GatewaySettings
 from groundline_generator.settings import GeneratorSettings
 from groundline_ingestor.settings import IngestorSettings
@@ -572,6 +574,21 @@ def scaling_agrees(manifests: Manifests) -> Iterator[str]:
             yield f"Cluster {name}: no budget, so a drain may take all instances at once"
 
 
+def connections(settings: Settings) -> int:
+    """How many connections to the database a process with these settings may have open."""
+    match settings:
+        case GatewaySettings():
+            # It follows the keys in a pool of its own.
+            size: int = KeyDatabaseSettings.model_fields["pool_max_size"].default
+            return size if settings.database_url is not None else 0
+        case IngestorSettings():
+            # A process with workers also listens for what is handed in.
+            return settings.pool_max_size + bool(settings.workers)
+        case DatabaseSettings():
+            return settings.pool_max_size
+    return 0
+
+
 def connections_fit(manifests: Manifests) -> Iterator[str]:
     """What all replicas open at the autoscalers' maxima, with one more in a rollout, fits the database."""
     clusters = list(manifests.of("Cluster"))
@@ -586,11 +603,10 @@ def connections_fit(manifests: Manifests) -> Iterator[str]:
             settings = settings_of(process, environment(manifests, container)[0])
         except SettingsError:
             continue
-        size = getattr(settings, "pool_max_size", 0)
         autoscaler = manifests.find("HorizontalPodAutoscaler", name)
         largest = autoscaler["spec"]["maxReplicas"] if autoscaler else workload["spec"].get("replicas", 1)
-        if size:
-            shares[name] = (largest + 1) * size
+        if opened := connections(settings):
+            shares[name] = (largest + 1) * opened
     for cluster in clusters:
         allowed = int(cluster["spec"]["postgresql"]["parameters"]["max_connections"])
         if sum(shares.values()) > allowed:

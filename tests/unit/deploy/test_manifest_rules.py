@@ -1,6 +1,7 @@
 """Every rule about the manifests, broken in a copy of them, is reported."""
 
 import copy
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from manifest_rules import (
     EXTENSIONS,
     PROCESSES,
+    ROOT,
     Manifests,
     Node,
     all_problems,
@@ -373,7 +375,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
         lambda m: cluster(m).update(enablePDB=False),
     ),
     "more connections than the database allows": (
-        "max_connections is 400, all replicas may open 557: others 22 + coordinator 55 + ",
+        "max_connections is 400, all replicas may open 537: others 22 + coordinator 55 + gateway 11 + ",
         lambda m: scaler(m).update(maxReplicas=20),
     ),
     # drain
@@ -486,6 +488,27 @@ BREAKS: dict[str, tuple[str, Break]] = {
         ),
     ),
 }
+
+
+def test_every_place_that_connects_to_the_database_is_in_the_sum_of_connections() -> None:
+    """Pools, and connections beside them: what is new here belongs into connections() of the rules."""
+    opening = re.compile(r"\b(open_pool|open_chunk_store|listening|asyncpg\.connect|create_pool)\(")
+    folders = (path for folder in ("services", "gateway") for path in (ROOT / folder).rglob("groundline_*"))
+    found = {
+        (str(path.relative_to(ROOT)), call)
+        for folder in folders
+        for path in folder.rglob("*.py")
+        for call in opening.findall(path.read_text(encoding="utf-8"))
+    }
+    assert found == {
+        ("gateway/groundline_gateway/following.py", "open_pool"),
+        ("services/coordinator/groundline_coordinator/__main__.py", "open_pool"),
+        ("services/ingestor/groundline_ingestor/__main__.py", "listening"),
+        ("services/ingestor/groundline_ingestor/__main__.py", "open_pool"),
+        ("services/retriever/groundline_retriever/__main__.py", "open_chunk_store"),
+        ("services/retriever/groundline_retriever/adapters/postgres.py", "open_chunk_store"),
+        ("services/retriever/groundline_retriever/adapters/postgres.py", "open_pool"),
+    }
 
 
 @pytest.mark.parametrize("broken", BREAKS)
