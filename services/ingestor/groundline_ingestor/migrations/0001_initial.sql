@@ -1,6 +1,6 @@
 -- Collections, documents, chunks, ingestion jobs.
--- The lexical extension (pg_search or vchord_bm25) is not created here: a database holds one of them, and the
--- migrate command sees to the one that is configured.
+-- No extension for keyword search is created here: a database holds one of several, and the migrate command sees to the
+-- one that is configured.
 
 CREATE EXTENSION IF NOT EXISTS vector;
 
