@@ -15,8 +15,9 @@ import numpy as np
 from groundline_client import AsyncClient
 from groundline_database import register_vectors
 from groundline_ingestor.adapters.postgres_documents import CHUNK_COLUMNS
+from groundline_ingestor.adapters.postgres_index_builds import builds_held_off
 from groundline_ingestor.adapters.postgres_partitions import move_collection
-from groundline_ingestor.adapters.postgres_vector_indexes import builds_held_off, vector_index_on
+from groundline_ingestor.adapters.postgres_vector_indexes import vector_index_on
 from groundline_lexical import Connection, detect_lexical_index, lexical_text
 from groundline_signatures import signature
 from pgvector import HalfVector

@@ -179,7 +179,7 @@ class ErrorReason(OpenEnum):
     LEXICAL_BACKEND_MISMATCH = "LEXICAL_BACKEND_MISMATCH"
     """The collection was indexed with another keyword engine than the one running."""
     LEXICAL_INDEX_UNSOUND = "LEXICAL_INDEX_UNSOUND"
-    """A keyword index lacks chunks; it is rebuilt."""
+    """A keyword index may lack chunks, since the database stopped uncleanly; it is being rebuilt."""
     INDEX_BEING_BUILT = "INDEX_BEING_BUILT"
     """The index is being built."""
     THREAD_NOT_FOUND = "THREAD_NOT_FOUND"

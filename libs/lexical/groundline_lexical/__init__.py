@@ -4,9 +4,11 @@ from groundline_lexical.detection import detect_lexical_index
 from groundline_lexical.errors import LexicalIndexError
 from groundline_lexical.languages import SIMPLE, languages
 from groundline_lexical.ports import Capabilities, Connection, LexicalIndex
+from groundline_lexical.recovery import LAST_RECOVERY
 from groundline_lexical.text import TEXT_VERSION, lexical_text
 
 __all__ = [
+    "LAST_RECOVERY",
     "SIMPLE",
     "TEXT_VERSION",
     "Capabilities",

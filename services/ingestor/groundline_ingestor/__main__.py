@@ -30,6 +30,7 @@ from groundline_ingestor.adapters.postgres_crawls import PostgresCrawls
 from groundline_ingestor.adapters.postgres_documents import PostgresDocuments
 from groundline_ingestor.adapters.postgres_embeddings import PostgresEmbeddingCache
 from groundline_ingestor.adapters.postgres_jobs import PostgresJobs
+from groundline_ingestor.adapters.postgres_lexical_indexes import PostgresLexicalIndexes
 from groundline_ingestor.adapters.postgres_queue import PostgresQueue
 from groundline_ingestor.adapters.postgres_reindex import PostgresReindex
 from groundline_ingestor.adapters.postgres_vector_indexes import PostgresVectorIndexes
@@ -43,6 +44,7 @@ from groundline_ingestor.ports import (
     DocumentRepository,
     EmbeddingCache,
     JobRepository,
+    LexicalIndexes,
     ReindexRepository,
     VectorIndexes,
     WorkQueue,
@@ -105,6 +107,7 @@ class Stores:
     queue: WorkQueue
     crawls: CrawlRepository
     reindex: ReindexRepository
+    lexical_indexes: LexicalIndexes
     vector_indexes: VectorIndexes
     embeddings: EmbeddingCache
     contexts: ContextCache
@@ -119,6 +122,7 @@ def stores_on(pool: Pool, lexical: LexicalIndex, *, spool_directory: Path | None
         PostgresQueue(pool, spool_directory=spool_directory),
         PostgresCrawls(pool),
         PostgresReindex(pool, lexical, spool_directory=spool_directory),
+        PostgresLexicalIndexes(pool, lexical),
         PostgresVectorIndexes(pool),
         PostgresEmbeddingCache(pool),
         PostgresContextCache(pool),
@@ -160,6 +164,7 @@ def assemble(
         stores.collections,
         stores.documents,
         stores.reindex,
+        stores.lexical_indexes,
         stores.vector_indexes,
         remembering,
         stores.embeddings,

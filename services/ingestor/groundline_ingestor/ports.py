@@ -27,6 +27,7 @@ __all__ = [
     "Extractor",
     "HandedIn",
     "JobRepository",
+    "LexicalIndexes",
     "ReindexRepository",
     "Splitter",
     "StoredOutcome",
@@ -307,6 +308,19 @@ class ReindexRepository(Protocol):
         that were replaced `grace_seconds` ago.
 
         Returns ids of jobs that have ended.
+        """
+
+
+class LexicalIndexes(Protocol):
+    """Indexes of words, which every partition has."""
+
+    async def rebuild_due(self) -> Sequence[int]:
+        """Rebuild, one after the other, the indexes that may have lost chunks in an unclean stop of the
+        server; returns the ids of their partitions.
+
+        Writes go on meanwhile, and searches leave such an index out until it is whole; of several processes
+        one rebuilds. A rebuild that fails or is cut short is begun again by a later call. Raises
+        UnavailableError.
         """
 
 

@@ -4,16 +4,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from groundline.v1 import retriever_service_pb2_grpc
-from groundline_database import keep_session, open_pool, register_vectors
 from groundline_embedding import ModelError, create_embedder
-from groundline_lexical import LexicalIndexError, detect_lexical_index
+from groundline_lexical import LexicalIndexError
 from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.server import Application, run
 
-from groundline_retriever.adapters.postgres import (
-    SERVER_SETTINGS,
-    PostgresChunkStore,
-)
+from groundline_retriever.adapters.postgres import open_chunk_store
 from groundline_retriever.embeddings import QueryVectors
 from groundline_retriever.service import RetrievalService
 from groundline_retriever.servicer import SERVICE, RetrieverServicer
@@ -31,13 +27,8 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
     try:
         async with (
             create_embedder(settings.embedding) as embedder,
-            open_pool(
-                settings, init=register_vectors, reset=keep_session, server_settings=SERVER_SETTINGS
-            ) as pool,
+            open_chunk_store(settings, settings.lexical_backend) as store,
         ):
-            async with pool.acquire() as connection:
-                lexical = await detect_lexical_index(connection, settings.lexical_backend)
-            store = PostgresChunkStore(pool, lexical)
             await store.require_schema()
             service = RetrievalService(
                 store,

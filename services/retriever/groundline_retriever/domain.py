@@ -12,6 +12,7 @@ from groundline_signatures import SIGNATURE_BYTES
 __all__ = [
     "Hit",
     "IndexedCollection",
+    "KeywordHits",
     "Parameters",
     "Selection",
     "features_of",
@@ -105,6 +106,16 @@ class Hit(NamedTuple):
     source_type: passage_pb2.SourceType.ValueType
     signature: bytes
     """Empty where the chunk has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordHits:
+    """What a keyword search found."""
+
+    lists: Sequence[Sequence[Hit]]
+    """The hits of each index that was searched."""
+    unsound: Sequence[str] = ()
+    """Ids of collections that were left out, since their index may have lost chunks and is being rebuilt."""
 
 
 def ranked_list(

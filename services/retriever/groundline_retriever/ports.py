@@ -6,7 +6,7 @@ from typing import Protocol
 from groundline.v1 import candidate_pb2, options_pb2
 from groundline_embedding.ports import Vectors
 
-from groundline_retriever.domain import Hit, IndexedCollection, Selection
+from groundline_retriever.domain import Hit, IndexedCollection, KeywordHits, Selection
 
 __all__ = ["ChunkStore", "EncodedVector", "QueryEmbedder"]
 
@@ -40,8 +40,10 @@ class ChunkStore(Protocol):
 
     async def keyword(
         self, collections: Sequence[IndexedCollection], query: str, *, limit: int, selection: Selection
-    ) -> Sequence[Sequence[Hit]]:
+    ) -> KeywordHits:
         """The best by BM25, at most `limit`, of each index; a query without a known word finds nothing.
+
+        Indexes that may have lost chunks are left out.
 
         Raises FailedPreconditionError where a collection was indexed by another lexical backend.
         """

@@ -16,6 +16,7 @@ from groundline_runtime.errors import (
     FailedPreconditionError,
     GroundlineError,
     NotFoundError,
+    UnavailableError,
 )
 from groundline_runtime.reasons import reason_value
 
@@ -33,6 +34,12 @@ __all__ = ["RetrievalService"]
 
 REMEMBERED_COLLECTIONS = 10_000
 
+MAXIMUM_NAMED = 5
+"""Collections that one message names."""
+
+REBUILD_SECONDS = 5.0
+"""After so long it is worth asking again for an index that is being rebuilt."""
+
 _KEYWORD, _SEMANTIC = candidate_pb2.SEARCH_ARM_KEYWORD, candidate_pb2.SEARCH_ARM_SEMANTIC
 _ARM_NAMES: Mapping[int, str] = {_KEYWORD: "keyword search", _SEMANTIC: "semantic search"}
 _COMPONENTS: Mapping[int, passage_pb2.Component.ValueType] = {
@@ -47,6 +54,7 @@ _PARTS: Mapping[int, passage_pb2.Stage.ValueType] = {
 type Lists = list[tuple[candidate_pb2.RankedList, Sequence[Hit]]]
 type Task = tuple[candidate_pb2.SearchArm.ValueType, int]
 """An arm, and the position of the group of collections that it searches."""
+type Failure = tuple[candidate_pb2.SearchArm.ValueType, Exception]
 
 _log = structlog.get_logger(__name__)
 
@@ -199,9 +207,10 @@ class RetrievalService:
         # Keyword searches come first, so that they are under way before the query is embedded.
         embedding: asyncio.Task[EncodedVector] | None = None
         tasks: dict[Task, asyncio.Task[Lists]] = {}
+        incomplete: list[Failure] = []
         for position, (parameters, collections) in enumerate(groups):
             if _KEYWORD in parameters.arms:
-                work = self._keyword(text, parameters, collections, selection, watch)
+                work = self._keyword(text, parameters, collections, selection, watch, incomplete)
                 tasks[_KEYWORD, position] = asyncio.create_task(work)
         for position, (parameters, collections) in enumerate(groups):
             if _SEMANTIC in parameters.arms:
@@ -212,7 +221,7 @@ class RetrievalService:
             return [], ()
         try:
             await asyncio.wait(tasks.values(), timeout=self._arm_seconds())
-            return _outcomes(tasks)
+            return _outcomes(tasks, incomplete)
         finally:
             self._abandon(task for task in (*tasks.values(), embedding) if task and not task.done())
 
@@ -223,12 +232,18 @@ class RetrievalService:
         collections: Sequence[IndexedCollection],
         selection: Selection,
         watch: _Stopwatch,
+        incomplete: list[Failure],
     ) -> Lists:
         with watch.part(_PARTS[_KEYWORD]):
             found = await self._store.keyword(
                 collections, text, limit=parameters.keyword_limit, selection=selection
             )
-        return [ranked_list(_KEYWORD, hits, parameters.min_bm25) for hits in found]
+        if found.unsound:
+            error = _being_rebuilt(found.unsound)
+            if not found.lists:
+                raise error
+            incomplete.append((_KEYWORD, error))
+        return [ranked_list(_KEYWORD, hits, parameters.min_bm25) for hits in found.lists]
 
     async def _embed(self, text: str, watch: _Stopwatch) -> EncodedVector:
         with watch.part(passage_pb2.STAGE_EMBEDDING):
@@ -278,10 +293,10 @@ def _condition(request: retriever_service_pb2.RetrieveRequest) -> Filter | None:
 
 
 def _outcomes(
-    tasks: Mapping[Task, asyncio.Task[Lists]],
+    tasks: Mapping[Task, asyncio.Task[Lists]], incomplete: Sequence[Failure]
 ) -> tuple[Lists, Sequence[passage_pb2.Degradation]]:
     found: Lists = []
-    failures: list[tuple[candidate_pb2.SearchArm.ValueType, Exception]] = []
+    failures: list[Failure] = []
     for (arm, _), task in tasks.items():
         error = _failure(arm, task)
         if error is None:
@@ -293,7 +308,17 @@ def _outcomes(
         raise min(
             (error for _, error in failures), key=lambda error: isinstance(error, DeadlineExceededError)
         )
-    return found, _degradations(failures)
+    return found, _degradations([*failures, *incomplete])
+
+
+def _being_rebuilt(collection_ids: Sequence[str]) -> UnavailableError:
+    named = ", ".join(collection_ids[:MAXIMUM_NAMED])
+    more = f" and {len(collection_ids) - MAXIMUM_NAMED} more" if len(collection_ids) > MAXIMUM_NAMED else ""
+    return UnavailableError(
+        "LEXICAL_INDEX_UNSOUND",
+        f"the keyword index of {named}{more} is being rebuilt, since the database stopped uncleanly",
+        retry_after_seconds=REBUILD_SECONDS,
+    )
 
 
 def _failure(arm: candidate_pb2.SearchArm.ValueType, task: asyncio.Task[Lists]) -> Exception | None:
@@ -305,7 +330,7 @@ def _failure(arm: candidate_pb2.SearchArm.ValueType, task: asyncio.Task[Lists]) 
 
 
 def _degradations(
-    failures: Iterable[tuple[candidate_pb2.SearchArm.ValueType, Exception]],
+    failures: Iterable[Failure],
 ) -> Sequence[passage_pb2.Degradation]:
     """One for each arm and reason; what was not expected is logged and shows nothing of itself."""
     found: dict[tuple[int, str], passage_pb2.Degradation] = {}

@@ -11,12 +11,9 @@ import asyncpg
 import grpc
 import pytest
 from groundline.v1 import retriever_service_pb2_grpc
-from groundline_database import DatabaseSettings, keep_session, open_pool, register_vectors
+from groundline_database import DatabaseSettings, register_vectors
 from groundline_lexical import LexicalIndex, detect_lexical_index, lexical_text
-from groundline_retriever.adapters.postgres import (
-    SERVER_SETTINGS,
-    PostgresChunkStore,
-)
+from groundline_retriever.adapters.postgres import open_chunk_store
 from groundline_retriever.ports import QueryEmbedder
 from groundline_retriever.service import RetrievalService
 from groundline_retriever.servicer import SERVICE, RetrieverServicer
@@ -197,15 +194,8 @@ async def retriever(
     database_url: str, embedder: QueryEmbedder, *, arm_timeout_share: float = 0.8, max_size: int = 8
 ) -> AsyncIterator[str]:
     """Serve the retriever; yields its target."""
-    async with open_pool(
-        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=max_size),
-        init=register_vectors,
-        reset=keep_session,
-        server_settings=SERVER_SETTINGS,
-    ) as pool:
-        async with pool.acquire() as connection:
-            lexical = await detect_lexical_index(connection)
-        store = PostgresChunkStore(pool, lexical)
+    settings = DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=max_size)
+    async with open_chunk_store(settings) as store:
         servicer = RetrieverServicer(RetrievalService(store, embedder, arm_timeout_share=arm_timeout_share))
         application = Application(
             services={
@@ -215,8 +205,8 @@ async def retriever(
             },
             readiness={"database": store.require_schema, "lexical_index": store.require_sound_indexes},
         )
-        settings = ServiceSettings.model_construct(health_interval_seconds=0.1)
-        async with serve(application, settings) as target:
+        health = ServiceSettings.model_construct(health_interval_seconds=0.1)
+        async with serve(application, health) as target:
             yield target
 
 

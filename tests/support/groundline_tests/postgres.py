@@ -92,8 +92,14 @@ class PostgresServer:
             self._process = None
         self._remove_socket_directory()
 
+    async def restart(self) -> None:
+        """Shut down in order and start again, at the same address."""
+        assert self._process is not None
+        await self._process.stop()
+        await self._start()
+
     async def kill(self) -> None:
-        """SIGKILL for the server and each of its processes at once."""
+        """SIGKILL for the server and each of its processes at once. The address stays for the next start."""
         assert self._process is not None
         server = psutil.Process(self._process.pid)
         processes = [server, *server.children(recursive=True)]
@@ -105,7 +111,6 @@ class PostgresServer:
         await self._process.stop()
         self._process = None
         await asyncio.to_thread(psutil.wait_procs, processes, timeout=30)
-        self._remove_socket_directory()
 
     async def standby(self, directory: Path) -> "PostgresServer":
         """A started copy that replays what this server writes."""
@@ -157,8 +162,9 @@ class PostgresServer:
                 configuration.write(f"{name} = {value}\n")
 
     async def _start(self) -> None:
-        self._socket_directory = Path(tempfile.mkdtemp(prefix="groundline-"))
-        self._own(self._socket_directory)
+        if self._socket_directory is None:
+            self._socket_directory = Path(tempfile.mkdtemp(prefix="groundline-"))
+            self._own(self._socket_directory)
         options = ("-D", str(self._cluster), "-c", f"unix_socket_directories={self._socket_directory}")
         command = Command(
             name="postgres",

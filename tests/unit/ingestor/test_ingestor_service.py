@@ -152,6 +152,7 @@ def services_over(
         stores.collections,
         stores.documents,
         stores.reindex,
+        stores.lexical_indexes,
         stores.vector_indexes,
         RememberingEmbedder(embedder, stores.embeddings, remembered=100),
         stores.embeddings,

@@ -15,7 +15,14 @@ from groundline.v1 import (
     retriever_service_pb2,
 )
 from groundline_embedding.ports import Vectors
-from groundline_retriever.domain import Hit, IndexedCollection, Parameters, Selection, with_adjacent
+from groundline_retriever.domain import (
+    Hit,
+    IndexedCollection,
+    KeywordHits,
+    Parameters,
+    Selection,
+    with_adjacent,
+)
 from groundline_retriever.embeddings import QueryVectors
 from groundline_retriever.ports import EncodedVector
 from groundline_retriever.service import RetrievalService
@@ -61,6 +68,7 @@ class FakeStore:
     defaults: Options = field(default_factory=Options)
     before: Mapping[int, Callable[[], object]] = field(default_factory=dict)
     failing: set[int] = field(default_factory=set)
+    unsound: Sequence[str] = ()
     searched: list[tuple[int, list[str]]] = field(default_factory=list)
     looked_up: int = 0
 
@@ -79,8 +87,10 @@ class FakeStore:
 
     async def keyword(
         self, collections: Sequence[IndexedCollection], query: str, *, limit: int, selection: Selection
-    ) -> Sequence[Sequence[Hit]]:
-        return await self._search(KEYWORD, collections, limit)
+    ) -> KeywordHits:
+        sound = [one for one in collections if one.collection_id not in self.unsound]
+        unsound = [one.collection_id for one in collections if one.collection_id in self.unsound]
+        return KeywordHits(await self._search(KEYWORD, sound, limit), unsound)
 
     def encode(self, vector: Vectors) -> EncodedVector:
         return tuple(vector)
@@ -205,6 +215,29 @@ async def test_one_failing_arm_leaves_the_others_results_marked(
     [degradation] = response.degraded
     assert degradation.component == COMPONENTS[arm]
     assert (degradation.reason, degradation.message) == (error_pb2.DATABASE_UNAVAILABLE, LOST.message)
+
+
+async def test_collections_whose_keyword_index_is_rebuilt_are_left_out_by_it_and_named() -> None:
+    store = FakeStore({"guides": [], "board": []}, unsound=("board",))
+    response = await retrieve(store)
+    assert (KEYWORD, ["guides"]) in store.searched
+    assert (SEMANTIC, ["guides", "board"]) in store.searched
+    [degradation] = response.degraded
+    assert degradation.component == passage_pb2.COMPONENT_KEYWORD_ARM
+    assert degradation.reason == error_pb2.LEXICAL_INDEX_UNSOUND
+    assert "keyword index of board is being rebuilt" in degradation.message
+
+
+async def test_a_keyword_search_of_nothing_but_indexes_being_rebuilt_is_an_error_that_names_some() -> None:
+    names = [f"c{number}" for number in range(7)]
+    store = FakeStore(dict.fromkeys(names, ()), unsound=names)
+    with pytest.raises(UnavailableError, match="of c0, c1, c2, c3, c4 and 2 more is being") as caught:
+        await retrieve(store, mode=KEYWORD_ONLY)
+    assert caught.value.reason == "LEXICAL_INDEX_UNSOUND"
+    assert caught.value.retry_after_seconds
+    response = await retrieve(store)
+    assert found(response, SEMANTIC)
+    assert [each.reason for each in response.degraded] == [error_pb2.LEXICAL_INDEX_UNSOUND]
 
 
 async def test_both_arms_failing_is_an_error() -> None:

@@ -87,7 +87,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     LEXICAL_BACKEND_MISMATCH: _ErrorReason.ValueType  # 31
     """The collection was indexed with another keyword engine than the one running."""
     LEXICAL_INDEX_UNSOUND: _ErrorReason.ValueType  # 32
-    """A keyword index lacks chunks; it is rebuilt."""
+    """A keyword index may lack chunks, since the database stopped uncleanly; it is being rebuilt."""
     INDEX_BEING_BUILT: _ErrorReason.ValueType  # 33
     """The index is being built."""
     THREAD_NOT_FOUND: _ErrorReason.ValueType  # 34
@@ -372,7 +372,7 @@ EMBEDDING_MODEL_MISMATCH: ErrorReason.ValueType  # 30
 LEXICAL_BACKEND_MISMATCH: ErrorReason.ValueType  # 31
 """The collection was indexed with another keyword engine than the one running."""
 LEXICAL_INDEX_UNSOUND: ErrorReason.ValueType  # 32
-"""A keyword index lacks chunks; it is rebuilt."""
+"""A keyword index may lack chunks, since the database stopped uncleanly; it is being rebuilt."""
 INDEX_BEING_BUILT: ErrorReason.ValueType  # 33
 """The index is being built."""
 THREAD_NOT_FOUND: ErrorReason.ValueType  # 34

@@ -39,7 +39,8 @@ class RetrieverServiceStub:
     def __new__(cls, channel: _aio.Channel) -> RetrieverServiceAsyncStub: ...
     Retrieve: _grpc.UnaryUnaryMultiCallable[_retriever_service_pb2.RetrieveRequest, _retriever_service_pb2.RetrieveResponse]
     """Runs BM25 and vector search side by side on every collection named, and returns what each arm found, without
-    texts. One arm that fails or is late is named in degraded; both arms failing is an error. Only chunks that the
+    texts. One arm that fails or is late is named in degraded, and so are collections that the keyword arm left out
+    because their index is being rebuilt (LEXICAL_INDEX_UNSOUND); both arms failing is an error. Only chunks that the
     caller may read are seen.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: a collection does not exist.
@@ -66,7 +67,8 @@ class RetrieverServiceAsyncStub(RetrieverServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Retrieve: _aio.UnaryUnaryMultiCallable[_retriever_service_pb2.RetrieveRequest, _retriever_service_pb2.RetrieveResponse]  # type: ignore[assignment]
     """Runs BM25 and vector search side by side on every collection named, and returns what each arm found, without
-    texts. One arm that fails or is late is named in degraded; both arms failing is an error. Only chunks that the
+    texts. One arm that fails or is late is named in degraded, and so are collections that the keyword arm left out
+    because their index is being rebuilt (LEXICAL_INDEX_UNSOUND); both arms failing is an error. Only chunks that the
     caller may read are seen.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: a collection does not exist.
@@ -96,7 +98,8 @@ class RetrieverServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_retriever_service_pb2.RetrieveResponse, _abc.Awaitable[_retriever_service_pb2.RetrieveResponse]]:
         """Runs BM25 and vector search side by side on every collection named, and returns what each arm found, without
-        texts. One arm that fails or is late is named in degraded; both arms failing is an error. Only chunks that the
+        texts. One arm that fails or is late is named in degraded, and so are collections that the keyword arm left out
+        because their index is being rebuilt (LEXICAL_INDEX_UNSOUND); both arms failing is an error. Only chunks that the
         caller may read are seen.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: a collection does not exist.

@@ -12,12 +12,12 @@ from groundline_database import Connection, Pool, acquire, is_readable_collectio
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import AlreadyExistsError
 
+from groundline_ingestor.adapters.postgres_index_builds import builds_held_off
 from groundline_ingestor.adapters.postgres_partitions import (
     PartitionKind,
     find_partition,
     partitions_with,
 )
-from groundline_ingestor.adapters.postgres_vector_indexes import builds_held_off
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.times import moment, timestamp
 

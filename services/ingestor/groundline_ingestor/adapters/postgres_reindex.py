@@ -17,6 +17,7 @@ from groundline_runtime.errors import FailedPreconditionError
 from groundline_ingestor.adapters.extraction.formats import is_markdown
 from groundline_ingestor.adapters.postgres_collections import settings_json
 from groundline_ingestor.adapters.postgres_documents import copy_chunks, hold_collection
+from groundline_ingestor.adapters.postgres_index_builds import builds_held_off
 from groundline_ingestor.adapters.postgres_items import PENDING, finish_items
 from groundline_ingestor.adapters.postgres_partitions import (
     PartitionKind,
@@ -25,7 +26,7 @@ from groundline_ingestor.adapters.postgres_partitions import (
     create_partition,
     leave_partition,
 )
-from groundline_ingestor.adapters.postgres_vector_indexes import builds_held_off, is_vector_index_due
+from groundline_ingestor.adapters.postgres_vector_indexes import is_vector_index_due
 from groundline_ingestor.adapters.records import read_enum
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion, IngestionError, StoredText

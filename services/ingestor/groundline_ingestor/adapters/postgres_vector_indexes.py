@@ -2,18 +2,16 @@
 
 # ruff: noqa: S608 - what is put into SQL here are constants, numbers and names that chunk_table() makes of numbers
 
-import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Final
 
 import asyncpg
 import structlog
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import Connection, Pool, acquire
-from groundline_runtime.errors import UnavailableError
 
+from groundline_ingestor.adapters.postgres_index_builds import try_lock, unlock
 from groundline_ingestor.adapters.postgres_items import PENDING
 from groundline_ingestor.adapters.postgres_partitions import chunk_table
 
@@ -21,7 +19,6 @@ __all__ = [
     "LEAST_ROWS",
     "PostgresVectorIndexes",
     "build_vector_index",
-    "builds_held_off",
     "is_vector_index_due",
     "vector_index_on",
     "vector_index_state",
@@ -35,8 +32,6 @@ MOST_ROWS: Final = 50_000
 
 BUILD_SECONDS: Final = 6 * 3600.0
 RETRY_SECONDS: Final = 60.0
-HOLD_OFF_SECONDS: Final = 30.0
-POLL_SECONDS: Final = 0.05
 
 MOST_MEMORY_KB: Final = 1024 * 1024
 """Of one build, unless the server's own maintenance_work_mem is more. A graph that outgrows it is finished
@@ -44,9 +39,6 @@ row by row, several times slower."""
 
 _ELEMENT_BYTES: Final = 1000
 """What a row takes in a build beside its vector: the element and its neighbours with m = 16."""
-
-_LOCKS: Final = 0x766563
-"""First half of the advisory locks' key; the second is the partition's id. Whoever holds one may build."""
 
 _INDEXES: Final = """
     SELECT FROM pg_index x JOIN pg_class k ON k.oid = x.indexrelid JOIN pg_am a ON a.oid = k.relam
@@ -123,7 +115,7 @@ async def build_vector_index(connection: Connection, partition_id: int, dimensio
     dropped first. Raises asyncpg.QueryCanceledError when the partition is about to be dropped.
     """
     table = chunk_table(partition_id)
-    if not await _try_lock(connection, partition_id):
+    if not await try_lock(connection, partition_id):
         return False
     try:
         if await connection.fetchval(_IS_VALID, partition_id):
@@ -149,10 +141,8 @@ async def build_vector_index(connection: Connection, partition_id: int, dimensio
         return False
     finally:
         if not connection.is_closed():
-            await connection.execute(
-                "RESET maintenance_work_mem; RESET max_parallel_maintenance_workers; "
-                f"SELECT pg_advisory_unlock({_LOCKS}, {partition_id:d})"
-            )
+            await connection.execute("RESET maintenance_work_mem; RESET max_parallel_maintenance_workers")
+            await unlock(connection, partition_id)
     return True
 
 
@@ -175,52 +165,6 @@ async def is_vector_index_due(connection: Connection, partition_id: int) -> bool
     if await connection.fetchval(_IS_VALID, partition_id):
         return False
     return await _has_rows(connection, partition_id, LEAST_ROWS)
-
-
-@asynccontextmanager
-async def builds_held_off(connection: Connection, partition_ids: Sequence[int]) -> AsyncIterator[None]:
-    """Cancel builds on partitions and let none begin, so that they can be dropped inside.
-
-    A DROP would wait for a build, and a build waits for transactions. Raises UnavailableError.
-    """
-    held: list[int] = []
-    try:
-        try:
-            async with asyncio.timeout(HOLD_OFF_SECONDS):
-                for partition_id in partition_ids:
-                    while not await _try_lock(connection, partition_id):
-                        await _cancel_build(connection, partition_id)
-                        await asyncio.sleep(POLL_SECONDS)
-                    held.append(partition_id)
-        except TimeoutError:
-            raise UnavailableError(
-                "INDEX_BEING_BUILT",
-                "an index is being built and does not end; try again",
-                retry_after_seconds=5,
-            ) from None
-        yield
-    finally:
-        if not connection.is_closed():
-            for partition_id in held:
-                await connection.execute("SELECT pg_advisory_unlock($1, $2)", _LOCKS, partition_id)
-
-
-async def _cancel_build(connection: Connection, partition_id: int) -> None:
-    """End a build on the partition, should there be one, soon."""
-    await connection.execute(
-        """
-        SELECT pg_cancel_backend(pid) FROM pg_locks
-        WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND classid = $1::bigint::oid
-          AND objid = $2::bigint::oid AND pid <> pg_backend_pid()
-          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-        """,
-        _LOCKS,
-        partition_id,
-    )
-
-
-async def _try_lock(connection: Connection, partition_id: int) -> bool:
-    return bool(await connection.fetchval("SELECT pg_try_advisory_lock($1, $2)", _LOCKS, partition_id))
 
 
 async def _has_rows(connection: Connection, partition_id: int, rows: int) -> bool:

@@ -10,7 +10,13 @@ from typing import Final
 import structlog
 from groundline_runtime.errors import UnavailableError
 
-from groundline_ingestor.ports import EmbeddingCache, ReindexRepository, VectorIndexes, WorkQueue
+from groundline_ingestor.ports import (
+    EmbeddingCache,
+    LexicalIndexes,
+    ReindexRepository,
+    VectorIndexes,
+    WorkQueue,
+)
 from groundline_ingestor.service.contextualization import Contextualization
 from groundline_ingestor.service.leases import Leases
 from groundline_ingestor.service.options import WorkerOptions
@@ -36,6 +42,7 @@ class Upkeep:
         leases: Leases,
         queue: WorkQueue,
         reindex: ReindexRepository,
+        lexical_indexes: LexicalIndexes,
         vector_indexes: VectorIndexes,
         cache: EmbeddingCache,
         contextualization: Contextualization,
@@ -44,6 +51,7 @@ class Upkeep:
         self._leases = leases
         self._queue = queue
         self._reindex = reindex
+        self._lexical_indexes = lexical_indexes
         self._vector_indexes = vector_indexes
         self._cache = cache
         self._contextualization = contextualization
@@ -64,7 +72,8 @@ class Upkeep:
                 (self._leases.extend, _every(self._options.lease_seconds / 3)),
                 (self._leases.expire, partial(self._until_stirred, self._options.lease_seconds / 3)),
                 (self._settle, partial(self._until_stirred, IDLE_SECONDS)),
-                (self._build_indexes, partial(self._until_stirred, IDLE_SECONDS)),
+                (self._rebuild_lexical_indexes, partial(self._until_stirred, IDLE_SECONDS)),
+                (self._build_vector_indexes, partial(self._until_stirred, IDLE_SECONDS)),
                 (self._clean, _every(CLEANING_SECONDS)),
             ):
                 tasks.create_task(_repeat(work, pause))
@@ -83,7 +92,10 @@ class Upkeep:
         for job_id in await self._reindex.settle(self._options.reindex_grace_seconds):
             _log.info("reindex_ended", job_id=job_id)
 
-    async def _build_indexes(self) -> None:
+    async def _rebuild_lexical_indexes(self) -> None:
+        await self._lexical_indexes.rebuild_due()
+
+    async def _build_vector_indexes(self) -> None:
         await self._vector_indexes.build_due()
 
     async def _clean(self) -> None:

@@ -14,6 +14,7 @@ from groundline_ingestor.ports import (
     CollectionRepository,
     DocumentRepository,
     EmbeddingCache,
+    LexicalIndexes,
     ReindexRepository,
     VectorIndexes,
     WorkQueue,
@@ -46,6 +47,7 @@ class Worker:
         collections: CollectionRepository,
         documents: DocumentRepository,
         reindex: ReindexRepository,
+        lexical_indexes: LexicalIndexes,
         vector_indexes: VectorIndexes,
         embedder: RememberingEmbedder,
         cache: EmbeddingCache,
@@ -87,7 +89,9 @@ class Worker:
         self._pipeline = Pipeline(
             collections, embedder, items, self._leases, self._outcomes, self._waking, options
         )
-        self._upkeep = Upkeep(self._leases, queue, reindex, vector_indexes, cache, contextualization, options)
+        self._upkeep = Upkeep(
+            self._leases, queue, reindex, lexical_indexes, vector_indexes, cache, contextualization, options
+        )
 
     def wake(self) -> None:
         """Look for work now."""

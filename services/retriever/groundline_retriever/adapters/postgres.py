@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from typing import Any
 
 import asyncpg
 from google.protobuf import json_format
@@ -23,24 +24,29 @@ from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 from groundline.v1 import candidate_pb2, options_pb2, passage_pb2
 from groundline_database import (
+    DatabaseSettings,
     Pool,
     acquire,
     is_readable_collection,
     is_readable_document,
+    keep_session,
+    open_pool,
+    register_vectors,
     require_schema,
 )
 from groundline_embedding.ports import Vectors
 from groundline_filters import Columns, compile_sql
-from groundline_lexical import Connection, LexicalIndex
+from groundline_lexical import Connection, LexicalIndex, detect_lexical_index
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from pgvector import HalfVector
 
-from groundline_retriever.domain import Hit, IndexedCollection, Selection, with_adjacent
+from groundline_retriever.adapters.soundness import SoundIndexes
+from groundline_retriever.domain import Hit, IndexedCollection, KeywordHits, Selection, with_adjacent
 from groundline_retriever.ports import EncodedVector
 
-__all__ = ["SERVER_SETTINGS", "PostgresChunkStore"]
+__all__ = ["SERVER_SETTINGS", "PostgresChunkStore", "open_chunk_store"]
 
-SCHEMA = {"ingestor": 7}
+SCHEMA = {"ingestor": 10}
 """Least version of the tables that it reads."""
 
 EF_SEARCH, ITERATIVE_SCAN = 100, options_pb2.ITERATIVE_SCAN_STRICT_ORDER
@@ -151,12 +157,33 @@ _SOURCE_TYPES: Mapping[str, passage_pb2.SourceType.ValueType] = {
 }
 
 
-class PostgresChunkStore:
-    """`pool` must have been opened with SERVER_SETTINGS and codecs of vectors."""
+@asynccontextmanager
+async def open_chunk_store(
+    settings: DatabaseSettings, lexical_backend: str | None = None
+) -> AsyncIterator["PostgresChunkStore"]:
+    """The store on a pool of its own, with the lexical backend of this name, or the one that the server has.
 
-    def __init__(self, pool: Pool, lexical: LexicalIndex) -> None:
+    Raises LexicalIndexError, and what open_pool raises.
+    """
+    sound = SoundIndexes()
+
+    async def prepare(connection: "asyncpg.Connection[Any]") -> None:
+        await register_vectors(connection)
+        await sound.refresh(connection)
+
+    async with open_pool(settings, init=prepare, reset=keep_session, server_settings=SERVER_SETTINGS) as pool:
+        async with pool.acquire() as connection:
+            lexical = await detect_lexical_index(connection, lexical_backend)
+        yield PostgresChunkStore(pool, lexical, sound)
+
+
+class PostgresChunkStore:
+    """Made by open_chunk_store."""
+
+    def __init__(self, pool: Pool, lexical: LexicalIndex, sound: SoundIndexes) -> None:
         self._pool = pool
         self._lexical = lexical
+        self._sound = sound
         self._probed_up_to = 0
         self._partitions: dict[str, int] = {}
         """Where collections were found last."""
@@ -186,20 +213,21 @@ class PostgresChunkStore:
 
     async def keyword(
         self, collections: Sequence[IndexedCollection], query: str, *, limit: int, selection: Selection
-    ) -> Sequence[Sequence[Hit]]:
+    ) -> KeywordHits:
         for collection in collections:
             self._require_backend(collection)
         condition = _Condition.of(selection)
         languages: dict[str, list[_Index]] = defaultdict(list)
         for index in _indexes(collections):
             languages[index.language].append(index)
+        unsound: list[str] = []
         found = await asyncio.gather(
             *(
-                self._keyword_in(language, group, query, limit, condition)
+                self._keyword_in(language, group, query, limit, condition, unsound)
                 for language, group in languages.items()
             )
         )
-        return [hits for of_language in found for hits in of_language]
+        return KeywordHits([hits for of_language in found for hits in of_language], unsound)
 
     async def _keyword_in(
         self,
@@ -208,12 +236,21 @@ class PostgresChunkStore:
         query: str,
         limit: int,
         condition: "_Condition",
+        unsound: list[str],
     ) -> list[list[Hit]]:
-        """The hits of each index, which are all of one language."""
+        """The hits of each index, which are all of one language; adds the collections of those left out."""
         prepared = self._lexical.prepare_query(query, language)
 
         async def search(group: Sequence[_Index]) -> list[list[Hit]]:
             async with self._connection() as connection:
+                # On the connection that searches: no other is sure to be of the same life of the server.
+                left_out = await self._unsound(connection, [index.partition_id for index in group])
+                unsound.extend(
+                    one for index in group if index.partition_id in left_out for one in index.collection_ids
+                )
+                group = [index for index in group if index.partition_id not in left_out]
+                if not group:
+                    return []
 
                 async def rows_of(taken: int | None, each: Sequence[_Index]) -> list["asyncpg.Record"]:
                     statements = [self._keyword_sql(one, condition, taken) for one in each]
@@ -338,20 +375,38 @@ class PostgresChunkStore:
         await require_schema(self._pool, SCHEMA)
 
     async def require_sound_indexes(self) -> None:
-        """Raise FailedPreconditionError unless BM25 finds known chunks in the next few partitions."""
+        """Raise FailedPreconditionError where BM25 cannot be searched, or does not find known chunks in one
+        of the next few partitions.
+
+        Those that are to be rebuilt after an unclean stop are not probed: searches say that they left them
+        out.
+        """
         async with self._connection() as connection:
+            await self._sound.refresh(connection)
+            if self._sound.is_on_standby and not self._lexical.capabilities.answers_on_standby:
+                raise FailedPreconditionError(
+                    "LEXICAL_INDEX_UNAVAILABLE",
+                    f"{self._lexical.name} cannot be searched on a standby: connect to the primary",
+                )
             partitions = await connection.fetch(_PROBED, self._probed_up_to, PROBED_PARTITIONS)
+            unsound = await self._unsound(connection, [row["partition_id"] for row in partitions])
             for row in partitions:
-                if row["lexical_backend"] != self._lexical.name:
+                if row["lexical_backend"] != self._lexical.name or row["partition_id"] in unsound:
                     continue
-                if not await self._sound(connection, f"chunks_p{row['partition_id']}"):
+                if not await self._finds_known(connection, f"chunks_p{row['partition_id']}"):
                     raise FailedPreconditionError(
                         "LEXICAL_INDEX_UNSOUND",
                         f"the BM25 index of partition {row['partition_id']} lacks chunks: REINDEX it",
                     )
         self._probed_up_to = partitions[-1]["partition_id"] if partitions else 0
 
-    async def _sound(self, connection: Connection, table: str) -> bool:
+    async def _unsound(self, connection: Connection, partition_ids: Sequence[int]) -> set[int]:
+        """Partitions whose index may have lost rows in an unclean stop, and was not rebuilt since."""
+        if self._lexical.capabilities.survives_unclean_stop:
+            return set()
+        return await self._sound.unsound(connection, partition_ids)
+
+    async def _finds_known(self, connection: Connection, table: str) -> bool:
         try:
             return await self._lexical.probe(connection, table)
         except asyncpg.UndefinedTableError:

@@ -206,6 +206,7 @@ class MemoryStores:
         self.queue = MemoryQueue(data)
         self.crawls = MemoryCrawls(data)
         self.reindex = MemoryReindex(data)
+        self.lexical_indexes = NoLexicalIndexes()
         self.vector_indexes = NoVectorIndexes()
         self.embeddings = MemoryEmbeddings()
         self._data = data
@@ -859,6 +860,13 @@ class MemoryReindex:
             )
             for index, document in enumerate(documents, start=first)
         ]
+
+
+class NoLexicalIndexes:
+    """Implements LexicalIndexes for what is never searched."""
+
+    async def rebuild_due(self) -> Sequence[int]:
+        return ()
 
 
 class NoVectorIndexes:

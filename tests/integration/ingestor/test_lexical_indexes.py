@@ -1,0 +1,172 @@
+"""Keyword indexes that an unclean stop of the server may have damaged are rebuilt by the workers."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from datetime import datetime
+
+import asyncpg
+import pytest
+from groundline_database import DatabaseSettings, Pool, acquire, migrate, open_pool, register_vectors
+from groundline_ingestor.adapters.postgres_lexical_indexes import PostgresLexicalIndexes
+from groundline_ingestor.adapters.postgres_partitions import PartitionKind, chunk_table, create_partition
+from groundline_lexical import LAST_RECOVERY, LexicalIndex
+from groundline_lexical.pg_search import PgSearchIndex
+from groundline_lexical.pg_textsearch import PgTextsearchIndex
+from groundline_tests.postgres import PostgresServer
+from pydantic import SecretStr
+
+KIND = PartitionKind("model", 8, "english")
+ROWS = 200
+LAST_RECOVERY_NOW = f"SELECT {LAST_RECOVERY}"
+PATIENCE_SECONDS = 20.0
+
+
+@pytest.fixture(scope="module")
+async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[PostgresServer]:
+    """One that goes on by itself when one of its processes is killed, as PostgreSQL does by default."""
+    folder = tmp_path_factory.mktemp("lexical-indexes")
+    async with PostgresServer(folder, {"restart_after_crash": "on"}) as server:
+        yield server
+
+
+@pytest.fixture
+async def pool(server: PostgresServer) -> AsyncIterator[Pool]:
+    superuser = await asyncpg.connect(server.dsn)
+    await superuser.execute("DROP DATABASE IF EXISTS suite WITH (FORCE)")
+    await superuser.execute("CREATE DATABASE suite")
+    await superuser.close()
+    settings = DatabaseSettings(database_url=SecretStr(server.dsn_of("suite")))
+
+    async def create_extension(connection: object) -> None:
+        assert isinstance(connection, asyncpg.Connection | asyncpg.pool.PoolConnectionProxy)
+        await PgSearchIndex().create_extension(connection)
+
+    await migrate(settings, "ingestor", prepare=create_extension)
+    async with open_pool(settings, init=register_vectors) as pool:
+        yield pool
+
+
+@pytest.fixture
+def indexes(pool: Pool) -> PostgresLexicalIndexes:
+    return PostgresLexicalIndexes(pool, PgSearchIndex())
+
+
+async def filled(pool: Pool, rows: int = ROWS, lexical: LexicalIndex | None = None) -> int:
+    """A shared partition with so many chunks; returns its id."""
+    async with acquire(pool) as connection, connection.transaction():
+        partition_id = await create_partition(connection, lexical or PgSearchIndex(), None, KIND)
+        await connection.execute(
+            f"""
+            INSERT INTO {chunk_table(partition_id)} (
+                partition_id, collection_id, document_id, chunk_index, original_text, context_annotation,
+                lexical_text, embedding, start_offset, end_offset, source_type, metadata,
+                allowed_principals, update_time
+            )
+            SELECT {partition_id}, 'docs', gen_random_uuid(), 0, '', '', 'lease ' || n, '[1,0,0,0,0,0,0,0]',
+                0, 0, 'file', '{{}}', '{{}}', now()
+            FROM generate_series(1, {rows}) AS n
+            """
+        )
+    return partition_id
+
+
+async def found(pool: Pool, partition_id: int) -> int:
+    index = PgSearchIndex()
+    statement = index.search_sql(chunk_table(partition_id), "english", limit=None)
+    async with acquire(pool) as connection:
+        return len(await connection.fetch(statement, index.prepare_query("lease", "english")))
+
+
+async def test_after_kill_9_every_index_is_rebuilt_once(
+    server: PostgresServer, pool: Pool, indexes: PostgresLexicalIndexes
+) -> None:
+    partition_id = await filled(pool)
+    assert await indexes.rebuild_due() == []
+    assert await found(pool, partition_id) == ROWS
+    await server.kill()
+    await server.start()
+    await pool.expire_connections()
+    assert await found(pool, partition_id) < ROWS, "nothing was lost: this tests nothing"
+    assert await indexes.rebuild_due() == [partition_id]
+    assert await found(pool, partition_id) == ROWS
+    assert await indexes.rebuild_due() == []
+
+
+async def test_a_process_of_the_server_that_was_killed_is_an_unclean_stop_too(
+    server: PostgresServer, pool: Pool, indexes: PostgresLexicalIndexes
+) -> None:
+    partition_id = await filled(pool)
+    victim = await asyncpg.connect(server.dsn)
+    before = await victim.fetchval(LAST_RECOVERY_NOW)
+    os.kill(victim.get_server_pid(), signal.SIGKILL)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while await last_recovery(server) in (None, before):  # noqa: ASYNC110 - the server tells nobody
+            await asyncio.sleep(0.05)
+    victim.terminate()
+    await pool.expire_connections()
+    assert await indexes.rebuild_due() == [partition_id]
+    assert await found(pool, partition_id) == ROWS
+
+
+async def last_recovery(server: PostgresServer) -> datetime | None:
+    """None while nobody can connect."""
+    try:
+        connection = await asyncpg.connect(server.dsn)
+    except (OSError, asyncpg.PostgresError):
+        return None
+    recovery: datetime | None = await connection.fetchval(LAST_RECOVERY_NOW)
+    await connection.close()
+    return recovery
+
+
+async def test_a_clean_restart_rebuilds_nothing(
+    server: PostgresServer, pool: Pool, indexes: PostgresLexicalIndexes
+) -> None:
+    await filled(pool)
+    before = await last_recovery(server)
+    await server.restart()
+    await pool.expire_connections()
+    assert await last_recovery(server) == before
+    assert await indexes.rebuild_due() == []
+
+
+async def test_a_partition_of_an_older_release_of_which_nothing_is_known_is_rebuilt(
+    pool: Pool, indexes: PostgresLexicalIndexes
+) -> None:
+    partition_id = await filled(pool)
+    async with acquire(pool) as connection:
+        await connection.execute("UPDATE chunk_partitions SET lexical_built_after = NULL")
+    assert await indexes.rebuild_due() == [partition_id]
+
+
+async def test_a_backend_that_survives_unclean_stops_rebuilds_nothing(pool: Pool) -> None:
+    await filled(pool)
+    async with acquire(pool) as connection:
+        await connection.execute(
+            "UPDATE chunk_partitions SET lexical_built_after = NULL, lexical_backend = 'pg_textsearch'"
+        )
+    assert await PostgresLexicalIndexes(pool, PgTextsearchIndex()).rebuild_due() == ()
+
+
+async def test_of_several_processes_one_rebuilds(pool: Pool) -> None:
+    partition_id = await filled(pool)
+    async with acquire(pool) as connection:
+        await connection.execute("UPDATE chunk_partitions SET lexical_built_after = NULL")
+    replicas = [PostgresLexicalIndexes(pool, PgSearchIndex()) for _ in range(3)]
+    rebuilt = await asyncio.gather(*(replica.rebuild_due() for replica in replicas))
+    assert [one for some in rebuilt for one in some] == [partition_id]
+
+
+async def test_a_rebuild_that_fails_rests_and_leaves_the_others_alone(
+    pool: Pool, indexes: PostgresLexicalIndexes
+) -> None:
+    broken = await filled(pool)
+    async with acquire(pool) as connection:
+        await connection.execute(f"DROP INDEX {chunk_table(broken)}_bm25")
+        await connection.execute("UPDATE chunk_partitions SET lexical_built_after = NULL")
+        whole = await create_partition(connection, PgSearchIndex(), None, KIND._replace(language="german"))
+        await connection.execute("UPDATE chunk_partitions SET lexical_built_after = NULL")
+    assert await indexes.rebuild_due() == [whole]
+    assert await indexes.rebuild_due() == []

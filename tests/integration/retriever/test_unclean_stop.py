@@ -1,0 +1,141 @@
+"""What searches say after the database stopped uncleanly, where the backend may lose rows by that."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import grpc
+import pytest
+from groundline.v1 import (
+    error_pb2,
+    options_pb2,
+    passage_pb2,
+    retriever_service_pb2,
+    retriever_service_pb2_grpc,
+)
+from groundline_database import DatabaseSettings, migrate, open_pool, register_vectors
+from groundline_ingestor.adapters.postgres_lexical_indexes import PostgresLexicalIndexes
+from groundline_lexical.pg_search import PgSearchIndex
+from groundline_runtime.errors import UnavailableError
+from groundline_runtime.status import from_rpc_error
+from groundline_tests.postgres import PostgresServer
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from pydantic import SecretStr
+
+TEXTS = [f"A replica that lost lease {number} stops serving reads." for number in range(50)]
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+@pytest.fixture
+async def server(tmp_path_factory: pytest.TempPathFactory, corpus_on: Any) -> AsyncIterator[PostgresServer]:
+    """With the collections guides and board, each in a partition of its own."""
+    async with PostgresServer(tmp_path_factory.mktemp("unclean"), {}) as server:
+        connection = await asyncpg.connect(server.dsn)
+        await PgSearchIndex().create_extension(connection)
+        await migrate(settings_of(server), "ingestor")
+        await register_vectors(connection)
+        corpus = corpus_on(connection, PgSearchIndex())
+        for collection in ("guides", "board"):
+            await corpus.collection(collection, TEXTS)
+        await connection.close()
+        yield server
+
+
+def settings_of(server: PostgresServer) -> DatabaseSettings:
+    return DatabaseSettings(database_url=SecretStr(server.dsn))
+
+
+async def retrieve(
+    target: str, mode: "options_pb2.RetrievalMode.ValueType", *collection_ids: str
+) -> retriever_service_pb2.RetrieveResponse:
+    request = retriever_service_pb2.RetrieveRequest(
+        query="lease replica",
+        collection_ids=collection_ids,
+        options=options_pb2.RetrievalOptions(mode=mode, keyword_limit=50, semantic_limit=50),
+    )
+    async with grpc.aio.insecure_channel(target) as channel:
+        try:
+            return await retriever_service_pb2_grpc.RetrieverServiceStub(channel).Retrieve(
+                request, timeout=20
+            )
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc_error(error) from None
+
+
+async def health_becomes(target: str, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
+    async with grpc.aio.insecure_channel(target) as channel, asyncio.timeout(20):
+        request = health_pb2.HealthCheckRequest(service="groundline.v1.RetrieverService")
+        async for response in health_pb2_grpc.HealthStub(channel).Watch(request):
+            if response.status == status:
+                return
+
+
+async def test_no_search_after_kill_9_lacks_chunks_without_saying_so_until_all_is_rebuilt(
+    server: PostgresServer, serve_retriever: Any, corpus_on: Any
+) -> None:
+    embedder = corpus_on(None, PgSearchIndex()).embedder
+    keyword, hybrid = options_pb2.RETRIEVAL_MODE_KEYWORD, options_pb2.RETRIEVAL_MODE_HYBRID
+    async with serve_retriever(server.dsn, embedder) as target:
+        whole = await retrieve(target, keyword, "guides", "board")
+        assert len(whole.features.chunk_ids) == 2 * len(TEXTS)
+        assert not whole.degraded
+
+        await server.kill()
+        await server.start()
+        with pytest.raises(UnavailableError) as caught:
+            await retrieve(target, keyword, "guides")
+        assert caught.value.reason == "LEXICAL_INDEX_UNSOUND"
+        found = await retrieve(target, hybrid, "guides", "board")
+        assert {ranked.arm for ranked in found.lists} == {found.lists[0].arm}
+        assert [(each.component, each.reason) for each in found.degraded] == [
+            (passage_pb2.COMPONENT_KEYWORD_ARM, error_pb2.LEXICAL_INDEX_UNSOUND)
+        ]
+        # What is said in each answer takes no replica out of service.
+        await health_becomes(target, SERVING)
+
+        async with open_pool(settings_of(server)) as pool:
+            assert len(await PostgresLexicalIndexes(pool, PgSearchIndex()).rebuild_due()) == 2
+        whole = await retrieve(target, keyword, "guides", "board")
+        assert len(whole.features.chunk_ids) == 2 * len(TEXTS)
+        assert not whole.degraded
+
+
+async def test_one_partition_at_a_time_comes_back_while_the_others_are_named(
+    server: PostgresServer, serve_retriever: Any, corpus_on: Any
+) -> None:
+    connection = await asyncpg.connect(server.dsn)
+    await connection.execute(
+        """
+        UPDATE chunk_partitions SET lexical_built_after = NULL
+        WHERE partition_id = (SELECT partition_id FROM collections WHERE collection_id = 'board')
+        """
+    )
+    await connection.close()
+    embedder = corpus_on(None, PgSearchIndex()).embedder
+    async with serve_retriever(server.dsn, embedder) as target:
+        found = await retrieve(target, options_pb2.RETRIEVAL_MODE_KEYWORD)
+        assert len(found.features.chunk_ids) == len(TEXTS)
+        [degradation] = found.degraded
+        assert "index of board is being rebuilt" in degradation.message
+
+
+async def test_a_backend_that_does_not_answer_on_a_standby_makes_the_service_not_ready_there(
+    server: PostgresServer,
+    serve_retriever: Any,
+    corpus_on: Any,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    embedder = corpus_on(None, PgSearchIndex()).embedder
+    standby = await server.standby(tmp_path_factory.mktemp("standby"))
+    async with serve_retriever(standby.dsn, embedder) as target:
+        await health_becomes(target, NOT_SERVING)
+        connection = await asyncpg.connect(standby.dsn)
+        await connection.execute("SELECT pg_promote()")
+        await connection.close()
+        # Its index is that of the moment when it was copied.
+        found = await retrieve(target, options_pb2.RETRIEVAL_MODE_HYBRID, "guides")
+        assert [each.reason for each in found.degraded] == [error_pb2.LEXICAL_INDEX_UNSOUND]
+        await health_becomes(target, SERVING)
+    await standby.stop()
