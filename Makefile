@@ -141,6 +141,21 @@ postgres-image: ## Build the database's image, with KEYWORD_ENGINE=vchord_bm25 i
 	image=$$(grep -rohE 'groundline/postgres:[0-9.]+-$(KEYWORD_ENGINE)-[0-9.]+' deploy/k8s/components)
 	$(IMAGE_BUILDER) build --target "$(KEYWORD_ENGINE)" --tag "$(IMAGE_PREFIX)$${image#groundline/}" deploy/images/postgres
 
+# Where make dist puts wheels and source archives.
+DIST ?= dist
+
+.PHONY: dist
+dist: setup ## Build wheels and source archives of all packages into dist/
+	mkdir -p $(DIST)
+	rm -f $(DIST)/groundline_*
+	for package in $(PACKAGES); do
+	  (cd "$$package" && "$(abspath $(BIN))/python" -m hatchling build --directory "$(abspath $(DIST))")
+	done
+
+.PHONY: release
+release: setup ## Make the release VERSION=1.2.3: versions, changelog, commit and tag; nothing is pushed
+	$(BIN)/python tools/release.py $(VERSION)
+
 .PHONY: lock
 lock: ## Resolve and pin all dependencies again (needs uv)
 	python3 tools/lock.py --upgrade

@@ -26,7 +26,7 @@ BUILD = "build"
 BUILD_REQUIREMENTS = ("hatchling",)
 
 # A requirement of a package of the workspace: its name, and the extras that are asked for.
-_OWN = re.compile(r"groundline-([a-z]+)(?:\[([a-z,]+)\])?")
+_OWN = re.compile(r"groundline-([a-z]+)(?:\[([a-z,]+)\])?==.+")
 
 
 def normal(name: str) -> str:

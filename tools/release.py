@@ -1,0 +1,105 @@
+"""Makes a release: sets the one version of all packages and images, closes the changelog, commits and tags.
+
+    release.py VERSION    such as 1.2.3, and newer than the present one
+
+Nothing is pushed. The work tree must be clean, and CHANGELOG.md must say what is new.
+"""
+
+import re
+import subprocess
+import sys
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CHANGELOG = Path("CHANGELOG.md")
+
+_VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
+_UNRELEASED = "## Unreleased\n"
+
+# Files by pattern, and where in them the version stands.
+VERSIONED = {
+    "*/**/pyproject.toml": (r'(?m)^(version = ")', r'("groundline-[a-z]+(?:\[[a-z,]+\])?==)'),
+    "Makefile": (r"(?m)^(VERSION \?= )",),
+    "*/Dockerfile": (r"(?m)^(ARG VERSION=)",),
+    "deploy/compose.yaml": (r"(image: groundline/[a-z]+:\$\{GROUNDLINE_[A-Z]+_VERSION:-)",),
+    "deploy/k8s/images/kustomization.yaml": (r"(groundline/[a-z]+, newTag: )",),
+    "tests/cluster/test_manifests_on_a_cluster.py": (r'(?m)^(RELEASE = ")',),
+}
+
+
+class ReleaseError(Exception):
+    """There can be no such release; the message says why."""
+
+
+def parsed(version: str) -> tuple[int, ...]:
+    """Raises ReleaseError for what is no version."""
+    if not (match := _VERSION.fullmatch(version)):
+        raise ReleaseError(f"{version!r} is no version like 1.2.3")
+    return tuple(map(int, match.groups()))
+
+
+def with_version(text: str, places: tuple[str, ...], version: str) -> str:
+    """The text with the version at all its places."""
+    for place in places:
+        text = re.sub(rf"{place}{_VERSION.pattern}", rf"\g<1>{version}", text)
+    return text
+
+
+def closed(changelog: str, version: str, day: date) -> str:
+    """The changelog with what was unreleased under a heading of its own. Raises ReleaseError without any."""
+    before, heading, rest = changelog.partition(_UNRELEASED)
+    new = rest.partition("\n## ")[0]
+    if not heading or not new.strip():
+        raise ReleaseError(f"{CHANGELOG} has nothing under {_UNRELEASED.strip()!r}")
+    return f"{before}{_UNRELEASED}\n## {version} - {day.isoformat()}\n{rest}"
+
+
+def files() -> list[tuple[Path, tuple[str, ...]]]:
+    """What holds the version, with its places in it."""
+    return [
+        (path, places)
+        for pattern, places in VERSIONED.items()
+        for path in sorted(ROOT.glob(pattern))
+        if ".venv" not in path.parts
+    ]
+
+
+def git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=ROOT, check=False, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise ReleaseError(f"git {arguments[0]}: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+def release(version: str) -> None:
+    new = parsed(version)
+    present = re.search(r'(?m)^version = "(.+)"', (ROOT / "cli/pyproject.toml").read_text(encoding="utf-8"))
+    tags = git("tag", "--list", "v*").split()
+    if present and (new < parsed(present[1]) or (new == parsed(present[1]) and tags)):
+        raise ReleaseError(f"{version} is not newer than {present[1]}")
+    if git("status", "--porcelain"):
+        raise ReleaseError("the work tree is not clean")
+    changelog = closed((ROOT / CHANGELOG).read_text(encoding="utf-8"), version, datetime.now(UTC).date())
+    for path, places in files():
+        path.write_text(with_version(path.read_text(encoding="utf-8"), places, version), encoding="utf-8")
+    (ROOT / CHANGELOG).write_text(changelog, encoding="utf-8")
+    git("commit", "--all", "--message", f"Release {version}")
+    git("tag", "--annotate", f"v{version}", "--message", f"Groundline {version}")
+    print(f"release: v{version} is committed and tagged; push with: git push --follow-tags")
+
+
+def main() -> int:
+    if len(sys.argv) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    try:
+        release(sys.argv[1])
+    except ReleaseError as error:
+        print(f"release: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
