@@ -21,6 +21,7 @@ from groundline.v1 import (
     reranker_service_pb2,
     retriever_service_pb2,
 )
+from groundline_bridge.settings import BridgeSettings
 from groundline_coordinator.settings import CoordinatorMigrationSettings, CoordinatorSettings
 from groundline_database import DatabaseSettings
 from groundline_gateway.following import KeyDatabaseSettings
@@ -77,7 +78,11 @@ class Process:
 
     settings: type[Settings]
     descriptor: FileDescriptor | None = None
-    """The file with its gRPC service; without one it serves none."""
+    """The file with its gRPC service; without one it serves HTTP."""
+    readiness_path: str = "/"
+    """Where HTTP says whether it is ready; by default at an address that is about this process alone."""
+    liveness_path: str = "/"
+    """Where HTTP says whether it is alive."""
 
     @property
     def grpc_service(self) -> str | None:
@@ -99,10 +104,11 @@ PROCESSES: Mapping[str, Process] = {
     "generator": Process(GeneratorSettings, generator_service_pb2.DESCRIPTOR),
     "ingestor": Process(IngestorSettings, ingestor_service_pb2.DESCRIPTOR),
     "ingestor-worker": Process(IngestorSettings, ingestor_service_pb2.DESCRIPTOR),
+    "bridge": Process(BridgeSettings, readiness_path="/readyz", liveness_path="/livez"),
     "gateway": Process(GatewaySettings),
     "migrations": Process(CoordinatorMigrationSettings),
 }
-SERVICES = ("coordinator", "retriever", "reranker", "generator", "ingestor")
+SERVICES = ("coordinator", "retriever", "reranker", "generator", "ingestor", "bridge")
 _ADDRESS = re.compile(rf"({'|'.join(SERVICES)})_(?:target|address)")
 
 
@@ -390,18 +396,18 @@ def probes_ask_health(manifests: Manifests) -> Iterator[str]:
         container = server(workload)
         if container is None or workload["kind"] != "Deployment":
             continue
-        expected = {
-            "startupProbe": LIVENESS,
-            "livenessProbe": LIVENESS,
-            "readinessProbe": process.grpc_service,
-        }
+        by_grpc = process.grpc_service is not None
+        liveness, readiness = (
+            (LIVENESS, process.grpc_service) if by_grpc else (process.liveness_path, process.readiness_path)
+        )
+        expected = {"startupProbe": liveness, "livenessProbe": liveness, "readinessProbe": readiness}
         for probe, service in expected.items():
             handler = container.get(probe)
             if handler is None:
                 yield f"{name}: no {probe}"
-            elif process.grpc_service is None:
-                if handler.get("httpGet", {}).get("path") != "/":
-                    yield f"{name}: {probe} has to ask GET /, which is about this process alone"
+            elif not by_grpc:
+                if handler.get("httpGet", {}).get("path") != service:
+                    yield f"{name}: {probe} has to ask GET {service}, which is about this process alone"
             elif handler.get("grpc", {}).get("service") != service:
                 yield f"{name}: {probe} asks for {handler.get('grpc', {}).get('service')!r}, not {service!r}"
 
@@ -674,6 +680,7 @@ def drains_last_as_long_as_requests(manifests: Manifests) -> Iterator[str]:
         "coordinator": answer,
         "generator": answer,
         "ingestor": document,
+        "bridge": answer,
     }
     for name, needed in longest.items():
         if name not in values:

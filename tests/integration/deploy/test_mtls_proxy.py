@@ -19,8 +19,8 @@ from service_requirements import ROOT
 
 COMPONENT = ROOT / "deploy/k8s/components/mtls"
 CALLED = "generator"
-SERVICES = ("coordinator", "retriever", "reranker", "generator", "ingestor")
-OUTBOUND = dict(zip(SERVICES, range(15001, 15006), strict=True))
+SERVICES = ("coordinator", "retriever", "reranker", "generator", "ingestor", "bridge")
+OUTBOUND = dict(zip(SERVICES, range(15001, 15007), strict=True))
 INBOUND, PROCESS = 50051, 50050
 START_SECONDS = 60
 
