@@ -262,6 +262,7 @@ class Document:
         description = self._comments[endpoint.method.output_type.full_name]
         if endpoint.is_stream:
             description = f"A stream of events; the data of each is a `{endpoint.method.output_type.name}`."
+            response = _event(endpoint.method.output_type, response)
         found: Json = {"200": {"description": description, "content": {media: {"schema": response}}}}
         common = dict([*_COMMON.items(), *([_BODY_TOO_LARGE] if endpoint.body_field else [])])
         for status, (name, _) in common.items():
@@ -442,6 +443,20 @@ def _detail(name: str, description: str, properties: Json, required: list[str]) 
         "description": description,
         "properties": {"@type": {"const": f"type.googleapis.com/google.rpc.{name}"}, **properties},
         "required": ["@type", *required],
+    }
+
+
+def _event(message: Descriptor, data: Json) -> Json:
+    """A server-sent event, which is named after what its message holds."""
+    names = [field.json_name for field in message.fields if field.message_type and not field.is_repeated]
+    return {
+        "type": "object",
+        "properties": {
+            "event": {"type": "string", "enum": names},
+            "id": {"type": "string", "description": "For `Last-Event-ID`."},
+            "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": data},
+        },
+        "required": ["event", "id", "data"],
     }
 
 

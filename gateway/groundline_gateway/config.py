@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 import yaml
-from groundline_runtime.context import Caller, format_principals
+from groundline_runtime.context import TRANSCODED_KEY, Caller, format_principals
 from pydantic import AnyHttpUrl
 
 from groundline_gateway import bodies, lua, tokens
@@ -203,6 +203,7 @@ def _fill_filters(filters: dict[str, Node], exposed: Sequence[Endpoint], setting
         + _resource("identity.lua")
     )
     filters["bodies"]["default_source_code"]["inline_string"] = bodies.script(exposed)
+    filters["events"]["default_source_code"]["inline_string"] = _resource("events.lua")
     limit = filters["local_ratelimit"]
     # A bucket for each client that comes, and for none longer than it takes to forget the least used of them.
     limit["descriptors"] = [{"entries": [{"key": "client"}], "token_bucket": _bucket(settings)}]
@@ -246,6 +247,7 @@ def _route(endpoint: Endpoint, settings: GatewaySettings) -> Node:
         "match": {**path, "headers": [verb]},
         "route": {"cluster": endpoint.service},
         "decorator": {"operation": endpoint.name, "propagate": False},
+        "request_headers_to_add": _headers({TRANSCODED_KEY: "true"}),
     }
     seconds = _deadline_seconds(endpoint, settings)
     _deadline(route, seconds, is_stream=endpoint.is_stream, is_upload=endpoint.is_upload)
@@ -256,6 +258,8 @@ def _route(endpoint: Endpoint, settings: GatewaySettings) -> Node:
             if endpoint.is_stream or endpoint.name in _ANSWERS
             else {"per_try_timeout": _duration(seconds / 3)}
         )
+    if endpoint.is_stream:
+        _override(route, "events", {"@type": _FILTER_CONFIG, "config": {}})
     if endpoint.is_upload:
         # A body goes on as it comes, and the service ends one that is too large.
         _override(route, "buffer", {"@type": _BUFFER_PER_ROUTE, "disabled": True})
@@ -324,7 +328,7 @@ def _deadline(route: Node, seconds: float, *, is_stream: bool, is_upload: bool) 
         whole = backstop if is_stream else backstop + _ARRIVAL_SECONDS
         limits["max_stream_duration"] = {"max_stream_duration": _duration(whole)}
     route["route"] |= limits
-    route["request_headers_to_add"] = _headers({"grpc-timeout": f"{math.ceil(seconds * 1000)}m"})
+    route["request_headers_to_add"] += _headers({"grpc-timeout": f"{math.ceil(seconds * 1000)}m"})
 
 
 def _bucket(settings: GatewaySettings) -> Node:

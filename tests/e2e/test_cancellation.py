@@ -67,10 +67,10 @@ async def test_closing_the_connection_reaches_the_provider(hosted: Stack, provid
     async with hosted.client() as client, asyncio.timeout(30):
         async with client.stream("POST", "/api/chat", json=QUESTION) as response:
             async for line in response.aiter_lines():
-                if not line:
+                if not line.startswith("data: "):
                     continue
                 event = json.loads(line.removeprefix("data: "))
-                kinds.append(next(key for key in event if key != "sequence"))
+                kinds.append(next(key for key in event if key not in ("sequence", "eventId")))
                 if "started" in event:
                     thread_id = event["started"]["threadId"]
                 if "delta" in event:

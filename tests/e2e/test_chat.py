@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from groundline_client.sse import EventParser
 from groundline_tests.suite import EXAMPLES, Stack
 
 QUESTIONS = json.loads((EXAMPLES / "questions.json").read_text())["questions"]
@@ -18,13 +19,11 @@ async def chat(client: httpx.AsyncClient, **body: Any) -> list[dict[str, Any]]:
     async with client.stream("POST", "/api/chat", json=body) as response:
         assert response.status_code == 200, await response.aread()
         assert response.headers["content-type"].startswith("text/event-stream")
-        lines = [line async for line in response.aiter_lines() if line]
-    assert all(line.startswith("data: ") for line in lines)
-    return [json.loads(line.removeprefix("data: ")) for line in lines]
+        return [json.loads(event.data) for event in EventParser().feed(await response.aread())]
 
 
 def kinds(events: list[dict[str, Any]]) -> list[str]:
-    return [next(key for key in event if key != "sequence") for event in events]
+    return [next(key for key in event if key not in ("sequence", "eventId")) for event in events]
 
 
 def text_of(events: list[dict[str, Any]]) -> str:
@@ -148,7 +147,7 @@ async def test_a_retry_with_the_same_request_id_gets_the_same_answer(client: htt
 async def test_who_hangs_up_finds_the_answer_as_far_as_it_came(client: httpx.AsyncClient) -> None:
     question = {"query": QUESTIONS[0]["question"]}
     async with client.stream("POST", "/api/chat", json=question) as response:
-        first = await anext(line async for line in response.aiter_lines() if line)
+        first = await anext(line async for line in response.aiter_lines() if line.startswith("data: "))
     thread_id = json.loads(first.removeprefix("data: "))["started"]["threadId"]
     while (kept := await client.get(f"/api/threads/{thread_id}")).status_code == 404:
         pass
@@ -166,7 +165,7 @@ async def test_a_collection_limits_what_requests_may_change(client: httpx.AsyncC
         "/api/answer", json={"query": "q", "collectionIds": ["strict"], "options": options}
     )
     assert refused.status_code == 400
-    assert violations(refused.json()) == {"options.generation.model", "options.generation.max_output_tokens"}
+    assert violations(refused.json()) == {"options.generation.model", "options.generation.maxOutputTokens"}
     await client.delete("/api/collections/strict")
 
 
@@ -198,7 +197,7 @@ def violations(error: dict[str, Any]) -> set[str]:
         ({"query": ""}, {"query"}),
         ({"query": "   "}, {"query"}),
         ({"query": "x" * 8001}, {"query"}),
-        ({"query": "Hello", "chatHistory": [{"content": "x"}]}, {"chat_history[0].role"}),
+        ({"query": "Hello", "chatHistory": [{"content": "x"}]}, {"chatHistory[0].role"}),
         (
             {
                 "query": "",
@@ -209,7 +208,7 @@ def violations(error: dict[str, Any]) -> set[str]:
                 ],
                 "options": {"rerank": {"topK": 1000}},
             },
-            {"query", "thread_id", "chat_history[1].role", "chat_history[1].content", "options.rerank.top_k"},
+            {"query", "threadId", "chatHistory[1].role", "chatHistory[1].content", "options.rerank.topK"},
         ),
     ],
     ids=["empty query", "blank query", "long query", "no role", "everything wrong"],

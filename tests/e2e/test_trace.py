@@ -25,7 +25,8 @@ def ancestors(span: Span, spans: dict[str, Span]) -> list[str]:
 
 async def test_a_chat_is_one_trace(client: httpx.AsyncClient, collector: OtlpCollector) -> None:
     response = await client.post("/api/chat", json={"query": "How many days of leave do I have?"})
-    trace_id = json.loads(response.text.splitlines()[0].removeprefix("data: "))["started"]["traceId"]
+    first = next(line for line in response.text.splitlines() if line.startswith("data: "))
+    trace_id = json.loads(first.removeprefix("data: "))["started"]["traceId"]
 
     def of_this_chat(received: tuple[Span, ...]) -> dict[str, Span]:
         return {span.span_id: span for span in received if span.trace_id == trace_id}

@@ -1096,6 +1096,8 @@ class ChatResponse:
     """Last event, on success."""
     error: ChatError | None = None
     """Last event, on failure."""
+    event_id: str = ""
+    """Identifies the event, for resumption; the id of the server-sent event."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1782,6 +1784,8 @@ class WatchJobResponse:
     """The job as it is now."""
     items: Sequence[IngestionItem] = ()
     """Items that changed since the last response; at first the failed ones."""
+    event_id: str = ""
+    """Identifies this state, for resumption; the id of the server-sent event."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

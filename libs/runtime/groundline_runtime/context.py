@@ -18,21 +18,30 @@ from opentelemetry import trace
 from groundline_runtime.errors import DeadlineExceededError, FieldViolation, InvalidArgumentError
 
 __all__ = [
+    "LAST_EVENT_ID_KEY",
     "PRINCIPALS_KEY",
+    "TRANSCODED_KEY",
     "Caller",
     "acting_as",
+    "arrived",
     "current_caller",
     "current_trace_id",
     "current_traceparent",
     "deadline_at",
     "deadline_within",
     "format_principals",
+    "is_transcoded",
+    "last_event_id",
     "parse_principals",
     "remaining_seconds",
     "request_trace",
 ]
 
 PRINCIPALS_KEY = "x-groundline-principals"
+TRANSCODED_KEY = "x-groundline-transcoded"
+"""Set by the gateway on what came to it as HTTP."""
+LAST_EVENT_ID_KEY = "last-event-id"
+"""HTTP's header of that name: a stream is to go on after this event."""
 MAX_PRINCIPALS = 100
 MAX_PRINCIPALS_BYTES = 8 * 1024
 
@@ -50,6 +59,8 @@ _random = random.Random()  # noqa: S311 (ids of traces are no secrets)
 
 _NOBODY = Caller()
 _caller: ContextVar[Caller] = ContextVar("groundline_caller", default=_NOBODY)
+_is_transcoded: ContextVar[bool] = ContextVar("groundline_is_transcoded", default=False)
+_last_event_id: ContextVar[str] = ContextVar("groundline_last_event_id", default="")
 # A time.monotonic() instant.
 _deadline: ContextVar[float | None] = ContextVar("groundline_deadline", default=None)
 
@@ -57,6 +68,27 @@ _deadline: ContextVar[float | None] = ContextVar("groundline_deadline", default=
 def current_caller() -> Caller:
     """The caller of the current request; outside a request a caller without principals."""
     return _caller.get()
+
+
+def is_transcoded() -> bool:
+    """Whether the current request came through the gateway, as JSON."""
+    return _is_transcoded.get()
+
+
+def last_event_id() -> str:
+    """The id of the event after which the stream of this request is to go on; empty: from the start."""
+    return _last_event_id.get()
+
+
+@contextmanager
+def arrived(*, transcoded: bool, after: str) -> Iterator[None]:
+    """Say how the current request came, and after which event its stream is to go on."""
+    tokens = _is_transcoded.set(transcoded), _last_event_id.set(after)
+    try:
+        yield
+    finally:
+        _is_transcoded.reset(tokens[0])
+        _last_event_id.reset(tokens[1])
 
 
 def remaining_seconds() -> float | None:

@@ -3,6 +3,9 @@
 They wrap a handler of any of the four kinds as one coroutine `(request, context) -> response or None`;
 streamed responses are written inside it. So unary and streaming share the code, everything happens in the
 RPC's own task (context variables stay right), and a handler's generator is closed there when the peer leaves.
+
+A stream that the gateway turns into server-sent events gets an empty message while nothing else comes, which
+the gateway sends as a comment: proxies end connections on which nothing moves.
 """
 
 import asyncio
@@ -10,12 +13,16 @@ import inspect
 import time
 import uuid
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing, nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
+from functools import cache
 from typing import Any
 
 import grpc
 import structlog
+from google.protobuf import descriptor_pool
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message_factory import GetMessageClass
 from opentelemetry import metrics, trace
 from opentelemetry.instrumentation.grpc._aio_server import OpenTelemetryAioServerInterceptor
 
@@ -27,6 +34,7 @@ from groundline_runtime.errors import (
     InternalError,
     UnimplementedError,
 )
+from groundline_runtime.json_names import as_sent
 from groundline_runtime.status import abort
 from groundline_runtime.telemetry import is_recording
 
@@ -38,19 +46,25 @@ INTERNAL_MESSAGE = "internal error; its error_id is in the service's log"
 type Context = Any
 type Behavior = Callable[[Any, Context], Awaitable[Any]]
 type Handler = grpc.RpcMethodHandler[Any, Any]
+type Write = Callable[[Any], Awaitable[None]]
+type Beating = Callable[[Context], AbstractAsyncContextManager[Write]]
+
+HEARTBEAT_SECONDS = 15.0
 
 _INFRASTRUCTURE = ("/grpc.health.", "/grpc.reflection.")
 
 _log = structlog.get_logger(__name__)
 
 
-def server_interceptors(default_timeout_seconds: float) -> list[grpc.aio.ServerInterceptor]:
+def server_interceptors(
+    default_timeout_seconds: float, *, heartbeat_seconds: float = HEARTBEAT_SECONDS
+) -> list[grpc.aio.ServerInterceptor]:
     """The interceptors of every Groundline server; health and reflection calls pass them untouched.
 
     Where no span is recorded, none is made: the requests' context carries the ids of the trace on.
     """
     tracing = [_Tracing()] if is_recording() else []
-    return [*tracing, _Context(default_timeout_seconds, traced=bool(tracing)), _Errors()]
+    return [*tracing, _Context(default_timeout_seconds, traced=bool(tracing)), _Errors(heartbeat_seconds)]
 
 
 def is_infrastructure(method: str) -> bool:
@@ -92,7 +106,7 @@ class _Interceptor(grpc.aio.ServerInterceptor):
         known = self._wrapped.get(method)
         if known is not None and known[0] is handler:
             return known[1]
-        inner = _as_coroutine(handler)
+        inner = self.inner(method, handler)
 
         async def behavior(request: Any, context: Context) -> Any:
             return await self.around(method, inner, request, context)
@@ -100,6 +114,10 @@ class _Interceptor(grpc.aio.ServerInterceptor):
         wrapped = _with_behavior(handler, behavior)
         self._wrapped[method] = (handler, wrapped)
         return wrapped
+
+    def inner(self, method: str, handler: Handler) -> Behavior:
+        """What `around` calls."""
+        return _as_coroutine(handler)
 
     @abstractmethod
     async def around(self, method: str, inner: Behavior, request: Any, context: Context) -> Any: ...
@@ -135,6 +153,10 @@ class _Context(_Interceptor):
             )
             with (
                 request_context.acting_as(caller),
+                request_context.arrived(
+                    transcoded=_metadata(context, request_context.TRANSCODED_KEY) is not None,
+                    after=_metadata(context, request_context.LAST_EVENT_ID_KEY) or "",
+                ),
                 request_context.deadline_at(
                     started + (self._default_timeout_seconds if remaining is None else remaining)
                 ),
@@ -185,7 +207,21 @@ class _Context(_Interceptor):
 
 
 class _Errors(_Interceptor):
-    """Turns exceptions into statuses; what was not expected shows the client nothing but an error_id."""
+    """Turns exceptions into statuses; what was not expected shows the client nothing but an error_id.
+
+    Innermost, so it is here that streamed responses are written.
+    """
+
+    def __init__(self, heartbeat_seconds: float) -> None:
+        super().__init__()
+        self._heartbeat_seconds = heartbeat_seconds
+
+    def inner(self, method: str, handler: Handler) -> Behavior:
+        found = _method(method)
+        if found is None or not handler.response_streaming:
+            return _as_coroutine(handler)
+        nothing = GetMessageClass(found.output_type)()
+        return _as_coroutine(handler, lambda context: _beating(context, nothing, self._heartbeat_seconds))
 
     async def around(self, method: str, inner: Behavior, request: Any, context: Context) -> Any:
         try:
@@ -193,7 +229,8 @@ class _Errors(_Interceptor):
         except grpc.aio.AbortError:
             raise
         except GroundlineError as error:
-            await abort(context, error)
+            found = _method(method)
+            await abort(context, error if found is None else as_sent(error, found.input_type))
         except Exception as error:
             if isinstance(error, NotImplementedError) and context.code() is grpc.StatusCode.UNIMPLEMENTED:
                 # A method that the generated base class answers.
@@ -225,19 +262,68 @@ def _behavior_of(handler: Handler) -> Callable[..., Any]:
     return behavior
 
 
-def _as_coroutine(handler: Handler) -> Behavior:
+def _as_coroutine(handler: Handler, beating: Beating | None = None) -> Behavior:
+    """`beating` gives what writes the responses of a stream where it has to be kept alive."""
     behavior = _behavior_of(handler)
 
     async def call(request: Any, context: Context) -> Any:
         outcome = behavior(request, context)
         if inspect.isasyncgen(outcome):
             async with aclosing(outcome) as responses:
-                async for response in responses:
-                    await _write(context, response)
+                if beating is None or not request_context.is_transcoded():
+                    async for response in responses:
+                        await _write(context, response)
+                else:
+                    async with beating(context) as write:
+                        async for response in responses:
+                            await write(response)
             return None
         return await outcome if inspect.isawaitable(outcome) else outcome
 
     return call
+
+
+@asynccontextmanager
+async def _beating(context: Context, nothing: Any, seconds: float) -> AsyncIterator[Write]:
+    """What writes responses; `nothing` is written whenever none has been for so many seconds.
+
+    Not before the first one: until then a failure can still become an HTTP status.
+    """
+    loop = asyncio.get_running_loop()
+    writing = asyncio.Lock()
+    last: float | None = None
+
+    async def write(response: Any) -> None:
+        nonlocal last
+        async with writing:
+            await _write(context, response)
+            last = loop.time()
+
+    async def beat() -> None:
+        while True:
+            quiet = 0.0 if last is None else loop.time() - last
+            if quiet >= seconds:
+                await write(nothing)
+            else:
+                await asyncio.sleep(seconds - quiet)
+
+    beats = asyncio.create_task(beat(), name="heartbeat")
+    try:
+        yield write
+    finally:
+        # A message that is half written would be one that nobody can read.
+        async with writing:
+            beats.cancel()
+        await asyncio.gather(beats, return_exceptions=True)
+
+
+@cache
+def _method(path: str) -> MethodDescriptor | None:
+    """The method of a contract by its path; None where it is of none that is known here."""
+    try:
+        return descriptor_pool.Default().FindMethodByName(path.lstrip("/").replace("/", "."))
+    except KeyError:
+        return None
 
 
 async def _write(context: Context, response: Any) -> None:

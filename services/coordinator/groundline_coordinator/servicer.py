@@ -12,15 +12,16 @@ import grpc
 import structlog
 from groundline.v1 import chat_pb2, coordinator_service_pb2, coordinator_service_pb2_grpc
 from groundline_runtime.coalescing import coalesced
-from groundline_runtime.context import current_caller
+from groundline_runtime.context import current_caller, last_event_id
 from groundline_runtime.errors import Code, GroundlineError, InternalError
 from groundline_runtime.interceptors import INTERNAL_MESSAGE
+from groundline_runtime.json_names import as_sent
 from groundline_runtime.reasons import reason_value
 from groundline_validation import validate
 from opentelemetry import trace
 
+from groundline_coordinator.domain.positions import Position
 from groundline_coordinator.service.chats import ChatService
-from groundline_coordinator.service.searching import Event
 from groundline_coordinator.service.threads import ThreadService
 
 __all__ = ["SERVICE", "CoordinatorServicer"]
@@ -45,22 +46,22 @@ class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceService
         self, request: coordinator_service_pb2.ChatRequest, context: Context
     ) -> AsyncIterator[coordinator_service_pb2.ChatResponse]:
         validate(request)
-        turn = await self._chats.begin(current_caller(), request)
-        sequence = 0
+        turn = await self._chats.begin(current_caller(), request, after=last_event_id())
+        position = turn.position
         work = partial(self._chats.chat, turn)
         try:
             stream = coalesced(work, max_waiting_characters=self._max_waiting_characters)
             async with aclosing(stream) as events:
                 async for event in events:
-                    sequence += 1
-                    yield _response(sequence, event)
+                    position = position.after(event)
+                    yield position.response(event)
         except GroundlineError as error:
-            yield _error(sequence + 1, error)
+            yield _failure(position, as_sent(error, request.DESCRIPTOR))
             raise
         except Exception as cause:
             # The interceptor would do this too, but its error_id would come too late for the event.
             failure = _unexpected(cause)
-            yield _error(sequence + 1, failure)
+            yield _failure(position, failure)
             raise failure from cause
 
     async def Answer(
@@ -94,22 +95,7 @@ class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceService
         return await self._threads.delete(current_caller(), request)
 
 
-def _response(sequence: int, event: Event | str) -> coordinator_service_pb2.ChatResponse:
-    match event:
-        case str():
-            delta = chat_pb2.ChatDelta(text=event)
-            return coordinator_service_pb2.ChatResponse(sequence=sequence, delta=delta)
-        case chat_pb2.ChatStarted():
-            return coordinator_service_pb2.ChatResponse(sequence=sequence, started=event)
-        case chat_pb2.ChatStatus():
-            return coordinator_service_pb2.ChatResponse(sequence=sequence, status=event)
-        case chat_pb2.ChatSources():
-            return coordinator_service_pb2.ChatResponse(sequence=sequence, sources=event)
-        case chat_pb2.ChatCompleted():
-            return coordinator_service_pb2.ChatResponse(sequence=sequence, completed=event)
-
-
-def _error(sequence: int, error: GroundlineError) -> coordinator_service_pb2.ChatResponse:
+def _failure(position: Position, error: GroundlineError) -> coordinator_service_pb2.ChatResponse:
     failure = chat_pb2.ChatError(
         code=error.code.value,
         reason=reason_value(error.reason),
@@ -121,7 +107,7 @@ def _error(sequence: int, error: GroundlineError) -> coordinator_service_pb2.Cha
             for violation in error.violations
         ],
     )
-    return coordinator_service_pb2.ChatResponse(sequence=sequence, error=failure)
+    return position.after(failure).response(failure)
 
 
 def _unexpected(cause: Exception) -> InternalError:

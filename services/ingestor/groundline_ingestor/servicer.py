@@ -9,7 +9,7 @@ from typing import Any, Final
 import grpc
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import ingestor_service_pb2_grpc
-from groundline_runtime.context import current_caller
+from groundline_runtime.context import current_caller, last_event_id
 from groundline_runtime.errors import (
     FieldViolation,
     GroundlineError,
@@ -161,7 +161,8 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         self, request: pb.WatchJobRequest, context: Context
     ) -> AsyncIterator[pb.WatchJobResponse]:
         validate(request)
-        async with aclosing(self._jobs.watch(current_caller(), request.job_id)) as states:
+        watched = self._jobs.watch(current_caller(), request.job_id, after=last_event_id())
+        async with aclosing(watched) as states:
             async for state in states:
                 yield state
 

@@ -12,6 +12,7 @@ from groundline.v1 import (
     coordinator_service_pb2,
     coordinator_service_pb2_grpc,
     error_pb2,
+    options_pb2,
     passage_pb2,
     thread_pb2,
 )
@@ -21,7 +22,7 @@ from groundline_coordinator.service.threads import ThreadService
 from groundline_coordinator.servicer import SERVICE, CoordinatorServicer
 from groundline_coordinator.settings import CoordinatorSettings
 from groundline_runtime.channels import open_channel
-from groundline_runtime.context import Caller, acting_as
+from groundline_runtime.context import LAST_EVENT_ID_KEY, TRANSCODED_KEY, Caller, acting_as
 from groundline_runtime.errors import UnavailableError, UnimplementedError
 from groundline_runtime.server import Application
 from groundline_runtime.status import from_rpc_error
@@ -307,6 +308,41 @@ async def test_a_retry_replays_the_same_answer(coordinator: Stub, backends: Any)
         grpc.StatusCode.INVALID_ARGUMENT,
         "REQUEST_ID_REUSED",
     )
+
+
+async def test_a_stream_that_broke_off_goes_on_after_its_last_event(coordinator: Stub) -> None:
+    request = coordinator_service_pb2.ChatRequest(
+        query="Which port?", collection_ids=["docs"], request_id="resumed"
+    )
+    first = [event async for event in coordinator.Chat(request)]
+    assert [event.sequence for event in first] == list(range(1, len(first) + 1))
+    assert len({event.event_id for event in first}) == len(first)
+    broke_off = next(event for event in first if event.HasField("delta"))
+
+    metadata = ((LAST_EVENT_ID_KEY, broke_off.event_id),)
+    rest = [event async for event in coordinator.Chat(request, metadata=metadata)]
+
+    text = "".join(event.delta.text for event in [broke_off, *rest])
+    assert text == "".join(event.delta.text for event in first)
+    assert kinds(rest)[-1] == "completed"
+    assert "started" not in kinds(rest)
+    assert rest[0].sequence == broke_off.sequence + 1
+
+
+@pytest.mark.parametrize(
+    ("metadata", "field"),
+    [((), "options.rerank.top_k"), (((TRANSCODED_KEY, "true"),), "options.rerank.topK")],
+)
+async def test_a_wrong_field_is_named_as_the_caller_spells_it(
+    coordinator: Stub, metadata: Any, field: str
+) -> None:
+    options = options_pb2.ChatOptions(rerank=options_pb2.RerankOptions(top_k=101))
+    request = coordinator_service_pb2.ChatRequest(query="q", options=options)
+    with pytest.raises(grpc.aio.AioRpcError) as failure:
+        await coordinator.Chat(request, metadata=metadata).read()
+    error = from_rpc_error(failure.value)
+    assert [violation.field for violation in error.violations] == [field]
+    assert error.message.startswith(f"{field}: ")
 
 
 async def test_a_duplicate_of_a_request_under_way_may_come_again_later(

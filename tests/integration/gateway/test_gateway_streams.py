@@ -12,7 +12,9 @@ from groundline.v1 import chat_pb2, coordinator_service_pb2, error_pb2, ingestor
 
 
 def delta(sequence: int, text: str) -> coordinator_service_pb2.ChatResponse:
-    return coordinator_service_pb2.ChatResponse(sequence=sequence, delta=chat_pb2.ChatDelta(text=text))
+    return coordinator_service_pb2.ChatResponse(
+        sequence=sequence, delta=chat_pb2.ChatDelta(text=text), event_id=f"ab-{sequence}"
+    )
 
 
 async def test_each_message_is_one_event_and_leaves_at_once(upstream: Any, alice: httpx.AsyncClient) -> None:
@@ -31,19 +33,85 @@ async def test_each_message_is_one_event_and_leaves_at_once(upstream: Any, alice
         assert response.headers["content-type"] == "text/event-stream"
         assert response.headers["cache-control"] == "no-store"
         async for chunk in response.aiter_bytes():
-            assert chunk.startswith(b"data: ")
-            assert chunk.endswith(b"\n\n")
-            assert chunk.count(b"\n") == 2
-            seen.append(json.loads(chunk.removeprefix(b"data: ")))
+            name, event_id, data = chunk.decode().removesuffix("\n\n").split("\n")
+            assert name == "event: delta"
+            event = json.loads(data.removeprefix("data: "))
+            assert event_id == f"id: {event['eventId']}"
+            seen.append(event)
             go_on.release()
 
     assert seen == [
-        {"sequence": 1, "delta": {"text": "one\n\n"}},
-        {"sequence": 2, "delta": {"text": 'data: "two"'}},
-        {"sequence": 3, "delta": {"text": "dré"}},
+        {"sequence": 1, "delta": {"text": "one\n\n"}, "eventId": "ab-1"},
+        {"sequence": 2, "delta": {"text": 'data: "two"'}, "eventId": "ab-2"},
+        {"sequence": 3, "delta": {"text": "dré"}, "eventId": "ab-3"},
     ]
     (call,) = upstream.calls
     assert call.remaining_seconds == pytest.approx(120, abs=10)
+
+
+async def test_an_event_is_named_after_what_it_holds(upstream: Any, alice: httpx.AsyncClient) -> None:
+    async def chat(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        # A document may say what it likes.
+        source = chat_pb2.Source(title='","eventId":"x"}\n\nevent: error', snippet='{"error":{')
+        sources = chat_pb2.ChatSources(sources=[source])
+        completed = chat_pb2.ChatCompleted(model="m")
+        yield coordinator_service_pb2.ChatResponse(sequence=1, sources=sources, event_id="ab-1-0")
+        yield coordinator_service_pb2.ChatResponse(sequence=2, completed=completed, event_id="ab-2-0")
+
+    upstream.on("Chat", chat)
+    events = (await alice.post("/api/chat", json={"query": "x"})).text.split("\n\n")[:-1]
+
+    assert [event.split("\n")[:2] for event in events] == [
+        ["event: sources", "id: ab-1-0"],
+        ["event: completed", "id: ab-2-0"],
+    ]
+    assert json.loads(events[0].split("\n")[2][6:])["sources"]["sources"][0]["snippet"] == '{"error":{'
+
+
+async def test_large_events_stay_whole(upstream: Any, alice: httpx.AsyncClient) -> None:
+    snippet = "é{}\n\n" * 100_000
+
+    async def chat(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        for sequence in (1, 2):
+            sources = chat_pb2.ChatSources(sources=[chat_pb2.Source(snippet=snippet)])
+            yield coordinator_service_pb2.ChatResponse(
+                sequence=sequence, sources=sources, event_id=f"ab-{sequence}-0"
+            )
+
+    upstream.on("Chat", chat)
+    events = (await alice.post("/api/chat", json={"query": "x"})).text.split("\n\n")[:-1]
+
+    assert len(events) == 2
+    for event in events:
+        assert event.startswith("event: sources\nid: ab-")
+        assert json.loads(event.partition("data: ")[2])["sources"]["sources"][0]["snippet"] == snippet
+
+
+async def test_a_sign_of_life_is_a_comment(upstream: Any, alice: httpx.AsyncClient) -> None:
+    async def chat(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        yield coordinator_service_pb2.ChatResponse()
+        yield delta(1, "one")
+
+    async def watch(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        yield ingestor_service_pb2.WatchJobResponse()
+
+    upstream.on("Chat", chat)
+    upstream.on("WatchJob", watch)
+
+    assert (await alice.post("/api/chat", json={"query": "x"})).text.startswith(":\n\nevent: delta\n")
+    assert (await alice.get("/api/jobs/j-1:watch")).text == ":\n\n"
+
+
+async def test_a_service_learns_where_a_stream_is_to_go_on(upstream: Any, alice: httpx.AsyncClient) -> None:
+    async def chat(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        yield delta(8, "x")
+
+    upstream.on("Chat", chat)
+    await alice.post("/api/chat", json={"query": "x"}, headers={"last-event-id": "ab-7-3"})
+
+    (call,) = upstream.calls
+    assert call.values("last-event-id") == ["ab-7-3"]
+    assert call.values("x-groundline-transcoded") == ["true"]
 
 
 async def test_a_client_that_leaves_ends_the_services_work(upstream: Any, alice: httpx.AsyncClient) -> None:
@@ -76,7 +144,7 @@ async def test_a_client_that_leaves_a_silent_request_ends_it_too(
 async def test_what_was_sent_before_a_failure_still_arrives(upstream: Any, alice: httpx.AsyncClient) -> None:
     async def failing(_request: Any, context: Any) -> AsyncIterator[Any]:
         error = chat_pb2.ChatError(code=14, reason=error_pb2.UNAVAILABLE, retryable=True)
-        yield coordinator_service_pb2.ChatResponse(sequence=1, error=error)
+        yield coordinator_service_pb2.ChatResponse(sequence=1, error=error, event_id="ab-1")
         await context.abort(grpc.StatusCode.UNAVAILABLE, "down")
 
     upstream.on("Chat", failing)
@@ -84,12 +152,13 @@ async def test_what_was_sent_before_a_failure_still_arrives(upstream: Any, alice
 
     assert response.status_code == 200
     (event,) = response.text.split("\n\n")[:-1]
-    assert json.loads(event.removeprefix("data: "))["error"]["reason"] == "UNAVAILABLE"
+    assert event.startswith("event: error\n")
+    assert json.loads(event.partition("data: ")[2])["error"]["reason"] == "UNAVAILABLE"
 
 
 async def test_a_job_is_watched_as_events_for_as_long_as_set(upstream: Any, alice: httpx.AsyncClient) -> None:
     async def watch(request: Any, _context: Any) -> AsyncIterator[Any]:
-        response = ingestor_service_pb2.WatchJobResponse()
+        response = ingestor_service_pb2.WatchJobResponse(event_id="1700000000000")
         response.job.job_id = request.job_id
         yield response
 
@@ -97,6 +166,7 @@ async def test_a_job_is_watched_as_events_for_as_long_as_set(upstream: Any, alic
     response = await alice.get("/api/jobs/j-1:watch")
 
     assert response.headers["content-type"] == "text/event-stream"
-    assert json.loads(response.text.removeprefix("data: "))["job"]["jobId"] == "j-1"
+    assert response.text.startswith("event: job\nid: 1700000000000\n")
+    assert json.loads(response.text.partition("data: ")[2])["job"]["jobId"] == "j-1"
     (call,) = upstream.calls
     assert call.remaining_seconds == pytest.approx(3600, abs=60)

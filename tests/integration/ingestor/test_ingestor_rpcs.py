@@ -19,6 +19,7 @@ from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, work
 from groundline_ingestor.servicer import SERVICE_NAME
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import LexicalIndex, detect_lexical_index
+from groundline_runtime.context import LAST_EVENT_ID_KEY
 from groundline_runtime.errors import GroundlineError
 from groundline_runtime.server import Application
 from groundline_runtime.status import from_rpc_error
@@ -394,6 +395,30 @@ async def test_a_job_can_be_read_listed_and_watched(stub: Any, collection_id: st
     [failed] = watched[0].items
     assert (failed.uri, failed.failure.reason) == ("empty", error_pb2.EMPTY_TEXT)
     assert failed.failure.stage == document_pb2.INGESTION_STATE_EXTRACTING
+
+
+async def test_watching_goes_on_after_the_last_state_that_arrived(stub: Any, collection_id: str) -> None:
+    response = await ingest(stub, collection_id, document("good", "text"), document("empty", " "))
+    request = pb.WatchJobRequest(job_id=response.job.job_id)
+    [seen] = [state async for state in stub.WatchJob(request)]
+    metadata = ((LAST_EVENT_ID_KEY, seen.event_id),)
+
+    [state] = [state async for state in stub.WatchJob(request, metadata=metadata)]
+
+    assert state.job == response.job
+    assert [item.uri for item in state.items] == ["good", "empty"]
+
+
+@pytest.mark.parametrize("event_id", ["x", "-1", "1" * 40])
+async def test_watching_begins_anew_after_a_state_that_is_not_known(
+    stub: Any, collection_id: str, event_id: str
+) -> None:
+    response = await ingest(stub, collection_id, document("good", "text"))
+    request = pb.WatchJobRequest(job_id=response.job.job_id)
+
+    [state] = [state async for state in stub.WatchJob(request, metadata=((LAST_EVENT_ID_KEY, event_id),))]
+
+    assert (state.job, list(state.items)) == (response.job, [])
 
 
 async def test_lists_are_paged_by_tokens(stub: Any, collection_id: str) -> None:

@@ -126,7 +126,11 @@ def test_whoever_calls_needs_one_of_the_scopes(document: Mapping[str, Any]) -> N
 
 def test_a_stream_is_described_by_its_event(document: Mapping[str, Any]) -> None:
     chat = document["paths"]["/api/chat"]["post"]["responses"]["200"]["content"]
-    assert chat == {"text/event-stream": {"schema": {"$ref": "#/components/schemas/ChatResponse"}}}
+    event = chat["text/event-stream"]["schema"]["properties"]
+    assert event["data"]["contentSchema"] == {"$ref": "#/components/schemas/ChatResponse"}
+    assert event["event"]["enum"] == ["started", "status", "sources", "delta", "completed", "error"]
+    watch = document["paths"]["/api/jobs/{jobId}:watch"]["get"]["responses"]["200"]["content"]
+    assert watch["text/event-stream"]["schema"]["properties"]["event"]["enum"] == ["job"]
 
 
 def test_every_post_that_takes_more_than_nothing_has_an_example(document: Mapping[str, Any]) -> None:

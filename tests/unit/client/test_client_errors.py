@@ -37,7 +37,7 @@ def test_every_wrong_field_is_shown() -> None:
             "@type": TYPE + "BadRequest",
             "fieldViolations": [
                 {"field": "query", "description": "must not be empty"},
-                {"field": "chat_history[2].role", "description": "must be user or assistant"},
+                {"field": "chatHistory[2].role", "description": "must be user or assistant"},
             ],
         },
         {"@type": TYPE + "RetryInfo", "retryDelay": "1.500s"},
@@ -46,7 +46,7 @@ def test_every_wrong_field_is_shown() -> None:
     assert str(error).splitlines() == [
         "wrong (INVALID_FIELDS)",
         "  query: must not be empty",
-        "  chat_history[2].role: must be user or assistant",
+        "  chatHistory[2].role: must be user or assistant",
         "  error id: e-1",
     ]
     assert (error.code, error.retry_after_seconds) == (3, 1.5)

@@ -16,6 +16,7 @@ from groundline.v1 import (
     options_pb2,
     passage_pb2,
 )
+from groundline_coordinator.domain.positions import Position
 from groundline_coordinator.service.chats import ChatLimits, ChatService
 from groundline_coordinator.service.searching import Event
 from groundline_coordinator.service.threads import ThreadService
@@ -93,7 +94,7 @@ class World:
         )
 
     async def chat(
-        self, question: coordinator_service_pb2.ChatRequest, caller: Caller = NOBODY
+        self, question: coordinator_service_pb2.ChatRequest, caller: Caller = NOBODY, after: str = ""
     ) -> Sequence[Event | str]:
         self.events.clear()
 
@@ -101,7 +102,7 @@ class World:
             self.events.append(event)
 
         service = self.service
-        await service.chat(await service.begin(caller, question), emit)
+        await service.chat(await service.begin(caller, question, after=after), emit)
         return self.events
 
     async def answer(
@@ -614,6 +615,40 @@ async def test_the_same_request_replays_the_stored_answer() -> None:
     assert len(world.generator.calls) == 1
     (thread,) = (await world.all_threads()).threads
     assert thread.message_count == 2
+
+
+async def test_a_replay_goes_on_after_the_last_event_that_arrived() -> None:
+    world = World()
+    first = await world.answer(question(request_id="r"))
+    began = Position.before(first.message_id).after(Started())
+    with_sources = began.after(Sources())
+    with_text = with_sources.after(first.answer[:4])
+
+    await world.chat(question(request_id="r"), after=began.event_id)
+    assert world.events == [Sources(sources=first.sources), first.answer, first.completed]
+    await world.chat(question(request_id="r"), after=with_sources.event_id)
+    assert world.events == [first.answer, first.completed]
+    turn = await world.service.begin(NOBODY, question(request_id="r"), after=with_text.event_id)
+    assert turn.position == with_text
+    await world.chat(question(request_id="r"), after=with_text.event_id)
+    assert world.events == [first.answer[4:], first.completed]
+    assert len(world.generator.calls) == 1
+
+
+@pytest.mark.parametrize("after", ["00000000-3-2", "nonsense", "3", "\u0661-1"])
+async def test_what_arrived_of_another_answer_is_not_gone_on_with(after: str) -> None:
+    world = World()
+    first = await world.answer(question(request_id="r"))
+    await world.chat(question(request_id="r"), after=after)
+    assert world.only(Started).message_id == first.message_id
+    assert first.answer in world.events
+
+
+async def test_a_request_that_is_answered_anew_begins_with_its_start() -> None:
+    world = World()
+    position = Position.before("ab").after(Started()).after(Sources()).after("text")
+    turn = await world.service.begin(NOBODY, question(), after=position.event_id)
+    assert turn.position.sequence == 0
 
 
 async def test_a_replay_shows_what_was_searched_for() -> None:

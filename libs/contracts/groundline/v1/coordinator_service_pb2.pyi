@@ -117,8 +117,11 @@ class ChatResponse(_message.Message):
     DELTA_FIELD_NUMBER: _builtins.int
     COMPLETED_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    EVENT_ID_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Counts from 1 without gaps."""
+    event_id: _builtins.str
+    """Identifies the event, for resumption; the id of the server-sent event."""
     @_builtins.property
     def started(self) -> _chat_pb2.ChatStarted:
         """First event."""
@@ -153,10 +156,11 @@ class ChatResponse(_message.Message):
         delta: _chat_pb2.ChatDelta | None = ...,
         completed: _chat_pb2.ChatCompleted | None = ...,
         error: _chat_pb2.ChatError | None = ...,
+        event_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["completed", b"completed", "delta", b"delta", "error", b"error", "event", b"event", "sources", b"sources", "started", b"started", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["completed", b"completed", "delta", b"delta", "error", b"error", "event", b"event", "sequence", b"sequence", "sources", b"sources", "started", b"started", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["completed", b"completed", "delta", b"delta", "error", b"error", "event", b"event", "event_id", b"event_id", "sequence", b"sequence", "sources", b"sources", "started", b"started", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["started", "status", "sources", "delta", "completed", "error"]  # noqa: Y015
     _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015

@@ -85,6 +85,10 @@ class CoordinatorServiceServicer:
         event, after which the RPC ends with the same status. Cancelling the RPC stops all work for it;
         what was said until then is stored in the thread as cancelled.
 
+        Sent again with its request_id and, as the metadata last-event-id, the event_id that came last, a request whose
+        answer was complete goes on after that event: with the rest of the text and completed. Otherwise it is answered
+        anew, from started on, and what came of it before is void.
+
         INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. The reason
         REQUEST_ID_REUSED: the request_id came with another request before. NOT_FOUND: a collection or the thread does
         not exist. ABORTED with RetryInfo: a request with this request_id is still under way. UNIMPLEMENTED: an option is

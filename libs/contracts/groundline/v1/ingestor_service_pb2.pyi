@@ -1072,6 +1072,9 @@ class WatchJobResponse(_message.Message):
 
     JOB_FIELD_NUMBER: _builtins.int
     ITEMS_FIELD_NUMBER: _builtins.int
+    EVENT_ID_FIELD_NUMBER: _builtins.int
+    event_id: _builtins.str
+    """Identifies this state, for resumption; the id of the server-sent event."""
     @_builtins.property
     def job(self) -> _job_pb2.IngestionJob:
         """The job as it is now."""
@@ -1085,10 +1088,11 @@ class WatchJobResponse(_message.Message):
         *,
         job: _job_pb2.IngestionJob | None = ...,
         items: _abc.Iterable[_job_pb2.IngestionItem] | None = ...,
+        event_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items", "job", b"job"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["event_id", b"event_id", "items", b"items", "job", b"job"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -293,7 +293,7 @@ class IngestorServiceServicer:
     def ListJobs(self, request, context):
         """Lists jobs on collections that the caller may read, newest first.
 
-        INVALID_ARGUMENT: a field is wrong.
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -301,6 +301,9 @@ class IngestorServiceServicer:
 
     def WatchJob(self, request, context):
         """Streams a job as it changes, at once and then at most twice a second, and ends when the job has ended.
+
+        With the metadata last-event-id, the event_id that came last from an earlier stream, the first response has the
+        items that changed since then.
 
         INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job.
         """

@@ -136,10 +136,13 @@ class IngestorServiceStub:
     ListJobs: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListJobsRequest, _ingestor_service_pb2.ListJobsResponse]
     """Lists jobs on collections that the caller may read, newest first.
 
-    INVALID_ARGUMENT: a field is wrong.
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection.
     """
     WatchJob: _grpc.UnaryStreamMultiCallable[_ingestor_service_pb2.WatchJobRequest, _ingestor_service_pb2.WatchJobResponse]
     """Streams a job as it changes, at once and then at most twice a second, and ends when the job has ended.
+
+    With the metadata last-event-id, the event_id that came last from an earlier stream, the first response has the
+    items that changed since then.
 
     INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job.
     """
@@ -265,10 +268,13 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     ListJobs: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListJobsRequest, _ingestor_service_pb2.ListJobsResponse]  # type: ignore[assignment]
     """Lists jobs on collections that the caller may read, newest first.
 
-    INVALID_ARGUMENT: a field is wrong.
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection.
     """
     WatchJob: _aio.UnaryStreamMultiCallable[_ingestor_service_pb2.WatchJobRequest, _ingestor_service_pb2.WatchJobResponse]  # type: ignore[assignment]
     """Streams a job as it changes, at once and then at most twice a second, and ends when the job has ended.
+
+    With the metadata last-event-id, the event_id that came last from an earlier stream, the first response has the
+    items that changed since then.
 
     INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job.
     """
@@ -481,7 +487,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_ingestor_service_pb2.ListJobsResponse, _abc.Awaitable[_ingestor_service_pb2.ListJobsResponse]]:
         """Lists jobs on collections that the caller may read, newest first.
 
-        INVALID_ARGUMENT: a field is wrong.
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection.
         """
 
     @_abc_1.abstractmethod
@@ -491,6 +497,9 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_ingestor_service_pb2.WatchJobResponse], _abc.AsyncIterator[_ingestor_service_pb2.WatchJobResponse]]:
         """Streams a job as it changes, at once and then at most twice a second, and ends when the job has ended.
+
+        With the metadata last-event-id, the event_id that came last from an earlier stream, the first response has the
+        items that changed since then.
 
         INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job.
         """

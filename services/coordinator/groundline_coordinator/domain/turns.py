@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from google.protobuf.struct_pb2 import Struct
 from groundline.v1 import chat_pb2, collection_pb2, coordinator_service_pb2, options_pb2
 
+from groundline_coordinator.domain.positions import Position
+
 __all__ = [
     "AnyRequest",
     "Inquiry",
@@ -93,3 +95,10 @@ class Turn:
     started: chat_pb2.ChatStarted
     claim: RequestClaim | None = None
     replay: coordinator_service_pb2.AnswerResponse | None = field(default=None)
+    resumed: Position | None = None
+    """Up to where the caller has what is replayed."""
+
+    @property
+    def position(self) -> Position:
+        """Where the stream of events begins."""
+        return self.resumed or Position.before(self.started.message_id)

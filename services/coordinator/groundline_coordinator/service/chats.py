@@ -35,6 +35,7 @@ from groundline_runtime.reasons import reason_value
 from groundline_coordinator.domain.conversation import add_usage, recent_history
 from groundline_coordinator.domain.options import scope_of
 from groundline_coordinator.domain.passages import number_sources, numbered_passages
+from groundline_coordinator.domain.positions import Position
 from groundline_coordinator.domain.snippets import shortened
 from groundline_coordinator.domain.turns import (
     Inquiry,
@@ -129,8 +130,10 @@ class ChatService:
         self._limits = limits
         self._storing: set[asyncio.Task[None]] = set()
 
-    async def begin(self, caller: Caller, question: Question) -> Turn:
+    async def begin(self, caller: Caller, question: Question, *, after: str = "") -> Turn:
         """Look up what the question names, and claim its request_id.
+
+        `after` is the id of the event that came last of an earlier attempt; a replay goes on behind it.
 
         Raises NotFoundError (COLLECTION_NOT_FOUND, THREAD_NOT_FOUND), InvalidArgumentError for what is beyond
         a collection's limits, and what ThreadStore.claim raises.
@@ -154,7 +157,9 @@ class ChatService:
         earlier = chat_pb2.ChatStarted(
             thread_id=replay.thread_id, message_id=replay.message_id, trace_id=replay.trace_id
         )
-        return replace(turn, started=earlier, replay=replay)
+        position = Position.of(after)
+        is_of_this = position is not None and replay.message_id.startswith(position.answer)
+        return replace(turn, started=earlier, replay=replay, resumed=position if is_of_this else None)
 
     async def chat(self, turn: Turn, emit: Emit) -> coordinator_service_pb2.AnswerResponse:
         """Emit the events of an answer: started, status and sources, texts, and completed last.
@@ -162,7 +167,7 @@ class ChatService:
         Cancelled, it stores what was said until then as cancelled; failed, it stores nothing.
         """
         if turn.replay is not None:
-            await _replay(turn.started, turn.replay, emit)
+            await _replay(turn, turn.replay, emit)
             return turn.replay
         exchange = _Exchange(turn)
         try:
@@ -358,22 +363,24 @@ class ChatService:
         return task
 
 
-async def _replay(
-    started: chat_pb2.ChatStarted, answered: coordinator_service_pb2.AnswerResponse, emit: Emit
-) -> None:
-    await emit(started)
-    if answered.rewritten_query or answered.sub_queries:
-        await emit(
-            chat_pb2.ChatStatus(
-                stage=passage_pb2.STAGE_RETRIEVING,
-                rewritten_query=answered.rewritten_query,
-                sub_queries=answered.sub_queries,
-                rewriting_model=answered.rewriting_model,
+async def _replay(turn: Turn, answered: coordinator_service_pb2.AnswerResponse, emit: Emit) -> None:
+    """What the caller does not have yet."""
+    sent = turn.position
+    if not sent.sequence:
+        await emit(turn.started)
+    if sent.characters is None:
+        if answered.rewritten_query or answered.sub_queries:
+            await emit(
+                chat_pb2.ChatStatus(
+                    stage=passage_pb2.STAGE_RETRIEVING,
+                    rewritten_query=answered.rewritten_query,
+                    sub_queries=answered.sub_queries,
+                    rewriting_model=answered.rewriting_model,
+                )
             )
-        )
-    await emit(chat_pb2.ChatSources(sources=answered.sources))
-    if answered.answer:
-        await emit(answered.answer)
+        await emit(chat_pb2.ChatSources(sources=answered.sources))
+    if text := answered.answer[sent.characters or 0 :]:
+        await emit(text)
     await emit(answered.completed)
 
 

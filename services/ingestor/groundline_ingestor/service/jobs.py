@@ -1,8 +1,10 @@
 """Jobs: reading, watching, cancelling, retrying."""
 
 import asyncio
+import re
+import time
 import uuid
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -32,6 +34,8 @@ WATCH_SECONDS: Final = 0.5
 # Longer than a transaction that changes an item takes from its change to its end, mostly; what is missed is
 # shown when the item changes again or the job ends.
 RECENT_SECONDS: Final = 30.0
+
+_EVENT_ID: Final = re.compile("[1-9][0-9]{12}")
 
 
 class JobService:
@@ -77,27 +81,41 @@ class JobService:
             jobs=found[:size], next_page_token=_token(found[size - 1]) if len(found) > size else ""
         )
 
-    async def watch(self, caller: Caller, job_id: str) -> AsyncGenerator[pb.WatchJobResponse, None]:
+    async def watch(
+        self, caller: Caller, job_id: str, *, after: str = ""
+    ) -> AsyncGenerator[pb.WatchJobResponse, None]:
         """The job with its failed items, then with the items that changed, until it has ended.
 
-        Raises NotFoundError, also when it goes with its collection.
+        `after` is the id of the state that came last of an earlier stream: the first one then has the items
+        that changed since. Raises NotFoundError, also when the job goes with its collection.
         """
         job = await self._readable(caller, job_id)
-        failed = await self._jobs.items(
-            job_id, caller.principals, after=-1, limit=MAX_WATCHED_ITEMS, only_failed=True
-        )
-        yield pb.WatchJobResponse(job=job, items=failed)
-        shown = {item.item_index: item for item in failed}
+        away = _seconds_since(after)
+        if away is None:
+            first = await self._jobs.items(
+                job_id, caller.principals, after=-1, limit=MAX_WATCHED_ITEMS, only_failed=True
+            )
+        else:
+            first = await self._changed(caller, job_id, away)
+        yield _state(job, first)
+        shown = {item.item_index: item for item in first}
         while not has_ended(job):
             await asyncio.sleep(WATCH_SECONDS)
             earlier, job = job, await self._readable(caller, job_id)
-            recent = await self._jobs.changed_items(
-                job_id, caller.principals, within_seconds=RECENT_SECONDS, limit=MAX_WATCHED_ITEMS
-            )
+            recent = await self._changed(caller, job_id, 0)
             changed = [item for item in recent if shown.get(item.item_index) != item]
             shown.update((item.item_index, item) for item in changed)
             if changed or job != earlier:
-                yield pb.WatchJobResponse(job=job, items=changed)
+                yield _state(job, changed)
+
+    async def _changed(self, caller: Caller, job_id: str, seconds: float) -> Sequence[job_pb2.IngestionItem]:
+        """Items that changed in so many seconds, and a little before."""
+        return await self._jobs.changed_items(
+            job_id,
+            caller.principals,
+            within_seconds=seconds + RECENT_SECONDS,
+            limit=MAX_WATCHED_ITEMS,
+        )
 
     async def cancel(self, caller: Caller, job_id: str) -> job_pb2.IngestionJob:
         """Cancel what has not ended. Raises NotFoundError, PermissionDeniedError."""
@@ -131,6 +149,18 @@ class JobService:
         if job is None or collection is None or not is_readable(collection.message, caller.principals):
             raise NotFoundError("JOB_NOT_FOUND", f"no job {job_id}")
         return job
+
+
+def _state(job: job_pb2.IngestionJob, items: Sequence[job_pb2.IngestionItem]) -> pb.WatchJobResponse:
+    """Its id is the time, in milliseconds."""
+    return pb.WatchJobResponse(job=job, items=items, event_id=str(round(time.time() * 1000)))
+
+
+def _seconds_since(event_id: str) -> float | None:
+    """None where it is no id of a state."""
+    if not _EVENT_ID.fullmatch(event_id):
+        return None
+    return max(0.0, time.time() - int(event_id) / 1000)
 
 
 def _token(job: job_pb2.IngestionJob) -> str:

@@ -1,0 +1,78 @@
+"""How far a stream of events has come, so that one that broke off can be gone on with."""
+
+import re
+from dataclasses import dataclass
+from typing import Self
+
+from groundline.v1 import chat_pb2, coordinator_service_pb2
+
+__all__ = ["Position"]
+
+type Sent = (
+    str
+    | chat_pb2.ChatStarted
+    | chat_pb2.ChatStatus
+    | chat_pb2.ChatSources
+    | chat_pb2.ChatCompleted
+    | chat_pb2.ChatError
+)
+
+_EVENT_ID = re.compile(r"([0-9a-f]{8})-([1-9][0-9]{0,8})(?:-([0-9]{1,9}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """After which event of an answer's stream."""
+
+    answer: str
+    """The first digits of the answer's message id."""
+    sequence: int = 0
+    """Events sent."""
+    characters: int | None = None
+    """Characters of text sent; None while the sources have not been."""
+
+    @classmethod
+    def before(cls, message_id: str) -> Self:
+        """Before the first event of an answer."""
+        return cls(message_id[:8])
+
+    @classmethod
+    def of(cls, event_id: str) -> Self | None:
+        """The position that an event's id stands for; None where it is no such id."""
+        found = _EVENT_ID.fullmatch(event_id)
+        if found is None:
+            return None
+        return cls(found[1], int(found[2]), None if found[3] is None else int(found[3]))
+
+    @property
+    def event_id(self) -> str:
+        """The id of the event that led here."""
+        sent = f"{self.answer}-{self.sequence}"
+        return sent if self.characters is None else f"{sent}-{self.characters}"
+
+    def after(self, event: Sent) -> "Position":
+        """The position after one more event; a text is one, too."""
+        characters = self.characters
+        if isinstance(event, str):
+            characters = (characters or 0) + len(event)
+        elif isinstance(event, chat_pb2.ChatSources):
+            characters = 0
+        return Position(self.answer, self.sequence + 1, characters)
+
+    def response(self, event: Sent) -> coordinator_service_pb2.ChatResponse:
+        """The event that led here, for the wire."""
+        response = coordinator_service_pb2.ChatResponse(sequence=self.sequence, event_id=self.event_id)
+        match event:
+            case str():
+                response.delta.text = event
+            case chat_pb2.ChatStarted():
+                response.started.CopyFrom(event)
+            case chat_pb2.ChatStatus():
+                response.status.CopyFrom(event)
+            case chat_pb2.ChatSources():
+                response.sources.CopyFrom(event)
+            case chat_pb2.ChatCompleted():
+                response.completed.CopyFrom(event)
+            case chat_pb2.ChatError():
+                response.error.CopyFrom(event)
+        return response
