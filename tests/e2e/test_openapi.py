@@ -1,0 +1,136 @@
+"""The running gateway does what its OpenAPI document says, whatever is sent to it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import httpx
+import openapi
+import pytest
+import schemathesis
+from groundline_client.sse import EventParser
+from groundline_tests.suite import Stack, ended_job
+from hypothesis import HealthCheck, given, seed, settings
+from hypothesis import strategies as st
+from openapi_schema_validator import OAS31Validator
+from schemathesis.checks import CHECKS, load_all_checks
+
+DOCUMENT: Mapping[str, Any] = json.loads(openapi.DOCUMENT.read_text(encoding="utf-8"))
+OPERATIONS = {
+    operation["operationId"]: (path, verb)
+    for path, item in DOCUMENT["paths"].items()
+    for verb, operation in item.items()
+}
+EXAMPLES = [
+    (operation["operationId"], example["summary"], example["value"])
+    for item in DOCUMENT["paths"].values()
+    for operation in item.values()
+    for content in operation.get("requestBody", {}).get("content", {}).values()
+    for example in content.get("examples", {}).values()
+]
+# Requests made from the schema of each operation.
+REQUESTS = 20
+SEED = 14
+
+load_all_checks()
+AS_DOCUMENTED = [
+    CHECKS.get_one(name)
+    for name in (
+        "not_a_server_error",
+        "status_code_conformance",
+        "content_type_conformance",
+        "response_schema_conformance",
+    )
+]
+
+
+@pytest.fixture(scope="module")
+async def known(stack: Stack) -> AsyncIterator[Mapping[str, str]]:
+    """Ids of what there is, for addresses; what changes something has a collection of its own."""
+    async with stack.client() as client:
+        before = await collection_ids(client)
+        made = await client.post("/api/collections", json={"collectionId": "openapi"})
+        assert made.status_code == 200, made.text
+        body = {"documents": [{"uri": "a.md", "text": "The hatch has four screws."}]}
+        ingested = (await client.post("/api/collections/openapi/documents", json=body)).json()
+        job = await ended_job(client, ingested["job"]["jobId"])
+        documents = (await client.get("/api/collections/openapi/documents")).json()["documents"]
+        answer = (await client.post("/api/answer", json={"query": "How many screws?"})).json()
+        yield {
+            "collectionId": "openapi",
+            "documentId": documents[0]["documentId"],
+            "jobId": job["jobId"],
+            "threadId": answer["threadId"],
+        }
+        for collection_id in await collection_ids(client) - before:
+            await client.delete(f"/api/collections/{collection_id}")
+
+
+async def collection_ids(client: httpx.AsyncClient) -> set[str]:
+    listed = (await client.get("/api/collections?pageSize=1000")).json()["collections"]
+    return {collection["collectionId"] for collection in listed}
+
+
+def validated_events(name: str, text: str) -> int:
+    """How many events the stream of an operation has; the data of each is as its schema says."""
+    path, verb = OPERATIONS[name]
+    content = DOCUMENT["paths"][path][verb]["responses"]["200"]["content"]["text/event-stream"]
+    data = content["schema"]["properties"]["data"]["contentSchema"]
+    validator = OAS31Validator({**data, "components": DOCUMENT["components"]})
+    events = [json.loads(event.data) for event in EventParser().feed(text.encode())]
+    for event in events:
+        assert [error.message for error in validator.iter_errors(event)] == [], event
+    return len(events)
+
+
+async def test_the_gateway_serves_the_document(stack: Stack) -> None:
+    async with httpx.AsyncClient(base_url=stack.ready["gateway"], trust_env=False) as anonymous:
+        assert (await anonymous.get("/openapi.json")).json() == DOCUMENT
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_every_reply_is_as_documented(stack: Stack, known: Mapping[str, str], name: str) -> None:
+    path, verb = OPERATIONS[name]
+    operation = schemathesis.openapi.from_dict(dict(DOCUMENT))[path][verb]
+    headers = {"x-api-key": stack.ready["api_key"]}
+    # What there is stays, for the operations that read it.
+    ids = st.just(False) if verb == "delete" else st.booleans()
+    seen: set[int] = set()
+
+    @seed(SEED)
+    @settings(max_examples=REQUESTS, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(case=operation.as_strategy(), is_known=ids)
+    def send(case: Any, is_known: bool) -> None:
+        if is_known:
+            case.path_parameters.update(
+                {each: value for each, value in known.items() if each in case.path_parameters}
+            )
+        response = case.call(base_url=stack.ready["gateway"], headers=headers, timeout=60)
+        case.validate_response(response, checks=AS_DOCUMENTED)
+        if "text/event-stream" in response.headers.get("content-type", ""):
+            assert validated_events(name, response.text)
+        seen.add(response.status_code)
+
+    await asyncio.to_thread(send)
+    assert seen
+
+
+@pytest.mark.parametrize(("name", "title", "body"), EXAMPLES, ids=[f"{n}: {t}" for n, t, _ in EXAMPLES])
+async def test_an_example_is_a_request_that_is_taken(
+    stack: Stack, known: Mapping[str, str], name: str, title: str, body: Mapping[str, Any]
+) -> None:
+    path, verb = OPERATIONS[name]
+    async with stack.client() as client:
+        address = path.replace("{collectionId}", known["collectionId"])
+        if name == "CreateCollection":
+            # Requests made from the schema begin with its examples.
+            await client.delete(f"/api/collections/{body['collectionId']}")
+        response = await client.request(verb, address, json=body)
+        assert response.status_code == 200, response.text
+
+
+async def test_a_stream_of_a_chat_is_as_documented(client: httpx.AsyncClient) -> None:
+    response = await client.post("/api/chat", json=EXAMPLES[0][2])
+
+    assert validated_events("Chat", response.text) > 3
