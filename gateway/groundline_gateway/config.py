@@ -328,7 +328,9 @@ def _deadline(route: Node, seconds: float, *, is_stream: bool, is_upload: bool) 
         whole = backstop if is_stream else backstop + _ARRIVAL_SECONDS
         limits["max_stream_duration"] = {"max_stream_duration": _duration(whole)}
     route["route"] |= limits
-    route["request_headers_to_add"] += _headers({"grpc-timeout": f"{math.ceil(seconds * 1000)}m"})
+    route.setdefault("request_headers_to_add", []).extend(
+        _headers({"grpc-timeout": f"{math.ceil(seconds * 1000)}m"})
+    )
 
 
 def _bucket(settings: GatewaySettings) -> Node:
