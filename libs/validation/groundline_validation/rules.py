@@ -141,7 +141,7 @@ def _columns_of_a_list_match(ranked: candidate_pb2.RankedList) -> Iterable[tuple
     """`scores` has an entry for each of `chunk_ids`, and no chunk is there twice."""
     if len(ranked.scores) != len(ranked.chunk_ids):
         yield "scores", f"must have as many entries as chunk_ids, which has {len(ranked.chunk_ids)}"
-    if len(set(ranked.chunk_ids)) != len(ranked.chunk_ids):
+    if len(set(ranked.chunk_ids[:])) != len(ranked.chunk_ids):
         yield "chunk_ids", "must have each chunk once"
 
 
@@ -149,20 +149,20 @@ def _columns_of_a_list_match(ranked: candidate_pb2.RankedList) -> Iterable[tuple
 def _columns_of_features_match(features: candidate_pb2.CandidateFeatures) -> Iterable[tuple[str, str]]:
     """Every column has an entry for each of `chunk_ids`, and no chunk is there twice."""
     count = len(features.chunk_ids)
-    if len(set(features.chunk_ids)) != count:
+    if len(set(features.chunk_ids[:])) != count:
         yield "chunk_ids", "must have each chunk once"
     for name in ("collections", "chunk_indexes", "update_seconds", "source_types"):
         if len(getattr(features, name)) != count:
             yield name, f"must have as many entries as chunk_ids, which has {count}"
     if len(features.signatures) != count * SIGNATURE_BYTES:
         yield "signatures", f"must have {SIGNATURE_BYTES} bytes for each of chunk_ids, which has {count}"
-    if features.collections and max(features.collections) >= len(features.collection_ids):
+    if features.collections and max(features.collections[:]) >= len(features.collection_ids):
         yield "collections", f"must be positions in collection_ids, which has {len(features.collection_ids)}"
 
 
 @rule(candidate_pb2.CandidateSet)
 def _listed_chunks_have_features(each: candidate_pb2.CandidateSet) -> Iterable[tuple[str, str]]:
     """`features` tells of every chunk in `lists`."""
-    listed = {chunk_id for ranked in each.lists for chunk_id in ranked.chunk_ids}
-    if missing := listed.difference(each.features.chunk_ids):
+    listed = set().union(*(ranked.chunk_ids[:] for ranked in each.lists))
+    if missing := listed.difference(each.features.chunk_ids[:]):
         yield "features.chunk_ids", f"must have every chunk of the lists; {len(missing)} are missing"

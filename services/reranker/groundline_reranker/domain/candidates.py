@@ -72,7 +72,7 @@ def candidates_of(candidate_sets: Iterable[candidate_pb2.CandidateSet]) -> Candi
                 ArmList(
                     ranked.arm,
                     np.searchsorted(chunk_ids, _integers(ranked.chunk_ids)),
-                    np.array(list(ranked.scores), np.float64),
+                    np.array(ranked.scores, np.float64),
                 )
                 for ranked in each.lists
             ]
@@ -86,8 +86,8 @@ def _collections(features: candidate_pb2.CandidateFeatures, positions: dict[str,
     return own[_integers(features.collections)]
 
 
-def _integers(values: Iterable[int]) -> Integers:
-    return np.array(list(values), np.int64)
+def _integers(values: Sequence[int]) -> Integers:
+    return np.array(values, np.int64)
 
 
 def _joined(parts: list[Integers]) -> Integers:
