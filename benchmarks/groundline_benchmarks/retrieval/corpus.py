@@ -45,7 +45,8 @@ BUCKETS = 100
 """Of the metadata's `bucket`: a filter on it keeps one in so many."""
 
 FILTER = {"bucket": 7}
-FILTER_SQL = "(metadata -> 'bucket') = '7'"
+FILTER_SQL = """metadata @> '{"bucket": 7}'"""
+"""As an index on the metadata answers it."""
 SMALL_COLLECTION_CHUNKS = 100
 
 _INDEXES = """

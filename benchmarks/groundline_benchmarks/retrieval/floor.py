@@ -29,15 +29,15 @@ _SEMANTIC = """
     ORDER BY embedding::halfvec(384) <=> $1 LIMIT {limit}
 """
 
-# pg_search refuses the condition beside its own, so all that match are ranked and looked at.
-_FILTERED_KEYWORD = """
-    SELECT chunk_id, score FROM ({ranked}) AS ranked
-    WHERE selected ORDER BY score DESC, chunk_id LIMIT {limit}
-"""
+# pg_search refuses the condition beside its own: it is given the rows that an index on the metadata finds.
+_FILTERED = "SELECT array_agg(chunk_id) FROM {table} WHERE {condition}"
 
 
 class Floor:
-    """Both statements at the same time on open connections, and their reciprocal ranks added up."""
+    """Both statements at the same time on open connections, and their reciprocal ranks added up.
+
+    The keyword arm of a filtered search has one more, for what the filter selects.
+    """
 
     def __init__(
         self,
@@ -48,11 +48,9 @@ class Floor:
     ) -> None:
         self._pool, self._lexical, self._vectors = pool, lexical, vectors
         self._table = table = f"chunks_p{partition_id}"
-        everything = lexical.search_sql(table, "english", limit=None, columns=f"{FILTER_SQL} AS selected")
-        self._keyword = {
-            False: lexical.search_sql(table, "english", limit=LIMIT),
-            True: _FILTERED_KEYWORD.format(ranked=everything, limit=LIMIT),
-        }
+        self._keyword = lexical.search_sql(table, "english", limit=LIMIT)
+        self._filtered_keyword = lexical.search_sql(table, "english", limit=LIMIT, chunk_ids="$2")
+        self._filtered = _FILTERED.format(table=table, condition=FILTER_SQL)
         self._texts = _TEXTS.format(table=table, partition_id=partition_id)
 
     async def search(self, case: Case, query: str) -> None:
@@ -78,7 +76,11 @@ class Floor:
     async def _keyword_arm(self, case: Case, query: str) -> Sequence[Any]:
         # Collections are in English unless their settings say otherwise.
         prepared = self._lexical.prepare_query(query, "english")
-        return await self._pool.fetch(self._keyword[case.filtered], prepared)
+        if not case.filtered:
+            return await self._pool.fetch(self._keyword, prepared)
+        async with self._pool.acquire() as connection:
+            selected = await connection.fetchval(self._filtered)
+            return await connection.fetch(self._filtered_keyword, prepared, selected)
 
     async def _semantic_arm(self, case: Case, query: str) -> Sequence[Any]:
         where = f"WHERE {FILTER_SQL}" if case.filtered else ""

@@ -35,6 +35,9 @@ _MATCH = "paradedb.match('lexical_text', $1::text)"
 _IN_COLLECTIONS = """paradedb.const_score(0.0, paradedb.term_set(
         terms => ARRAY(SELECT paradedb.term('collection_id', id) FROM unnest({collections}::text[]) AS id)
     ))"""
+_AMONG_CHUNKS = """paradedb.const_score(0.0, paradedb.term_set(
+        terms => ARRAY(SELECT paradedb.term('chunk_id', id) FROM unnest({chunk_ids}::bigint[]) AS id)
+    ))"""
 _SEARCH = """
     SELECT chunk_id, paradedb.score(chunk_id) AS score{columns}
     FROM {table}
@@ -69,6 +72,7 @@ class PgSearchIndex:
         answers_on_standby=False,
         filters_in_index=False,
         filters_collections=True,
+        filters_chunks=True,
     )
 
     @classmethod
@@ -111,13 +115,16 @@ class PgSearchIndex:
         columns: str = "",
         condition: str = "",
         collections: str = "",
+        chunk_ids: str = "",
     ) -> str:
         if condition:
             raise ValueError("pg_search does not filter in its index")
-        query = _MATCH
+        parts = [_MATCH]
         if collections:
-            within = _IN_COLLECTIONS.format(collections=collections)
-            query = f"paradedb.boolean(must => ARRAY[{_MATCH}, {within}])"
+            parts.append(_IN_COLLECTIONS.format(collections=collections))
+        if chunk_ids:
+            parts.append(_AMONG_CHUNKS.format(chunk_ids=chunk_ids))
+        query = f"paradedb.boolean(must => ARRAY[{', '.join(parts)}])" if len(parts) > 1 else _MATCH
         return _SEARCH.format(
             table=plain_name(table),
             query=query,

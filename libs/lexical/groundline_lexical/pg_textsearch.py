@@ -79,6 +79,7 @@ class PgTextsearchIndex:
             answers_on_standby=durable,
             filters_in_index=True,
             filters_collections=True,
+            filters_chunks=False,
         )
 
     @classmethod
@@ -131,7 +132,10 @@ class PgTextsearchIndex:
         columns: str = "",
         condition: str = "",
         collections: str = "",
+        chunk_ids: str = "",
     ) -> str:
+        if chunk_ids:
+            raise ValueError("pg_textsearch does not filter chunks; it takes a condition")
         conditions = [f"({condition})"] if condition else []
         if collections:
             conditions.append(f"collection_id = ANY ({collections}::text[])")

@@ -29,6 +29,9 @@ class Capabilities:
     filters_collections: bool
     """search_sql takes `collections`, so that many small collections can share a table and its index."""
 
+    filters_chunks: bool
+    """search_sql takes `chunk_ids`, for a search among a few hundred rows that are known."""
+
 
 class LexicalIndex(Protocol):
     """A BM25 index on the columns `chunk_id` (bigint, unique in the table) and `lexical_text` of a table.
@@ -69,6 +72,7 @@ class LexicalIndex(Protocol):
         columns: str = "",
         condition: str = "",
         collections: str = "",
+        chunk_ids: str = "",
     ) -> str:
         """The search statement for a table indexed in `language`; `$1` is what prepare_query made (text).
 
@@ -83,6 +87,10 @@ class LexicalIndex(Protocol):
         `collections` (a parameter such as `$3`, a text[]) keeps the rows of these collections in a shared
         table while the index is scanned; it changes no score, so that scores are comparable between the
         collections of a table. Without capabilities.filters_collections it raises ValueError.
+
+        `chunk_ids` (a parameter such as `$2`, a bigint[]) keeps these rows while the index is scanned, in a
+        time that rises with their number; it changes no score. Without capabilities.filters_chunks it raises
+        ValueError.
 
         Run it with `plan_cache_mode = force_generic_plan` and `max_parallel_workers_per_gather = 0`: the same
         rows take far longer otherwise.

@@ -97,6 +97,7 @@ class VchordBm25Index:
         answers_on_standby=True,
         filters_in_index=False,
         filters_collections=False,
+        filters_chunks=False,
     )
 
     @classmethod
@@ -155,8 +156,9 @@ class VchordBm25Index:
         columns: str = "",
         condition: str = "",
         collections: str = "",
+        chunk_ids: str = "",
     ) -> str:
-        if condition or collections:
+        if condition or collections or chunk_ids:
             raise ValueError("vchord_bm25 does not filter in its index")
         return _SEARCH.format(
             table=plain_name(table),

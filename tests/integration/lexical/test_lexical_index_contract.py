@@ -86,6 +86,7 @@ class Table:
         columns: str = "",
         condition: str = "",
         collections: str = "",
+        chunk_ids: str = "",
     ) -> Sequence[asyncpg.Record]:
         sql = self.index.search_sql(
             "pieces_p1",
@@ -94,6 +95,7 @@ class Table:
             columns=columns,
             condition=condition,
             collections=collections,
+            chunk_ids=chunk_ids,
         )
         async with self.connection.transaction():
             for name, value in self.index.search_settings(limit).items():
@@ -340,6 +342,21 @@ async def test_the_limit_counts_rows_of_the_collections_only(table: Table) -> No
     await table.create(["lease lease"] * 9 + ["lease and more words"], is_shared=True)
     rows = await table.rows("lease", ["even-ones"], limit=2, collections="$2")
     assert [row["chunk_id"] for row in rows] == [2, 4]
+
+
+async def test_a_search_among_known_rows_finds_them_alone_with_the_scores_of_all(table: Table) -> None:
+    texts = [LEASES, "lease lease", LEASES + BREAD, "The lease is ten years long", BREAD]
+    await table.create(texts)
+    if not table.index.capabilities.filters_chunks:
+        with pytest.raises(ValueError, match="does not filter"):
+            await table.rows("replica lease years", [1], chunk_ids="$2")
+        return
+    scores = dict(await table.search("replica lease years"))
+    rows = await table.rows("replica lease years", [2, 4, 5, 99], chunk_ids="$2")
+    found = {row["chunk_id"]: row["score"] for row in rows}
+    assert found == pytest.approx({key: scores[key] for key in (2, 4)}, rel=1e-5)
+    assert await table.rows("replica lease years", [], chunk_ids="$2") == []
+    assert len(await table.rows("lease", [1, 2, 3], limit=2, chunk_ids="$2")) == 2
 
 
 async def test_without_a_limit_every_match_is_found(table: Table) -> None:

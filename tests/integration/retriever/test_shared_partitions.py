@@ -134,7 +134,7 @@ async def test_many_collections_are_searched_by_hnsw_and_few_by_their_rows(corpu
         for count in (1, postgres.EXACT_COLLECTIONS + 1):
             names = [f"small-{number}" for number in range(count)]
             index = postgres._Index(partition_id, True, dimensions, "english", names)
-            condition = postgres._Condition("true", ())
+            condition = postgres._Condition("true", (), 2)
             statement = postgres._semantic_sql(index, condition, 5, exact=False)
             rows = await corpus.connection.fetch(f"EXPLAIN {statement}", vector, names)
             plans[count] = "\n".join(row[0] for row in rows)
