@@ -52,4 +52,6 @@ def _encode_uuid(value: str | uuid.UUID) -> bytes:
 
 
 def _decode_uuid(data: bytes) -> str:
-    return str(uuid.UUID(bytes=bytes(data)))
+    # By way of a UUID object it takes four times as long.
+    digits = bytes(data).hex()
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -6,7 +6,7 @@ import random
 import re
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -35,6 +35,7 @@ __all__ = [
     "parse_principals",
     "remaining_seconds",
     "request_trace",
+    "span",
 ]
 
 PRINCIPALS_KEY = "x-groundline-principals"
@@ -121,6 +122,13 @@ def request_trace(traceparent: str | None) -> Iterator[None]:
         yield
     finally:
         otel_context.detach(token)
+
+
+def span(tracer: trace.Tracer, name: str) -> AbstractContextManager[object]:
+    """A span around a part of the current request, made only where the request's own is recorded."""
+    if trace.get_current_span().is_recording():
+        return tracer.start_as_current_span(name)
+    return nullcontext()
 
 
 def current_traceparent() -> str | None:

@@ -135,22 +135,19 @@ class _Context(_Interceptor):
         )
 
     async def around(self, method: str, inner: Behavior, request: Any, context: Context) -> Any:
-        with (
-            nullcontext()
-            if self._traced
-            else request_context.request_trace(_metadata(context, "traceparent"))
-        ):
-            return await self._answer(method, inner, request, context)
+        traceparent, principals = _metadata(context)
+        with nullcontext() if self._traced else request_context.request_trace(traceparent):
+            return await self._answer(method, inner, request, context, principals)
 
-    async def _answer(self, method: str, inner: Behavior, request: Any, context: Context) -> Any:
+    async def _answer(
+        self, method: str, inner: Behavior, request: Any, context: Context, principals: str
+    ) -> Any:
         started = time.monotonic()
         remaining = context.time_remaining()
         caller = request_context.Caller()
         outcome: str | None = None
         try:
-            caller = request_context.parse_principals(
-                _metadata(context, request_context.PRINCIPALS_KEY) or ""
-            )
+            caller = request_context.parse_principals(principals)
             with (
                 request_context.acting_as(caller),
                 request_context.arrived(
@@ -250,10 +247,15 @@ async def _abort_quietly(context: Context, error: GroundlineError) -> None:
         return
 
 
-def _metadata(context: Context, name: str) -> str | None:
-    """The values of a key, joined as HTTP joins them; None where it does not come."""
-    values = [str(value) for key, value in context.invocation_metadata() or () if key == name]
-    return ",".join(values) if values else None
+def _metadata(context: Context) -> tuple[str | None, str]:
+    """What comes as the trace's parent, if anything does, and as principals, joined as HTTP joins values."""
+    traceparent, principals = None, []
+    for key, value in context.invocation_metadata() or ():
+        if key == request_context.PRINCIPALS_KEY:
+            principals.append(str(value))
+        elif key == "traceparent":
+            traceparent = str(value)
+    return traceparent, ",".join(principals)
 
 
 def _behavior_of(handler: Handler) -> Callable[..., Any]:

@@ -155,6 +155,8 @@ def with_adjacent(
     text and offsets, and one that has nothing of its own is left out.
     """
     fetched = candidate_pb2.FetchedChunk(chunk=chunk)
+    if not nearby:
+        return fetched
     ordered = sorted(nearby, key=lambda each: each.chunk_index)
     start, end = chunk.start_offset, chunk.end_offset
     before: list[passage_pb2.Chunk] = []

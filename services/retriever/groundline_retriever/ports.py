@@ -8,10 +8,7 @@ from groundline_embedding.ports import Vectors
 
 from groundline_retriever.domain import Hit, IndexedCollection, KeywordHits, Selection
 
-__all__ = ["ChunkStore", "EncodedVector", "QueryEmbedder"]
-
-type EncodedVector = object
-"""A query vector as the store wants it; made once per query by ChunkStore.encode."""
+__all__ = ["ChunkStore", "QueryEmbedder"]
 
 
 class QueryEmbedder(Protocol):
@@ -48,12 +45,10 @@ class ChunkStore(Protocol):
         Raises FailedPreconditionError where a collection was indexed by another lexical backend.
         """
 
-    def encode(self, vector: Vectors) -> EncodedVector: ...
-
     async def semantic(
         self,
         collections: Sequence[IndexedCollection],
-        vector: EncodedVector,
+        vector: Vectors,
         *,
         limit: int,
         ef_search: int,

@@ -28,7 +28,7 @@ from groundline_retriever.domain import (
     features_of,
     ranked_list,
 )
-from groundline_retriever.ports import ChunkStore, EncodedVector, QueryEmbedder
+from groundline_retriever.ports import ChunkStore, QueryEmbedder
 
 __all__ = ["RetrievalService"]
 
@@ -205,7 +205,6 @@ class RetrievalService:
     ) -> tuple[Lists, Sequence[passage_pb2.Degradation]]:
         """What each arm finds in each index, as far as it succeeds in time."""
         # Keyword searches come first, so that they are under way before the query is embedded.
-        embedding: asyncio.Task[EncodedVector] | None = None
         tasks: dict[Task, asyncio.Task[Lists]] = {}
         incomplete: list[Failure] = []
         for position, (parameters, collections) in enumerate(groups):
@@ -214,8 +213,7 @@ class RetrievalService:
                 tasks[_KEYWORD, position] = asyncio.create_task(work)
         for position, (parameters, collections) in enumerate(groups):
             if _SEMANTIC in parameters.arms:
-                embedding = embedding or asyncio.create_task(self._embed(text, watch))
-                work = self._semantic(embedding, parameters, collections, selection, watch)
+                work = self._semantic(text, parameters, collections, selection, watch)
                 tasks[_SEMANTIC, position] = asyncio.create_task(work)
         if not tasks:
             return [], ()
@@ -223,7 +221,7 @@ class RetrievalService:
             await asyncio.wait(tasks.values(), timeout=self._arm_seconds())
             return _outcomes(tasks, incomplete)
         finally:
-            self._abandon(task for task in (*tasks.values(), embedding) if task and not task.done())
+            self._abandon(task for task in tasks.values() if not task.done())
 
     async def _keyword(
         self,
@@ -245,20 +243,16 @@ class RetrievalService:
             incomplete.append((_KEYWORD, error))
         return [ranked_list(_KEYWORD, hits, parameters.min_bm25) for hits in found.lists]
 
-    async def _embed(self, text: str, watch: _Stopwatch) -> EncodedVector:
-        with watch.part(passage_pb2.STAGE_EMBEDDING):
-            return self._store.encode(await self._embedder.embed_query(text))
-
     async def _semantic(
         self,
-        embedding: asyncio.Task[EncodedVector],
+        text: str,
         parameters: Parameters,
         collections: Sequence[IndexedCollection],
         selection: Selection,
         watch: _Stopwatch,
     ) -> Lists:
-        # Shielded: the other collections need the vector too.
-        vector = await asyncio.shield(embedding)
+        with watch.part(passage_pb2.STAGE_EMBEDDING):
+            vector = await self._embedder.embed_query(text)
         with watch.part(_PARTS[_SEMANTIC]):
             found = await self._store.semantic(
                 collections,

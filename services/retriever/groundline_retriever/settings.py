@@ -18,7 +18,7 @@ class RetrieverSettings(ServiceSettings, DatabaseSettings):
     """Connections that are kept open."""
 
     pool_max_size: Annotated[int, Field(ge=2, le=1000)] = 16
-    """Maximum connections; a hybrid search takes two for each collection at the same time."""
+    """Maximum connections; a hybrid search takes two at the same time, up to eight of many collections."""
 
     embedding: EmbeddingSettings = Field(default_factory=EmbeddingSettings)
     """Embedding model; the same as the ingestor's."""

@@ -24,7 +24,6 @@ from groundline_retriever.domain import (
     with_adjacent,
 )
 from groundline_retriever.embeddings import QueryVectors
-from groundline_retriever.ports import EncodedVector
 from groundline_retriever.service import RetrievalService
 from groundline_runtime.context import Caller, deadline_at
 from groundline_runtime.errors import (
@@ -92,13 +91,10 @@ class FakeStore:
         unsound = [one.collection_id for one in collections if one.collection_id in self.unsound]
         return KeywordHits(await self._search(KEYWORD, sound, limit), unsound)
 
-    def encode(self, vector: Vectors) -> EncodedVector:
-        return tuple(vector)
-
     async def semantic(
         self,
         collections: Sequence[IndexedCollection],
-        vector: EncodedVector,
+        vector: Vectors,
         *,
         limit: int,
         ef_search: int,

@@ -41,6 +41,31 @@ _SOME_READABLE = f"""
     (SELECT * FROM readable LIMIT 2)
 """
 
+_COLUMNS = "message_id, role, content, sources, citations, usage, finish_reason, model"
+_MESSAGES_GIVEN = """
+    ROWS FROM (jsonb_to_recordset($2) AS (
+        message_id uuid, role text, content text, sources jsonb, citations jsonb, usage jsonb,
+        finish_reason text, model text
+    )) WITH ORDINALITY AS given
+"""
+_BEGIN_THREAD = f"""
+    WITH thread AS (INSERT INTO threads (thread_id, owner, title) VALUES ($1, $3, $4) RETURNING thread_id)
+    INSERT INTO messages (thread_id, message_index, {_COLUMNS})
+    SELECT thread.thread_id, given.ordinality - 1, {_COLUMNS} FROM thread, {_MESSAGES_GIVEN}
+"""
+_TOUCH_THREAD = """
+    UPDATE threads SET update_time = greatest(update_time, clock_timestamp())
+    WHERE thread_id = $1 AND owner = $2
+    RETURNING thread_id
+"""
+_CONTINUE_THREAD = f"""
+    INSERT INTO messages (thread_id, message_index, {_COLUMNS})
+    SELECT $1, last.message_index + given.ordinality, {_COLUMNS}
+    FROM {_MESSAGES_GIVEN}, (
+        SELECT coalesce(max(message_index), -1) AS message_index FROM messages WHERE thread_id = $1
+    ) AS last
+"""
+
 _THREAD = """
     SELECT thread_id, title, create_time, update_time,
            (SELECT count(*) FROM messages WHERE messages.thread_id = threads.thread_id) AS message_count
@@ -171,41 +196,22 @@ class PostgresThreads:
         create: bool,
         answered: tuple[RequestClaim, coordinator_service_pb2.AnswerResponse] | None = None,
     ) -> None:
-        key = thread_id
+        values = [_message_values(message) for message in messages]
         with database_errors():
-            async with self._pool.acquire() as connection, connection.transaction():
-                if create:
-                    await connection.execute(
-                        "INSERT INTO threads (thread_id, owner, title) VALUES ($1, $2, $3)", key, owner, title
-                    )
-                # The row's lock puts concurrent writers of one thread in line.
-                touched = await connection.fetchval(
-                    """
-                    UPDATE threads SET update_time = greatest(update_time, clock_timestamp())
-                    WHERE thread_id = $1 AND owner = $2
-                    RETURNING thread_id
-                    """,
-                    key,
-                    owner,
-                )
-                if touched is None:
-                    raise _no_such_thread(thread_id)
-                first = await connection.fetchval(
-                    "SELECT coalesce(max(message_index) + 1, 0) FROM messages WHERE thread_id = $1", key
-                )
-                await connection.executemany(
-                    """
-                    INSERT INTO messages (thread_id, message_index, message_id, role, content, sources,
-                                          citations, usage, finish_reason, model)
-                    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-                    """,
-                    [
-                        (key, index, *_message_values(message))
-                        for index, message in enumerate(messages, start=first)
-                    ],
-                )
-                if answered is not None:
-                    await _keep_answer(connection, *answered)
+            async with self._pool.acquire() as connection:
+                if create and answered is None:
+                    await connection.execute(_BEGIN_THREAD, thread_id, values, owner, title)
+                    return
+                async with connection.transaction():
+                    if create:
+                        await connection.execute(_BEGIN_THREAD, thread_id, values, owner, title)
+                    else:
+                        # The row's lock puts concurrent writers of one thread in line.
+                        if await connection.fetchval(_TOUCH_THREAD, thread_id, owner) is None:
+                            raise _no_such_thread(thread_id)
+                        await connection.execute(_CONTINUE_THREAD, thread_id, values)
+                    if answered is not None:
+                        await _keep_answer(connection, *answered)
 
     async def get(self, owner: str, thread_id: str) -> thread_pb2.Thread:
         with database_errors():
@@ -345,17 +351,18 @@ def _thread(row: asyncpg.Record) -> thread_pb2.Thread:
     )
 
 
-def _message_values(message: thread_pb2.Message) -> tuple[Any, ...]:
-    return (
-        message.message_id,
-        chat_pb2.ChatMessage.Role.Name(message.role).lower(),
-        message.content,
-        [MessageToDict(source) for source in message.sources],
-        [MessageToDict(citation) for citation in message.citations],
-        MessageToDict(message.usage),
-        _finish_reason_name(message.finish_reason),
-        message.model,
-    )
+def _message_values(message: thread_pb2.Message) -> dict[str, Any]:
+    """The columns of _MESSAGES_GIVEN."""
+    return {
+        "message_id": message.message_id,
+        "role": chat_pb2.ChatMessage.Role.Name(message.role).lower(),
+        "content": message.content,
+        "sources": [MessageToDict(source) for source in message.sources],
+        "citations": [MessageToDict(citation) for citation in message.citations],
+        "usage": MessageToDict(message.usage),
+        "finish_reason": _finish_reason_name(message.finish_reason),
+        "model": message.model,
+    }
 
 
 def _role(name: str) -> chat_pb2.ChatMessage.Role.ValueType:

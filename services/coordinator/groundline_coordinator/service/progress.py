@@ -6,12 +6,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from groundline.v1 import error_pb2, passage_pb2
-from groundline_runtime.context import remaining_seconds
+from groundline_runtime.context import remaining_seconds, span
 from opentelemetry import trace
 
 __all__ = ["StageReport", "milliseconds_since", "share"]
 
 _tracer = trace.get_tracer("groundline_coordinator")
+_SPAN_NAMES = {number: name.removeprefix("STAGE_").lower() for name, number in passage_pb2.Stage.items()}
 
 
 @dataclass
@@ -25,7 +26,7 @@ class StageReport:
     def stage(self, stage: passage_pb2.Stage.ValueType) -> Iterator[None]:
         """A span and a timing around a stage; the timing stands before those of its parts."""
         position, begun = len(self.timings), time.perf_counter()
-        with _tracer.start_as_current_span(passage_pb2.Stage.Name(stage).removeprefix("STAGE_").lower()):
+        with span(_tracer, _SPAN_NAMES[stage]):
             yield
         self.timings.insert(
             position, passage_pb2.StageTiming(stage=stage, duration_ms=milliseconds_since(begun))

@@ -2,9 +2,10 @@
 fetch."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from groundline.v1 import (
     candidate_pb2,
@@ -195,9 +196,8 @@ class PassageSearch:
             if scope.is_empty:
                 return
             seconds = share(_RETRIEVING_SHARE, self._limits.retrieve_timeout_seconds)
-            outcomes = await asyncio.gather(
-                *(self._retrieve_one(query, inquiry, scope, seconds) for query in queries),
-                return_exceptions=True,
+            outcomes = await _outcomes(
+                [self._retrieve_one(query, inquiry, scope, seconds) for query in queries]
             )
             retrieved: list[retriever_service_pb2.RetrieveResponse] = []
             failures: list[BaseException] = []
@@ -287,6 +287,17 @@ class PassageSearch:
         request = retriever_service_pb2.FetchChunksRequest(selections=selections)
         async with deadline_within(share(_FETCHING_SHARE, self._limits.retrieve_timeout_seconds)):
             return (await self._retriever.fetch(request)).chunks
+
+
+async def _outcomes[T](searches: Sequence[Coroutine[Any, Any, T]]) -> Sequence[T | BaseException]:
+    """The result or the failure of each; a single one, which is usual, needs no task."""
+    if len(searches) > 1:
+        outcomes: Sequence[T | BaseException] = await asyncio.gather(*searches, return_exceptions=True)
+        return outcomes
+    try:
+        return [await search for search in searches]
+    except Exception as error:
+        return [error]
 
 
 @contextmanager

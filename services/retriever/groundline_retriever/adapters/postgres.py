@@ -42,7 +42,6 @@ from pgvector import HalfVector
 
 from groundline_retriever.adapters.soundness import SoundIndexes
 from groundline_retriever.domain import Hit, IndexedCollection, KeywordHits, Selection, with_adjacent
-from groundline_retriever.ports import EncodedVector
 
 __all__ = ["SERVER_SETTINGS", "PostgresChunkStore", "open_chunk_store"]
 
@@ -335,20 +334,17 @@ class PostgresChunkStore:
                 await connection.execute("SELECT set_config($1, $2, true)", name, value)
             return await connection.fetch(statement, *arguments)
 
-    def encode(self, vector: Vectors) -> EncodedVector:
-        return HalfVector(vector)
-
     async def semantic(
         self,
         collections: Sequence[IndexedCollection],
-        vector: EncodedVector,
+        vector: Vectors,
         *,
         limit: int,
         ef_search: int,
         iterative_scan: options_pb2.IterativeScan.ValueType,
         selection: Selection,
     ) -> Sequence[Sequence[Hit]]:
-        condition = _Condition.of(selection, first_parameter=2)
+        condition, encoded = _Condition.of(selection, first_parameter=2), HalfVector(vector)
 
         def statement(group: Sequence[_Index], *, exact: bool) -> str:
             return _union([_semantic_sql(each, condition, limit, exact=exact) for each in group])
@@ -358,7 +354,7 @@ class PostgresChunkStore:
                 nearest = statement(group, exact=False)
                 arguments = condition.arguments(group)
                 if (ef_search, iterative_scan) == (EF_SEARCH, ITERATIVE_SCAN):
-                    rows = await connection.fetch(nearest, vector, *arguments)
+                    rows = await connection.fetch(nearest, encoded, *arguments)
                 else:
                     async with connection.transaction(readonly=True):
                         # Both are our own values.
@@ -366,7 +362,7 @@ class PostgresChunkStore:
                             f"SET LOCAL hnsw.ef_search = {ef_search:d}; "
                             f"SET LOCAL hnsw.iterative_scan = {_SCANS[iterative_scan]}"
                         )
-                        rows = await connection.fetch(nearest, vector, *arguments)
+                        rows = await connection.fetch(nearest, encoded, *arguments)
                 found = [hits for hits, _ in _by_index(rows, group)]
                 short = [
                     position
@@ -377,7 +373,7 @@ class PostgresChunkStore:
                     # The scan of the index ends at hnsw.max_scan_tuples. Few are selected, or few there are.
                     again = [group[position] for position in short]
                     rows = await connection.fetch(
-                        statement(again, exact=True), vector, *condition.arguments(again)
+                        statement(again, exact=True), encoded, *condition.arguments(again)
                     )
                     for position, (hits, _) in zip(short, _by_index(rows, again), strict=True):
                         found[position] = hits
