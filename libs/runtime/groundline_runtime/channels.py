@@ -31,6 +31,9 @@ __all__ = ["cancelled_on_exit", "idempotent_methods", "open_channel"]
 
 MAX_METADATA_BYTES = 64 * 1024
 
+_ATTEMPT_SECONDS = 2.0
+"""Who has sent nothing by then hangs: a server that takes longer tells after a second that it is at work."""
+
 _IDEMPOTENT = (MethodOptions.NO_SIDE_EFFECTS, MethodOptions.IDEMPOTENT)
 
 
@@ -44,17 +47,23 @@ async def open_channel(
 ) -> AsyncIterator[grpc.aio.Channel]:
     """A channel to one service, closed on exit.
 
-    `target` is `host:port` or `dns:///host:port`; calls are spread over all addresses the name has. `service`
-    is the full name (`groundline.v1.RetrieverService`) whose generated module is already imported; its
-    methods with an idempotency_level are retried, up to three attempts, while the service is unavailable.
+    `target` is `host:port`, `dns:///host:port`, or addresses of several replicas, `ip:port,ip:port`; calls
+    are spread over all of them. `service` is the full name (`groundline.v1.RetrieverService`) whose generated
+    module is already imported; its methods with an idempotency_level have up to three attempts while the
+    service is unavailable or shows no sign of life (see Application.acknowledges). A replica that fails most
+    calls gets none for a while, if there is another.
 
     Every call has a deadline: the smaller of its own timeout and what the current request has left, or
     `default_timeout_seconds` where there is neither. The current caller's principals go with it.
     """
     options: list[tuple[str, str | int]] = [
         ("grpc.service_config", json.dumps(service_config(_descriptor(service)))),
-        ("grpc.keepalive_time_ms", 30_000),
-        ("grpc.keepalive_timeout_ms", 10_000),
+        # Without it, gRPC for Python ignores perAttemptRecvTimeout; hedging itself it has not.
+        ("grpc.experimental.enable_hedging", 1),
+        # A process that hangs answers no ping, and what waits for it ends. Servers allow one in 10 s.
+        ("grpc.keepalive_time_ms", 12_000),
+        ("grpc.keepalive_timeout_ms", 3_000),
+        ("grpc.http2.max_pings_without_data", 0),
         ("grpc.initial_reconnect_backoff_ms", 200),
         ("grpc.min_reconnect_backoff_ms", 1_000),
         # A restarted service is found again within this time.
@@ -72,7 +81,7 @@ async def open_channel(
             _TracedStreamUnary(tracer),  # type: ignore[no-untyped-call]
             StreamStreamAioClientInterceptor(tracer),  # type: ignore[no-untyped-call]
         ]
-    async with grpc.aio.insecure_channel(target, options=options, interceptors=interceptors) as channel:
+    async with grpc.aio.insecure_channel(_uri(target), options=options, interceptors=interceptors) as channel:
         yield _OutboundChannel(channel, default_timeout_seconds)
 
 
@@ -84,7 +93,7 @@ def idempotent_methods(service: ServiceDescriptor) -> Iterator[str]:
 def service_config(service: ServiceDescriptor) -> dict[str, Any]:
     """gRPC's service config for clients of a service."""
     names = [{"service": service.full_name, "method": name} for name in idempotent_methods(service)]
-    config: dict[str, Any] = {"loadBalancingConfig": [{"round_robin": {}}]}
+    config: dict[str, Any] = {"loadBalancingConfig": [{"outlier_detection_experimental": _EJECTION}]}
     if names:
         config["methodConfig"] = [
             {
@@ -95,12 +104,37 @@ def service_config(service: ServiceDescriptor) -> dict[str, Any]:
                     "maxBackoff": "1s",
                     "backoffMultiplier": 3,
                     "retryableStatusCodes": ["UNAVAILABLE"],
+                    "perAttemptRecvTimeout": f"{_ATTEMPT_SECONDS}s",
                 },
             }
         ]
-        # When most calls fail, retries stop: a struggling service is not hit three times as hard.
-        config["retryThrottling"] = {"maxTokens": 20, "tokenRatio": 0.2}
+        # When most calls fail, retries stop: a struggling service is not hit three times as hard. What one
+        # of two replicas held when it began to hang may be tried again.
+        config["retryThrottling"] = {"maxTokens": 100, "tokenRatio": 0.2}
     return config
+
+
+# gRFC A50. A single replica is never ejected.
+_EJECTION: dict[str, Any] = {
+    "interval": "0.5s",
+    "baseEjectionTime": "5s",
+    "maxEjectionTime": "30s",
+    "maxEjectionPercent": 50,
+    "failurePercentageEjection": {
+        "threshold": 80,
+        "enforcementPercentage": 100,
+        "minimumHosts": 2,
+        "requestVolume": 1,
+    },
+    "childPolicy": [{"round_robin": {}}],
+}
+
+
+def _uri(target: str) -> str:
+    """As gRPC names it: it takes several addresses only with their scheme."""
+    if "," not in target or ":///" in target or target.startswith(("ipv4:", "ipv6:")):
+        return target
+    return f"ipv6:{target}" if target.startswith("[") else f"ipv4:{target}"
 
 
 class _Cancellable(Protocol):

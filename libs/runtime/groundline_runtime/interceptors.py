@@ -51,20 +51,31 @@ type Beating = Callable[[Context], AbstractAsyncContextManager[Write]]
 
 HEARTBEAT_SECONDS = 15.0
 
+_ACKNOWLEDGE_SECONDS = 1.0
+"""Well below the time after which clients take an attempt for lost."""
+
 _INFRASTRUCTURE = ("/grpc.health.", "/grpc.reflection.")
 
 _log = structlog.get_logger(__name__)
 
 
 def server_interceptors(
-    default_timeout_seconds: float, *, heartbeat_seconds: float = HEARTBEAT_SECONDS
+    default_timeout_seconds: float,
+    *,
+    acknowledges: bool = False,
+    heartbeat_seconds: float = HEARTBEAT_SECONDS,
 ) -> list[grpc.aio.ServerInterceptor]:
     """The interceptors of every Groundline server; health and reflection calls pass them untouched.
 
-    Where no span is recorded, none is made: the requests' context carries the ids of the trace on.
+    Where no span is recorded, none is made: the requests' context carries the ids of the trace on. For
+    `acknowledges` see Application.
     """
     tracing = [_Tracing()] if is_recording() else []
-    return [*tracing, _Context(default_timeout_seconds, traced=bool(tracing)), _Errors(heartbeat_seconds)]
+    return [
+        *tracing,
+        _Context(default_timeout_seconds, traced=bool(tracing)),
+        _Errors(heartbeat_seconds, acknowledges),
+    ]
 
 
 def is_infrastructure(method: str) -> bool:
@@ -209,11 +220,14 @@ class _Errors(_Interceptor):
     Innermost, so it is here that streamed responses are written.
     """
 
-    def __init__(self, heartbeat_seconds: float) -> None:
+    def __init__(self, heartbeat_seconds: float, acknowledges: bool) -> None:
         super().__init__()
         self._heartbeat_seconds = heartbeat_seconds
+        self._acknowledges = acknowledges
 
     def inner(self, method: str, handler: Handler) -> Behavior:
+        if self._acknowledges:
+            return _as_acknowledged_coroutine(handler)
         found = _method(method)
         if found is None or not handler.response_streaming:
             return _as_coroutine(handler)
@@ -283,6 +297,48 @@ def _as_coroutine(handler: Handler, beating: Beating | None = None) -> Behavior:
         return await outcome if inspect.isawaitable(outcome) else outcome
 
     return call
+
+
+def _as_acknowledged_coroutine(handler: Handler) -> Behavior:
+    behavior = _behavior_of(handler)
+
+    async def call(request: Any, context: Context) -> Any:
+        acknowledgement = _Acknowledgement(context)
+        try:
+            outcome = behavior(request, context)
+            if inspect.isasyncgen(outcome):
+                async with aclosing(outcome) as responses:
+                    async for response in responses:
+                        await acknowledgement.settled()
+                        await _write(context, response)
+                return None
+            return await outcome if inspect.isawaitable(outcome) else outcome
+        finally:
+            await acknowledgement.settled()
+
+    return call
+
+
+class _Acknowledgement:
+    """Sends the headers of a response that takes long before it: a sign of life."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._sending: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(_ACKNOWLEDGE_SECONDS, self._send)
+
+    def _send(self) -> None:
+        self._sending = asyncio.create_task(self._context.send_initial_metadata(()))
+
+    async def settled(self) -> None:
+        """The response may begin: the headers have been sent, or go with it."""
+        self._timer.cancel()
+        if self._sending is not None:
+            # It fails where the peer is gone, which the call finds out by itself.
+            await asyncio.wait((self._sending,))
+            if not self._sending.cancelled():
+                self._sending.exception()
+            self._sending = None
 
 
 @asynccontextmanager

@@ -28,6 +28,9 @@ STATUS_KEY = "grpc-status-details-bin"
 MAX_MESSAGE_BYTES = 800
 MAX_VIOLATION_BYTES = 4 * 1024
 
+# gRPC's own words where a peer gave no sign of life in any attempt; it calls that cancelled.
+_SILENT_PEER = "perAttemptRecvTimeout"
+
 # What a client reads when the peer's own text may name hosts or internals.
 _PLAIN_MESSAGES = {
     Code.UNAVAILABLE: "a service this request needs is not available",
@@ -75,6 +78,8 @@ def from_rpc_error(error: grpc.aio.AioRpcError) -> GroundlineError:
     (it names addresses) and its reason is the code's name.
     """
     code = Code(error.code().value[0])
+    if code is Code.CANCELLED and _SILENT_PEER in (error.details() or ""):
+        code = Code.UNAVAILABLE
     status = _details(error)
     info = error_details_pb2.ErrorInfo()
     if status is None or not _unpack(status, info) or info.domain != DOMAIN:

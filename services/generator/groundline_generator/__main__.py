@@ -38,7 +38,8 @@ async def wire(settings: GeneratorSettings) -> AsyncIterator[Application]:
                 SERVICE: lambda server: generator_service_pb2_grpc.add_GeneratorServiceServicer_to_server(
                     servicer, server
                 )
-            }
+            },
+            acknowledges=True,
         )
 
 

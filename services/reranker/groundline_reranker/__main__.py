@@ -34,7 +34,8 @@ async def wire(settings: RerankerSettings) -> AsyncIterator[Application]:
                 SERVICE: lambda server: reranker_service_pb2_grpc.add_RerankerServiceServicer_to_server(
                     servicer, server
                 )
-            }
+            },
+            acknowledges=True,
         )
 
 

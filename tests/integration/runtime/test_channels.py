@@ -1,5 +1,8 @@
 """What the channel factory adds to every call."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -84,6 +87,81 @@ async def test_a_method_with_effects_is_not_tried_again(reach: Any, probe: Simpl
         with pytest.raises(grpc.aio.AioRpcError):
             await stub.Change(probe.Ask(text="x"))
     assert flaky.attempts == 1
+
+
+class Hanging:
+    """Answers until it is told to hang."""
+
+    def __init__(self) -> None:
+        self.hangs = False
+        self.count = 0
+
+    async def __call__(self, text: str) -> str:
+        self.count += 1
+        if self.hangs:
+            await asyncio.Future()
+        return text
+
+
+async def test_what_was_sent_to_a_replica_that_hangs_is_answered_by_another(probe: SimpleNamespace) -> None:
+    hanging = Hanging()
+    async with (
+        serve(probe.application(probe.Servicer(look=hanging))) as one,
+        serve(probe.application(probe.Servicer())) as other,
+        open_channel(f"{one},{other}", service=probe.SERVICE) as channel,
+    ):
+        stub = probe.Stub(channel)
+
+        async def look() -> str:
+            answer = await stub.Look(probe.Ask(text="x"))
+            return str(answer.text)
+
+        while not hanging.count:
+            await look()
+        hanging.hangs = True
+        hanging.count = 0
+        assert await asyncio.gather(*(look() for _ in range(8))) == ["x"] * 8
+        assert hanging.count
+        before = hanging.count
+        # It is ejected, so of as many again none gets there.
+        assert await asyncio.gather(*(look() for _ in range(8))) == ["x"] * 8
+        assert hanging.count == before
+
+
+async def test_a_service_whose_only_replica_hangs_is_not_available(
+    reach: Any, probe: SimpleNamespace
+) -> None:
+    hanging = Hanging()
+    hanging.hangs = True
+    async with reach(look=hanging) as stub:
+        with pytest.raises(UnavailableError), translated_rpc_errors():
+            await stub.Look(probe.Ask(text="x"))
+    assert hanging.count == 3
+
+
+async def test_a_slow_server_that_says_it_is_at_work_is_waited_for(probe: SimpleNamespace) -> None:
+    attempts = 0
+
+    async def slow(text: str) -> str:
+        nonlocal attempts
+        attempts += 1
+        await asyncio.sleep(3)
+        return text
+
+    async def slow_twice(text: str) -> AsyncIterator[str]:
+        yield await slow(text)
+        yield text
+
+    served = replace(probe.application(probe.Servicer(look=slow, follow=slow_twice)), acknowledges=True)
+    async with serve(served) as target, open_channel(target, service=probe.SERVICE) as channel:
+        stub = probe.Stub(channel)
+
+        async def followed() -> list[str]:
+            return [answer.text async for answer in stub.Follow(probe.Ask(text="y"))]
+
+        looked, told = await asyncio.gather(stub.Look(probe.Ask(text="x")), followed())
+    assert (looked.text, told) == ("x", ["y", "y"])
+    assert attempts == 2
 
 
 async def test_the_caller_goes_along_and_cannot_be_widened_by_hand(
