@@ -390,6 +390,8 @@ class ErrorReason(OpenEnum):
     """A service is out of reach."""
     DATA_LOSS = "DATA_LOSS"
     """Stored data is damaged."""
+    DISK_FULL = "DISK_FULL"
+    """A service's disk is full."""
 
 
 class Role(OpenEnum):

@@ -171,6 +171,7 @@ def assemble(
         preparation,
         contextualization,
         options,
+        crawls=stores.crawls,
         crawling=Crawling(
             stores.crawls,
             HttpCrawler(sandbox, CrawlLimits(user_agent=settings.crawl_user_agent)),

@@ -257,8 +257,11 @@ class CrawlRepository(Protocol):
         Raises NotFoundError when the collection is gone.
         """
 
-    async def lease(self, lease_id: str, *, seconds: float) -> tuple[LeasedItem, pb.WebCrawl] | None:
-        """Claim a queued crawl; None where there is none."""
+    async def lease(
+        self, lease_id: str, *, seconds: float, alone: bool
+    ) -> tuple[LeasedItem, pb.WebCrawl] | None:
+        """Claim the first queued crawl; None where there is none, or where it is a suspect and the worker has
+        another: only one that is lost `alone` is charged."""
 
     async def is_held(self, claim: ItemClaim) -> bool:
         """Whether the claim still holds: the crawl was not cancelled, given to another, or deleted."""

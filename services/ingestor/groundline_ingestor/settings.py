@@ -110,7 +110,7 @@ class IngestorSettings(MigrationSettings):
 
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
     """How often a document is begun before it fails, where what it needs is out of reach or its worker was
-    lost while it worked on nothing else. A lost database and a full disk do not count."""
+    lost while it was tried alone. A lost database and a full disk do not count."""
 
     embedding_cache_days: Annotated[float, Field(ge=0, le=3650)] = 30.0
     """How long vectors are kept for texts that come again. 0: not at all."""

@@ -1,5 +1,6 @@
 """What does not fit into memory, in temporary files without a name: gone when the process is."""
 
+import errno
 import os
 import struct
 import tempfile
@@ -7,9 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final, Self
 
-__all__ = ["Spool", "open_spool_file"]
+__all__ = ["Spool", "is_disk_full", "open_spool_file"]
 
 _LENGTH: Final = struct.Struct("<Q")
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether a file could not grow: the disk, or what a user may use of it, is full."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def open_spool_file(directory: Path | None) -> BinaryIO:

@@ -7,9 +7,9 @@ from groundline.v1 import chat_pb2
 from groundline.v1.chat_pb2 import Usage
 from groundline.v1.generator_service_pb2 import ContextualizeChunksRequest
 from groundline_generator.domain.calls import ModelCall, ModelChoice, ModelFinished
-from groundline_generator.service.charges import charged, usage_of
 from groundline_generator.service.contextualizing import Contextualizer
 from groundline_generator.service.structured import structured
+from groundline_runtime.charges import charged, usage_of
 from groundline_runtime.errors import InternalError, UnavailableError
 from groundline_tests.generator.messages import used, user
 from groundline_tests.generator.models import ScriptedChat

@@ -18,6 +18,7 @@ from groundline_ingestor.service.preparation import Prepared
 from groundline_runtime.errors import (
     FailedPreconditionError,
     GroundlineError,
+    InternalError,
     InvalidArgumentError,
     ResourceExhaustedError,
     UnavailableError,
@@ -132,6 +133,23 @@ async def test_chunks_of_a_document_share_calls_that_carry_it_whole() -> None:
     assert "where chunk0 is" in done[0].lexical_text
     assert [chunk.section for chunk in done] == [chunk.section for chunk in given.chunks]
     assert setup.usages == [chat_pb2.Usage(prompt_tokens=100, cached_tokens=80, output_tokens=5)] * 2
+
+
+async def test_tokens_of_failed_calls_are_told_too() -> None:
+    """The generator tells in an error's metadata what the provider has charged for until then."""
+    paid = {"prompt_tokens": "40", "cached_tokens": "7", "output_tokens": "2"}
+    setup = Setup()
+    setup.writer.errors = [
+        UnavailableError("PROVIDER_STREAM_CUT", "cut off", metadata=paid),
+        UnavailableError("PROVIDER_UNAVAILABLE", "out of reach"),
+        InternalError("MODEL_REPLY_UNUSABLE", "no contexts", metadata={"prompt_tokens": "30"}),
+    ]
+    with pytest.raises(InternalError):
+        await setup.contextualization().contextualize(prepared(1), collection(**LLM), setup.note)
+    assert setup.usages == [
+        chat_pb2.Usage(prompt_tokens=40, cached_tokens=7, output_tokens=2),
+        chat_pb2.Usage(prompt_tokens=30),
+    ]
 
 
 async def test_what_was_written_before_is_not_paid_for_again() -> None:

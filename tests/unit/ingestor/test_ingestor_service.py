@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 from groundline.v1 import document_pb2, error_pb2, job_pb2, options_pb2, passage_pb2
@@ -36,6 +36,7 @@ from groundline_runtime.errors import (
     InvalidArgumentError,
     NotFoundError,
     PermissionDeniedError,
+    UnavailableError,
 )
 from groundline_runtime.paging import page_token
 from groundline_tests.embedding import FakeEmbedder
@@ -140,12 +141,24 @@ def crawling(crawl: pb.WebCrawl) -> pb.IngestDocumentsRequest:
     return pb.IngestDocumentsRequest(collection_id="docs", crawl=crawl)
 
 
+class FullDisk(Preparation):
+    """Its temporary files are on a device that has no room."""
+
+    def open_spool_file(self) -> BinaryIO:
+        return open("/dev/full", "w+b", buffering=0)
+
+
 def services_over(
-    stores: MemoryStores, sandbox: Sandbox, crawler: Crawler, *, operator_allows_private: bool = False
+    stores: MemoryStores,
+    sandbox: Sandbox,
+    crawler: Crawler,
+    *,
+    operator_allows_private: bool = False,
+    kind: type[Preparation] = Preparation,
 ) -> Services:
     embedder = FaultyEmbedder()
     limits = DocumentLimits(max_document_bytes=20_000, max_chunks=10)
-    preparation = Preparation(DocumentExtractor(sandbox), DocumentSplitter(embedder.count_tokens), limits)
+    preparation = kind(DocumentExtractor(sandbox), DocumentSplitter(embedder.count_tokens), limits)
     contextualization = Contextualization(None, NoContexts(), embedder.count_tokens)
     worker = Worker(
         stores.queue,
@@ -159,6 +172,7 @@ def services_over(
         preparation,
         contextualization,
         WorkerOptions(workers=1, poll_seconds=0.01),
+        crawls=stores.crawls,
         crawling=Crawling(
             stores.crawls, crawler, allow_private_addresses=operator_allows_private, check_seconds=0.01
         ),
@@ -687,3 +701,24 @@ async def test_an_unforeseen_error_ends_neither_the_worker_nor_a_job(sandbox: Sa
     [item] = await services.ingest(GivenDocument("text", uri="a"))
     assert failed
     assert item.outcome == job_pb2.INGESTION_OUTCOME_CREATED
+
+
+# --- uploads ---
+
+
+async def test_an_upload_that_the_disk_has_no_room_for_can_be_tried_again_and_leaves_nothing(
+    sandbox: Sandbox,
+) -> None:
+    stores = MemoryStores()
+    services = services_over(stores, sandbox, FakeCrawler(), kind=FullDisk)
+    await services.collections.create(ANYBODY, new())
+
+    async def parts() -> AsyncGenerator[bytes]:
+        yield b"A long text."
+
+    described = GivenDocument("", uri="large.md")
+    with pytest.raises(UnavailableError) as raised:
+        await services.ingestion.upload(ANYBODY, "docs", described, parts(), "")
+    assert raised.value.reason == "DISK_FULL"
+    assert raised.value.retry_after_seconds
+    assert await stores.jobs.list_readable((), collection_id="docs", before=None, limit=1) == []

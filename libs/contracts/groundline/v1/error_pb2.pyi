@@ -298,6 +298,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """A service is out of reach."""
     DATA_LOSS: _ErrorReason.ValueType  # 137
     """Stored data is damaged."""
+    DISK_FULL: _ErrorReason.ValueType  # 138
+    """A service's disk is full."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -583,4 +585,6 @@ UNAVAILABLE: ErrorReason.ValueType  # 136
 """A service is out of reach."""
 DATA_LOSS: ErrorReason.ValueType  # 137
 """Stored data is damaged."""
+DISK_FULL: ErrorReason.ValueType  # 138
+"""A service's disk is full."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

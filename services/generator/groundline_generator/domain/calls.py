@@ -1,12 +1,12 @@
 """Calls of language models, in terms that every provider knows."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from groundline.v1.chat_pb2 import ChatMessage, FinishReason, Usage, ValidationIssue
 from groundline_runtime.errors import FailedPreconditionError
 
-__all__ = ["ModelCall", "ModelChoice", "ModelFinished", "total"]
+__all__ = ["ModelCall", "ModelChoice", "ModelFinished"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,3 @@ class ModelChoice:
                 metadata={"model": wanted, "available": available},
             )
         return wanted
-
-
-def total(usages: Iterable[Usage]) -> Usage:
-    """What several calls took together."""
-    used = Usage()
-    for usage in usages:
-        used.prompt_tokens += usage.prompt_tokens
-        used.cached_tokens += usage.cached_tokens
-        used.output_tokens += usage.output_tokens
-    return used

@@ -14,16 +14,16 @@ from groundline.v1.generator_service_pb2 import (
     JudgeFaithfulnessRequest,
     NumberedPassage,
 )
+from groundline_runtime.charges import total, usage_of
 from groundline_runtime.coalescing import Emit, Pace, coalesced
 from groundline_runtime.errors import GroundlineError, InternalError
 from opentelemetry import trace
 
-from groundline_generator.domain.calls import ModelFinished, total
+from groundline_generator.domain.calls import ModelFinished
 from groundline_generator.domain.citations import CitedAnswer
 from groundline_generator.domain.markers import MarkerFilter
 from groundline_generator.domain.validation import validate
 from groundline_generator.ports import AnswerModel
-from groundline_generator.service.charges import usage_of
 from groundline_generator.service.concurrency import computed
 from groundline_generator.service.judging import FaithfulnessJudge
 

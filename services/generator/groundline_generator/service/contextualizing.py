@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 from groundline.v1.chat_pb2 import ChatMessage, Usage
 from groundline.v1.generator_service_pb2 import ContextualizeChunksRequest, ContextualizeChunksResponse
+from groundline_runtime.charges import charged, total
 from groundline_runtime.errors import InternalError
 from pydantic import BaseModel
 
-from groundline_generator.domain.calls import ModelCall, ModelChoice, total
+from groundline_generator.domain.calls import ModelCall, ModelChoice
 from groundline_generator.domain.fences import document_nonce, fenced
 from groundline_generator.domain.prompting import beginning
 from groundline_generator.ports import ChatModel
-from groundline_generator.service.charges import charged
 from groundline_generator.service.concurrency import side_by_side
 from groundline_generator.service.structured import schema_of, structured
 

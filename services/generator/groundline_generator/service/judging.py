@@ -15,15 +15,15 @@ from groundline.v1.generator_service_pb2 import (
     NumberedPassage,
     SentenceVerdict,
 )
+from groundline_runtime.charges import charged, total
 from groundline_runtime.errors import InternalError
 from pydantic import BaseModel, Field
 
-from groundline_generator.domain.calls import ModelCall, ModelChoice, total
+from groundline_generator.domain.calls import ModelCall, ModelChoice
 from groundline_generator.domain.citations import CitedAnswer, Claim
 from groundline_generator.domain.fences import fenced, new_nonce
 from groundline_generator.domain.prompting import beginning
 from groundline_generator.ports import ChatModel
-from groundline_generator.service.charges import charged
 from groundline_generator.service.concurrency import side_by_side
 from groundline_generator.service.structured import schema_of, structured
 

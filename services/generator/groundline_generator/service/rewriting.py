@@ -5,14 +5,14 @@ from typing import Protocol
 
 from groundline.v1.chat_pb2 import ChatMessage, Usage
 from groundline.v1.generator_service_pb2 import RewriteQueryRequest, RewriteQueryResponse
+from groundline_runtime.charges import charged, total
 from pydantic import BaseModel
 
-from groundline_generator.domain.calls import ModelCall, ModelChoice, total
+from groundline_generator.domain.calls import ModelCall, ModelChoice
 from groundline_generator.domain.fences import new_nonce
 from groundline_generator.domain.prompting import conversation
 from groundline_generator.domain.rewriting import decompose, standalone
 from groundline_generator.ports import ChatModel
-from groundline_generator.service.charges import charged
 from groundline_generator.service.structured import schema_of, structured
 
 __all__ = ["ModelRewriter", "Rewriter", "RuleRewriter"]

@@ -77,13 +77,15 @@ class PostgresCrawls:
             raise _collection_gone(collection)
         return earlier.job_id
 
-    async def lease(self, lease_id: str, *, seconds: float) -> tuple[LeasedItem, pb.WebCrawl] | None:
+    async def lease(
+        self, lease_id: str, *, seconds: float, alone: bool
+    ) -> tuple[LeasedItem, pb.WebCrawl] | None:
         async with transaction(self._pool) as connection:
             row = await connection.fetchrow(_LEASE)
-            if row is None:
+            if row is None or (row["is_suspect"] and not alone):
                 return None
             claim = ItemClaim(str(row["job_id"]), row["item_index"], lease_id)
-            begun = begin(item_state(row), lease_id, alone=False)
+            begun = begin(item_state(row), lease_id, alone=row["is_suspect"])
             await save_items(connection, {(claim.job_id, claim.item_index): begun}, lease_seconds=seconds)
         item = LeasedItem(
             claim=claim,

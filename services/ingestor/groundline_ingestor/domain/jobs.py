@@ -137,7 +137,7 @@ def lose(item: ItemState, maximum_attempts: int) -> ItemState:
     failure = document_pb2.IngestionFailure(
         stage=item.state,
         reason=error_pb2.ATTEMPTS_EXHAUSTED,
-        message=f"its worker was lost {suspect.counted_attempts} times while it worked on nothing else",
+        message=f"its worker was lost {suspect.counted_attempts} times while it was tried alone",
     )
     return replace(_ended(suspect, document_pb2.INGESTION_STATE_FAILED), failure=failure)
 

@@ -11,6 +11,7 @@ from typing import Final
 import structlog
 from groundline.v1 import chat_pb2, collection_pb2, document_pb2
 from groundline_lexical import lexical_text
+from groundline_runtime.charges import usage_of
 from groundline_runtime.errors import Code, FailedPreconditionError, GroundlineError
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_delay
 from tenacity.wait import wait_exponential_jitter
@@ -42,7 +43,7 @@ PATIENCE_SECONDS: Final = 900.0
 _TRANSIENT: Final = (Code.RESOURCE_EXHAUSTED, Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED)
 
 type OnUsage = Callable[[chat_pb2.Usage], Awaitable[None]]
-"""Told of the tokens of each call, as soon as its contexts are kept."""
+"""Told of the tokens of each call: as soon as its contexts are kept, or as it has failed."""
 
 _log = structlog.get_logger(__name__)
 
@@ -100,7 +101,7 @@ class Contextualization:
         missing = [position for position, key in enumerate(keys) if key not in known]
         # One after the other: the first call fills the provider's cache with the document for the others.
         for call in _calls(prepared, missing):
-            written = await self._write(prepared, call, chosen)
+            written = await self._write(prepared, call, chosen, on_usage)
             found = {
                 keys[position]: context
                 for position, context in zip(call.positions, written.contexts, strict=True)
@@ -162,20 +163,32 @@ class Contextualization:
         return await asyncio.to_thread(keys)
 
     async def _write(
-        self, prepared: Prepared, call: _Call, chosen: collection_pb2.ContextualizationSettings
+        self,
+        prepared: Prepared,
+        call: _Call,
+        chosen: collection_pb2.ContextualizationSettings,
+        on_usage: OnUsage,
     ) -> WrittenContexts:
         writer = self._writer
         assert writer is not None, "require() was called"
-        written = await self._patiently(
-            lambda: writer.write(
-                title=prepared.version.title,
-                document_text=call.document_text,
-                chunk_texts=[prepared.chunks[position].section.text for position in call.positions],
-                prompt=chosen.prompt,
-                model=chosen.model,
-            )
-        )
+
+        async def attempt() -> WrittenContexts:
+            try:
+                return await writer.write(
+                    title=prepared.version.title,
+                    document_text=call.document_text,
+                    chunk_texts=[prepared.chunks[position].section.text for position in call.positions],
+                    prompt=chosen.prompt,
+                    model=chosen.model,
+                )
+            except GroundlineError as error:
+                if (paid := usage_of(error)) != chat_pb2.Usage():
+                    await on_usage(paid)
+                raise
+
+        written = await self._patiently(attempt)
         if len(written.contexts) != len(call.positions):
+            await on_usage(written.usage)
             raise IngestionError(
                 document_pb2.INGESTION_STATE_CONTEXTUALIZING,
                 "CONTEXTS_INCOMPLETE",

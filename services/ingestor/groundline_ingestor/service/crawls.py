@@ -13,7 +13,7 @@ from groundline_runtime.reasons import reason_value
 from groundline_ingestor.crawling import CrawledPage
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import IngestionError
-from groundline_ingestor.domain.work import ItemClaim, LeasedItem
+from groundline_ingestor.domain.work import ItemClaim
 from groundline_ingestor.ports import ClaimLostError, Crawler, CrawlRepository
 from groundline_ingestor.service.preparation import identify
 
@@ -41,10 +41,6 @@ class Crawling:
         self._crawler = crawler
         self._allow_private_addresses = allow_private_addresses
         self._check_seconds = check_seconds
-
-    async def lease(self, lease_id: str, *, seconds: float) -> tuple[LeasedItem, pb.WebCrawl] | None:
-        """A crawl to do, as its repository gives it."""
-        return await self._crawls.lease(lease_id, seconds=seconds)
 
     async def crawl(self, claim: ItemClaim, request: pb.WebCrawl, collection: StoredCollection) -> None:
         """Walk the site to its end and end the item. Its lease is the caller's to extend.

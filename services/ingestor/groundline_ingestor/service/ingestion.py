@@ -2,18 +2,23 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final
+from typing import BinaryIO, Final
 
 import structlog
 from groundline.v1 import chat_pb2, document_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_embedding import Embedder
 from groundline_runtime.context import Caller
-from groundline_runtime.errors import FieldViolation, InvalidArgumentError, OutOfRangeError
+from groundline_runtime.errors import (
+    FieldViolation,
+    InvalidArgumentError,
+    OutOfRangeError,
+    UnavailableError,
+)
 
 from groundline_ingestor.crawling import effective_crawl
 from groundline_ingestor.domain.collections import StoredCollection
@@ -25,10 +30,13 @@ from groundline_ingestor.service.access import collection_not_found, writable_co
 from groundline_ingestor.service.collections import require_running_model
 from groundline_ingestor.service.contextualization import Contextualization
 from groundline_ingestor.service.preparation import Preparation, identify
+from groundline_ingestor.spooling import is_disk_full
 
 __all__ = ["IngestionService"]
 
 MAX_RETURNED_ITEMS: Final = 1000
+
+DISK_FULL_RETRY_SECONDS: Final = 30.0
 
 _log = structlog.get_logger(__name__)
 
@@ -111,15 +119,15 @@ class IngestionService:
         """Store one document whose content comes in parts; its job and item.
 
         The parts wait in a file, so that a slow client holds no connection to the database, and one that goes
-        away leaves nothing. Raises what `ingest` raises, before the first part is taken, and OutOfRangeError
-        (DOCUMENT_TOO_LARGE).
+        away leaves nothing. Raises what `ingest` raises, before the first part is taken, OutOfRangeError
+        (DOCUMENT_TOO_LARGE) and UnavailableError (DISK_FULL).
         """
         collection = await writable_collection(self._collections, caller, collection_id)
         job = await self._jobs.find_by_request_id(collection_id, request_id) if request_id else None
         if job is None:
             require_running_model(collection, self._embedder)
             self._contextualization.require(collection)
-            with self._preparation.open_spool_file() as file:
+            with _spooled(self._preparation.open_spool_file) as file:
                 size, digest = 0, hashlib.sha256()
 
                 def keep(part: bytes) -> None:
@@ -195,3 +203,19 @@ class IngestionService:
     async def _response(self, job: job_pb2.IngestionJob) -> pb.IngestDocumentsResponse:
         items = await self._jobs.items(job.job_id, None, after=-1, limit=MAX_RETURNED_ITEMS)
         return pb.IngestDocumentsResponse(job=job, items=items)
+
+
+@contextmanager
+def _spooled(open_file: Callable[[], BinaryIO]) -> Iterator[BinaryIO]:
+    """A file for the block. Raises UnavailableError where the disk has no room for what is written to it."""
+    try:
+        with open_file() as file:
+            yield file
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        raise UnavailableError(
+            "DISK_FULL",
+            "the ingestor's disk has no room for the document",
+            retry_after_seconds=DISK_FULL_RETRY_SECONDS,
+        ) from error

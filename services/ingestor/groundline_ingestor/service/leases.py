@@ -8,10 +8,11 @@ from contextlib import suppress
 from typing import Final
 
 from groundline.v1 import document_pb2, job_pb2
+from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_runtime.errors import UnavailableError
 
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem, Progress
-from groundline_ingestor.ports import WorkQueue
+from groundline_ingestor.ports import CrawlRepository, WorkQueue
 
 __all__ = ["Leases"]
 
@@ -27,7 +28,7 @@ class Leases:
     """The items that this process works on, with how far each has come.
 
     A suspect, which is an item that was at work when a worker was lost, is worked on alone: if the process is
-    lost again, it is at fault.
+    lost again, it is at fault. A crawl that is a suspect may take hours, so only other crawls wait for it.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Leases:
         self._held: dict[ItemClaim, Progress] = {}
         self._shown: dict[ItemClaim, Progress] = {}
         self._documents: set[ItemClaim] = set()
+        self._crawls: set[ItemClaim] = set()
         self._suspect: ItemClaim | None = None
         self._suspects_wait = False
         self._leasing = asyncio.Lock()
@@ -66,13 +68,27 @@ class Leases:
                 suspect=is_suspect,
             )
             for item in items:
-                self.hold(item)
+                self._hold(item)
                 self._documents.add(item.claim)
                 if is_suspect:
                     self._suspect = item.claim
             return items
 
-    def hold(self, item: LeasedItem) -> None:
+    async def lease_crawl(self, crawls: CrawlRepository) -> tuple[LeasedItem, pb.WebCrawl] | None:
+        """Take a crawl to do. None begins while documents are suspects, which would be charged for its
+        faults. Raises UnavailableError."""
+        async with self._leasing:
+            if self._suspect or self._suspects_wait:
+                return None
+            leased = await crawls.lease(
+                str(uuid.uuid4()), seconds=self._lease_seconds, alone=not self._crawls
+            )
+            if leased:
+                self._hold(leased[0])
+                self._crawls.add(leased[0].claim)
+            return leased
+
+    def _hold(self, item: LeasedItem) -> None:
         """Count an item that was just leased."""
         progress = Progress(item.claim, document_pb2.INGESTION_STATE_EXTRACTING, job_pb2.ChunkCounts())
         self._held[item.claim] = self._shown[item.claim] = progress
@@ -82,6 +98,7 @@ class Leases:
         self._held.pop(claim, None)
         self._shown.pop(claim, None)
         self._documents.discard(claim)
+        self._crawls.discard(claim)
         if self._suspect == claim:
             self._suspect = None
         if self._suspects_wait:
@@ -128,6 +145,7 @@ class Leases:
         self._held.clear()
         self._shown.clear()
         self._documents.clear()
+        self._crawls.clear()
         self._suspect = None
 
     def _ids(self) -> list[str]:

@@ -1,6 +1,5 @@
 """What becomes of items that were worked on: ended, failed, or put off."""
 
-import errno
 import uuid
 from collections.abc import Callable, Coroutine
 from traceback import extract_tb
@@ -16,6 +15,7 @@ from groundline_ingestor.domain.documents import IngestionError
 from groundline_ingestor.domain.work import LeasedItem
 from groundline_ingestor.ports import ClaimLostError, WorkQueue
 from groundline_ingestor.service.leases import Leases
+from groundline_ingestor.spooling import is_disk_full
 
 __all__ = ["Outcomes", "whereabouts"]
 
@@ -102,7 +102,7 @@ def _is_blameless(error: Exception) -> bool:
     """Whether the store or the disk is to blame, which any item would have met: it goes on when they do."""
     if isinstance(error, UnavailableError):
         return error.reason.startswith("DATABASE_")
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return is_disk_full(error)
 
 
 def _is_transient(error: Exception) -> bool:

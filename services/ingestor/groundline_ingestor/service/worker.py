@@ -1,7 +1,6 @@
 """All that one process does for jobs."""
 
 import asyncio
-import uuid
 from typing import Final
 
 import structlog
@@ -12,6 +11,7 @@ from groundline_ingestor.domain.work import LeasedItem
 from groundline_ingestor.ports import (
     ClaimLostError,
     CollectionRepository,
+    CrawlRepository,
     DocumentRepository,
     EmbeddingCache,
     LexicalIndexes,
@@ -55,9 +55,11 @@ class Worker:
         contextualization: Contextualization,
         options: WorkerOptions,
         *,
+        crawls: CrawlRepository,
         crawling: Crawling,
     ) -> None:
         self._collections = collections
+        self._crawls = crawls
         self._crawling = crawling
         self._options = options
         self._waking = Waking()
@@ -132,13 +134,10 @@ class Worker:
 
     async def _lease_crawl(self) -> tuple[LeasedItem, pb.WebCrawl] | None:
         try:
-            leased = await self._crawling.lease(str(uuid.uuid4()), seconds=self._options.lease_seconds)
+            return await self._leases.lease_crawl(self._crawls)
         except UnavailableError as error:
             _log.warning("lease_failed", reason=error.reason)
             return None
-        if leased:
-            self._leases.hold(leased[0])
-        return leased
 
     async def _crawl(self, item: LeasedItem, request: pb.WebCrawl) -> None:
         collection = await self._collections.find(item.collection_id)

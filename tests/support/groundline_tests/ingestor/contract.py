@@ -540,6 +540,29 @@ class StoreContract:
         assert await stores.jobs.retry(job_id) == 1
         assert await _lease_crawl(stores) is not None
 
+    async def test_a_crawl_whose_worker_was_lost_is_tried_alone_charged_and_fails_in_the_end(
+        self, stores: Stores
+    ) -> None:
+        collection = await _collection(stores, "charged-crawl")
+        job_id = await stores.crawls.enqueue(collection, pb.WebCrawl(start_url="https://a.test/"), "")
+        assert await _lease_crawl(stores, seconds=0.01) is not None
+        await _expired(stores)
+        assert await _lease_crawl(stores, alone=False) is None
+        for attempt in range(MAXIMUM_ATTEMPTS):
+            leased = await _lease_crawl(stores, seconds=0.01)
+            assert leased is not None
+            assert leased[0].attempts == attempt + 1
+            await _expired(stores)
+        assert await _lease_crawl(stores) is None
+        [crawl] = await stores.jobs.items(job_id, None, after=-1, limit=1)
+        assert (crawl.state, crawl.failure.reason) == (
+            document_pb2.INGESTION_STATE_FAILED,
+            error_pb2.ATTEMPTS_EXHAUSTED,
+        )
+        job = await stores.jobs.find(job_id)
+        assert job is not None
+        assert (job.state, job.failed_count) == (job_pb2.JOB_STATE_FAILED, 1)
+
     async def test_jobs_are_listed_newest_first(self, stores: Stores) -> None:
         opened = await _collection(stores, "open")
         closed = await _collection(stores, "closed", readers=("user:ann",))
@@ -577,8 +600,10 @@ async def _documents(stores: Stores, collection: StoredCollection) -> Sequence[d
     return await stores.documents.list_readable(collection.collection_id, (), after="", limit=100)
 
 
-async def _lease_crawl(stores: Stores) -> tuple[LeasedItem, pb.WebCrawl] | None:
-    return await stores.crawls.lease(str(uuid.uuid4()), seconds=60)
+async def _lease_crawl(
+    stores: Stores, *, seconds: float = 60, alone: bool = True
+) -> tuple[LeasedItem, pb.WebCrawl] | None:
+    return await stores.crawls.lease(str(uuid.uuid4()), seconds=seconds, alone=alone)
 
 
 async def _begun_crawl(stores: Stores, collection: StoredCollection) -> tuple[str, LeasedItem]:

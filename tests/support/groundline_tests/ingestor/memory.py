@@ -689,10 +689,14 @@ class MemoryCrawls:
             self._data.entries.append(crawl)
         return job_id
 
-    async def lease(self, lease_id: str, *, seconds: float) -> tuple[LeasedItem, pb.WebCrawl] | None:
+    async def lease(
+        self, lease_id: str, *, seconds: float, alone: bool
+    ) -> tuple[LeasedItem, pb.WebCrawl] | None:
         for entry in self._data.entries:
             if entry.crawl and not entry.item.has_ended and not entry.item.lease_id:
-                claim = self._data.lease(entry, lease_id, seconds, alone=False)
+                if entry.item.is_suspect and not alone:
+                    return None
+                claim = self._data.lease(entry, lease_id, seconds, alone=entry.item.is_suspect)
                 attempts = entry.item.counted_attempts
                 return LeasedItem(claim, entry.collection_id, entry.uri, "", attempts), entry.crawl
         return None

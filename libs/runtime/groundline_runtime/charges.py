@@ -1,14 +1,13 @@
 """What failed calls have cost: tokens are paid for whether or not the reply is of use."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from groundline.v1.chat_pb2 import Usage
+
 from groundline_runtime.errors import GroundlineError
 
-from groundline_generator.domain.calls import total
-
-__all__ = ["charged", "usage_of"]
+__all__ = ["charged", "total", "usage_of"]
 
 
 @contextmanager
@@ -26,3 +25,13 @@ def usage_of(error: GroundlineError) -> Usage:
     """What `charged` has told."""
     names = Usage.DESCRIPTOR.fields_by_name
     return Usage(**{name: int(error.metadata[name]) for name in names if name in error.metadata})
+
+
+def total(usages: Iterable[Usage]) -> Usage:
+    """What several calls took together."""
+    used = Usage()
+    for usage in usages:
+        used.prompt_tokens += usage.prompt_tokens
+        used.cached_tokens += usage.cached_tokens
+        used.output_tokens += usage.output_tokens
+    return used
