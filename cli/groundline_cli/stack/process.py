@@ -85,6 +85,11 @@ class ChildProcess:
         """None while it runs; negative when a signal ended it."""
         return self._process.returncode
 
+    @property
+    def previous_log_path(self) -> Path:
+        """Where the log is when the command has been started once more."""
+        return _previous(self.log_path)
+
     async def wait(self) -> int:
         """Wait for the end; return the exit code, negative for a signal."""
         return await self._process.wait()
@@ -153,8 +158,12 @@ def describe_exit(returncode: int) -> str:
 def _open_log(path: Path) -> int:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if path.exists():
-        path.replace(path.with_suffix(".previous.log"))
+        path.replace(_previous(path))
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+
+def _previous(path: Path) -> Path:
+    return path.with_suffix(".previous.log")
 
 
 def _indented(text: str) -> str:

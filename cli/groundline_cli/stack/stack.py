@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from groundline_cli.stack.errors import NotReadyError, StackError
@@ -156,14 +156,21 @@ async def run_until_stopped(
     """Run the suite until SIGINT or SIGTERM; call it on the main thread.
 
     `after_ready` runs when everything answers, before the ready files are written and `announce` is called.
-    Raises StackError when the suite cannot start or a child ends. Further signals while it stops change
-    nothing: stopping is bounded, and a stop cut short would leave processes behind.
+    Once it is ready, a service or a gateway that crashes is started again. Raises StackError when the suite
+    cannot start, when a child crashes again and again, and when PostgreSQL ends. Further signals while it
+    stops change nothing: stopping is bounded, and a stop cut short would leave processes behind.
     """
     with _cancelled_by_signals(report):
         async with running_stack(options, report, parts) as stack:
             if after_ready is not None:
                 await stack.supervisor.until(after_ready(stack.info))
             with _ready_files(options.ready_files, stack.info):
+                stack.supervisor.restart_crashed(
+                    report,
+                    lambda: _write_ready_files(
+                        options.ready_files, replace(stack.info, pids=stack.supervisor.pids)
+                    ),
+                )
                 announce(stack.info)
                 await stack.supervisor.until(asyncio.Event().wait())
 
@@ -217,15 +224,19 @@ def _cancelled_by_signals(report: Report) -> Iterator[None]:
 def _ready_files(paths: Sequence[Path], info: ReadyInfo) -> Iterator[None]:
     """Let the files exist for as long as the body runs."""
     try:
-        for path in paths:
-            try:
-                write_private(path, info.as_json())
-            except OSError as error:
-                raise StackError(f"cannot write the ready file {path}: {error.strerror}") from error
+        _write_ready_files(paths, info)
         yield
     finally:
         for path in paths:
             path.unlink(missing_ok=True)
+
+
+def _write_ready_files(paths: Sequence[Path], info: ReadyInfo) -> None:
+    for path in paths:
+        try:
+            write_private(path, info.as_json())
+        except OSError as error:
+            raise StackError(f"cannot write the ready file {path}: {error.strerror}") from error
 
 
 @contextmanager

@@ -1,26 +1,39 @@
 """Children that live and die together."""
 
 import asyncio
-from collections.abc import Awaitable
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from groundline_cli.stack.errors import ChildDiedError, StepFailedError
-from groundline_cli.stack.process import ChildProcess, Command
+from groundline_cli.stack.errors import ChildDiedError, StackError, StepFailedError
+from groundline_cli.stack.process import ChildProcess, Command, describe_exit
 
 __all__ = ["Supervisor"]
+
+_RESTART_PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0)
+_STEADY_SECONDS = 60.0
+"""A child that has run for so long has not crashed in a row."""
 
 
 class Supervisor:
     """Starts children, notices the first that ends, and stops all in reverse order of their start.
 
+    Once `restart_crashed` was called, a child that it started itself is started again when it ends.
+
     Use as an async context manager: leaving it, for whatever reason, leaves no child behind.
     """
 
-    def __init__(self, log_dir: Path) -> None:
+    def __init__(
+        self, log_dir: Path, *, restart_pauses_seconds: Sequence[float] = _RESTART_PAUSES_SECONDS
+    ) -> None:
+        """`restart_pauses_seconds`: before each start after a crash; after one more in a row it gives up."""
         self._log_dir = log_dir
+        self._restart_pauses_seconds = restart_pauses_seconds
+        self._report: Callable[[str], None] | None = None
+        self._on_restart: Callable[[], None] = lambda: None
         self._children: list[ChildProcess] = []
         self._watchers: list[asyncio.Task[None]] = []
         self._first_death: asyncio.Future[ChildProcess] = asyncio.get_running_loop().create_future()
@@ -33,13 +46,19 @@ class Supervisor:
     async def start(self, command: Command) -> ChildProcess:
         """Start a child that has to stay up."""
         child = await ChildProcess.start(command, self._log_path(command))
-        self.adopt(child)
+        self._children.append(child)
+        self._watchers.append(asyncio.create_task(self._keep(child)))
         return child
 
     def adopt(self, child: ChildProcess) -> None:
         """Watch over, and in the end stop, a child that someone else has started."""
         self._children.append(child)
         self._watchers.append(asyncio.create_task(self._watch(child)))
+
+    def restart_crashed(self, report: Callable[[str], None], on_restart: Callable[[], None]) -> None:
+        """From now on start children again that end: `report` gets a line each time, and `on_restart` is
+        called when `pids` has changed."""
+        self._report, self._on_restart = report, on_restart
 
     async def run(self, command: Command, *, timeout_seconds: float) -> None:
         """Run a command to its end. Raises StepFailedError when it fails or takes longer."""
@@ -86,6 +105,30 @@ class Supervisor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
+
+    async def _keep(self, child: ChildProcess) -> None:
+        crashes = 0
+        while True:
+            begun = time.monotonic()
+            returncode = await child.wait()
+            crashes = 1 if time.monotonic() - begun > _STEADY_SECONDS else crashes + 1
+            if self._report is None or crashes > len(self._restart_pauses_seconds):
+                break
+            pause = self._restart_pauses_seconds[crashes - 1]
+            self._report(
+                f"{child.name} {describe_exit(returncode)}; starting it again in {pause:g} s; "
+                f"log: {child.previous_log_path}"
+            )
+            await asyncio.sleep(pause)
+            position = self._children.index(child)
+            await child.stop()  # what it has left behind
+            try:
+                child = await ChildProcess.start(child.command, child.log_path)
+                self._children[position] = child
+                self._on_restart()
+            except StackError:
+                break
+        await self._watch(child)
 
     async def _watch(self, child: ChildProcess) -> None:
         await child.wait()

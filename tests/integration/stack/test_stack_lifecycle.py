@@ -7,6 +7,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -120,16 +121,35 @@ def test_a_failed_migration_stops_everything_and_shows_its_log(
     assert not stack.ready_file.exists()
 
 
-@pytest.mark.parametrize("name", CHILDREN)
-def test_the_death_of_any_child_stops_everything_and_names_it(
-    name: str, start: Start, data_dir: Path, end_of: EndOf
+@pytest.mark.parametrize("name", ["coordinator", "envoy"])
+def test_a_killed_service_or_gateway_is_started_again_and_said(
+    name: str, start: Start, data_dir: Path
+) -> None:
+    stack = start(data_dir)
+    ready = stack.wait_until_ready()
+    os.kill(ready["pids"][name], signal.SIGKILL)
+    assert stack.process.stdout is not None
+    line = stack.process.stdout.readline()
+    assert line.startswith(f"{name} was killed by SIGKILL; starting it again in 0.5 s; log: {data_dir}/logs/")
+    for _ in range(1000):
+        again = json.loads(stack.ready_file.read_text())
+        if again["pids"][name] != ready["pids"][name]:
+            break
+        time.sleep(0.02)
+    assert psutil.pid_exists(again["pids"][name])
+    assert {**again["pids"], name: 0} == {**ready["pids"], name: 0}
+    assert stack.process.poll() is None
+
+
+def test_the_death_of_postgres_stops_everything_and_names_it(
+    start: Start, data_dir: Path, end_of: EndOf
 ) -> None:
     stack = start(data_dir)
     ready = stack.wait_until_ready()
     family = stack.family()
-    os.kill(ready["pids"][name], signal.SIGKILL)
+    os.kill(ready["pids"]["postgres"], signal.SIGKILL)
     assert stack.process.wait(60) == 1
-    assert f"error: {name} was killed by SIGKILL; log: {data_dir}/logs/{name}.log" in stack.stderr()
+    assert f"error: postgres was killed by SIGKILL; log: {data_dir}/logs/postgres.log" in stack.stderr()
     assert end_of(family) == []
     assert not stack.ready_file.exists()
 

@@ -84,6 +84,21 @@ async def test_the_death_of_a_child_by_a_signal_names_the_signal(supervisor: Sup
         await supervisor.until(asyncio.Event().wait())
 
 
+async def test_a_child_that_crashes_is_started_again_and_given_up_after_several_times_in_a_row(
+    tmp_path: Path,
+) -> None:
+    reports: list[str] = []
+    restarted: list[int] = []
+    async with Supervisor(tmp_path / "logs", restart_pauses_seconds=(0.01, 0.01)) as supervisor:
+        supervisor.restart_crashed(reports.append, lambda: restarted.append(supervisor.pids["doomed"]))
+        first = await supervisor.start(command("doomed", DOOMED))
+        with pytest.raises(ChildDiedError, match="doomed exited with code 3"):
+            await supervisor.until(asyncio.Event().wait())
+    assert len(reports) == 2
+    assert reports[0].startswith("doomed exited with code 3; starting it again in 0.01 s; log: ")
+    assert len({first.pid, *restarted}) == 3
+
+
 async def test_work_in_hand_is_cancelled_when_a_child_dies(supervisor: Supervisor) -> None:
     ended = []
 
