@@ -32,9 +32,7 @@ _REFUSALS = (
     Refusal(413, 3, "BODY_TOO_LARGE", "the request body is larger than the limit for this address"),
     Refusal(429, 8, "RATE_LIMITED", "too many requests from this client; try again later"),
     Refusal(431, 3, "HEADERS_TOO_LARGE", "the request headers are too large"),
-    Refusal(
-        503, 14, "SERVICE_UNAVAILABLE", "a service that this request needs is not available; try again later"
-    ),
+    Refusal(503, 14, "SERVICE_UNAVAILABLE", "the %UPSTREAM_CLUSTER% is not available; try again later"),
     Refusal(504, 4, "DEADLINE_EXCEEDED", "the request took longer than its deadline"),
     Refusal(500, 13, "INTERNAL", "the gateway failed to serve the request", "GE"),
     Refusal(400, 3, "REQUEST_REFUSED", "the request cannot be served", "GE"),

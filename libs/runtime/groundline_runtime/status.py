@@ -18,7 +18,7 @@ from groundline_runtime.errors import (
     error_type,
 )
 
-__all__ = ["DOMAIN", "abort", "from_rpc_error", "to_status", "translated_rpc_errors"]
+__all__ = ["DOMAIN", "abort", "from_rpc_error", "is_lost", "to_status", "translated_rpc_errors"]
 
 DOMAIN = "groundline.dev"
 STATUS_KEY = "grpc-status-details-bin"
@@ -31,10 +31,12 @@ MAX_VIOLATION_BYTES = 4 * 1024
 # gRPC's own words where a peer gave no sign of life in any attempt; it calls that cancelled.
 _SILENT_PEER = "perAttemptRecvTimeout"
 
+_SOME_PEER = "a service this request needs"
+
 # What a client reads when the peer's own text may name hosts or internals.
 _PLAIN_MESSAGES = {
-    Code.UNAVAILABLE: "a service this request needs is not available",
-    Code.DEADLINE_EXCEEDED: "a service this request needs did not answer in time",
+    Code.UNAVAILABLE: "{peer} is not available",
+    Code.DEADLINE_EXCEEDED: "{peer} did not answer in time",
     Code.CANCELLED: "the call was cancelled",
     Code.UNIMPLEMENTED: "not implemented",
     Code.RESOURCE_EXHAUSTED: "a limit was reached",
@@ -71,11 +73,11 @@ async def abort(context: "grpc.aio.ServicerContext[Any, Any]", error: Groundline
     )
 
 
-def from_rpc_error(error: grpc.aio.AioRpcError) -> GroundlineError:
+def from_rpc_error(error: grpc.aio.AioRpcError, peer: str = _SOME_PEER) -> GroundlineError:
     """Rebuild what a Groundline service reported: code, reason, violations, retry delay, metadata.
 
     A status without our ErrorInfo comes from the transport or a stranger; its text stays out of the result
-    (it names addresses) and its reason is the code's name.
+    (it names addresses), its reason is the code's name, and its message says of `peer` what happened.
     """
     code = Code(error.code().value[0])
     if code is Code.CANCELLED and _SILENT_PEER in (error.details() or ""):
@@ -83,7 +85,7 @@ def from_rpc_error(error: grpc.aio.AioRpcError) -> GroundlineError:
     status = _details(error)
     info = error_details_pb2.ErrorInfo()
     if status is None or not _unpack(status, info) or info.domain != DOMAIN:
-        return _build(code, code.name, _PLAIN_MESSAGES.get(code, "a service this request needs failed"))
+        return _build(code, code.name, _PLAIN_MESSAGES.get(code, "{peer} failed").format(peer=peer))
     bad_request, retry = error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
     _unpack(status, bad_request)
     return _build(
@@ -96,13 +98,19 @@ def from_rpc_error(error: grpc.aio.AioRpcError) -> GroundlineError:
     )
 
 
+def is_lost(error: grpc.aio.AioRpcError) -> bool:
+    """Whether the connection ended, by what the transport says, and not the service."""
+    return error.code() is grpc.StatusCode.UNAVAILABLE and _details(error) is None
+
+
 @contextmanager
-def translated_rpc_errors() -> Iterator[None]:
-    """Turn an AioRpcError raised in the block into its GroundlineError; for adapters that call a service."""
+def translated_rpc_errors(peer: str = _SOME_PEER) -> Iterator[None]:
+    """Turn an AioRpcError raised in the block into its GroundlineError; for adapters that call a service,
+    which name it as `peer`: "the retriever"."""
     try:
         yield
     except grpc.aio.AioRpcError as error:
-        raise from_rpc_error(error) from error
+        raise from_rpc_error(error, peer) from error
 
 
 def _build(code: Code, reason: str, message: str, **details: Any) -> GroundlineError:

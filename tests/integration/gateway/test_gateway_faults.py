@@ -29,6 +29,7 @@ async def test_a_service_that_is_down_is_said_at_once(
     assert response.headers["content-type"] == "application/json"
     assert response.json()["code"] == 14
     assert reason(response) == "SERVICE_UNAVAILABLE"
+    assert response.json()["message"] == "the coordinator is not available; try again later"
     assert "127.0.0.1" not in response.text
     assert health == {"status": "NOT_SERVING"}
     assert others.status_code == 200

@@ -30,9 +30,9 @@ async def test_an_unknown_service_is_refused_at_once() -> None:
 
 async def test_a_service_that_is_down_is_an_error_without_its_address(probe: SimpleNamespace) -> None:
     async with open_channel("127.0.0.1:1", service=probe.SERVICE) as channel:
-        with pytest.raises(UnavailableError) as caught, translated_rpc_errors():
+        with pytest.raises(UnavailableError) as caught, translated_rpc_errors("the probe"):
             await probe.Stub(channel).Look(probe.Ask())
-    assert caught.value.message == "a service this request needs is not available"
+    assert caught.value.message == "the probe is not available"
 
 
 async def test_a_request_without_time_left_is_not_sent(reach: Any, probe: SimpleNamespace) -> None:

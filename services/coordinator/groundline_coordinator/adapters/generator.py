@@ -1,12 +1,13 @@
 """The generator over gRPC."""
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 import grpc
 from groundline.v1 import chat_pb2, generator_service_pb2, generator_service_pb2_grpc
 from groundline_runtime.channels import cancelled_on_exit
 from groundline_runtime.errors import InternalError
-from groundline_runtime.status import translated_rpc_errors
+from groundline_runtime.status import is_lost, translated_rpc_errors
 
 __all__ = ["SERVICE", "GrpcGenerator"]
 
@@ -24,8 +25,8 @@ class GrpcGenerator:
     async def generate(
         self, request: generator_service_pb2.GenerateRequest
     ) -> AsyncGenerator[generator_service_pb2.GenerateResponse]:
-        with translated_rpc_errors():
-            async with cancelled_on_exit(self._stub.Generate(request)) as responses:
+        with translated_rpc_errors("the generator"):
+            async with aclosing(self._responses(request)) as responses:
                 async for response in responses:
                     if response.completed.finish_reason not in chat_pb2.FinishReason.values():
                         raise InternalError(
@@ -33,8 +34,28 @@ class GrpcGenerator:
                         )
                     yield response
 
+    async def _responses(
+        self, request: generator_service_pb2.GenerateRequest
+    ) -> AsyncGenerator[generator_service_pb2.GenerateResponse]:
+        """Asked once more where the generator was lost after its sign of life and before its first event,
+        which the channel does not repeat."""
+        is_first = True
+        try:
+            async with cancelled_on_exit(self._stub.Generate(request)) as responses:
+                async for response in responses:
+                    is_first = False
+                    yield response
+        except grpc.aio.AioRpcError as error:
+            if not is_first or not is_lost(error):
+                raise
+        else:
+            return
+        async with cancelled_on_exit(self._stub.Generate(request)) as responses:
+            async for response in responses:
+                yield response
+
     async def rewrite(
         self, request: generator_service_pb2.RewriteQueryRequest
     ) -> generator_service_pb2.RewriteQueryResponse:
-        with translated_rpc_errors():
+        with translated_rpc_errors("the generator"):
             return await self._stub.RewriteQuery(request)

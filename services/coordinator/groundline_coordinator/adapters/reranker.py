@@ -20,5 +20,5 @@ class GrpcReranker:
     async def rerank(
         self, request: reranker_service_pb2.RerankRequest
     ) -> reranker_service_pb2.RerankResponse:
-        with translated_rpc_errors():
+        with translated_rpc_errors("the reranker"):
             return await self._stub.Rerank(request)

@@ -20,11 +20,11 @@ class GrpcRetriever:
     async def retrieve(
         self, request: retriever_service_pb2.RetrieveRequest
     ) -> retriever_service_pb2.RetrieveResponse:
-        with translated_rpc_errors():
+        with translated_rpc_errors("the retriever"):
             return await self._stub.Retrieve(request)
 
     async def fetch(
         self, request: retriever_service_pb2.FetchChunksRequest
     ) -> retriever_service_pb2.FetchChunksResponse:
-        with translated_rpc_errors():
+        with translated_rpc_errors("the retriever"):
             return await self._stub.FetchChunks(request)

@@ -28,7 +28,7 @@ class GrpcContextWriter:
     async def version(self, *, prompt: str, model: str) -> str:
         request = pb.ContextualizeChunksRequest(prompt=prompt, model=model)
         try:
-            with translated_rpc_errors():
+            with translated_rpc_errors("the generator"):
                 response = await self._stub.ContextualizeChunks(request)
         except InvalidArgumentError:
             # A generator of an earlier release, while both are rolled out: it wants chunks.
@@ -41,7 +41,7 @@ class GrpcContextWriter:
         request = pb.ContextualizeChunksRequest(
             title=title, document_text=document_text, chunk_texts=chunk_texts, prompt=prompt, model=model
         )
-        with translated_rpc_errors():
+        with translated_rpc_errors("the generator"):
             response = await self._stub.ContextualizeChunks(request)
         # NUL, which PostgreSQL cannot store, is no text that a model has to say.
         contexts = [context.replace("\x00", "").strip() for context in response.contexts]

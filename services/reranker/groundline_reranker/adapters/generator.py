@@ -49,7 +49,7 @@ class JudgeScorer:
             ],
             model=model,
         )
-        with translated_rpc_errors():
+        with translated_rpc_errors("the generator"):
             response = await self._stub.JudgeRelevance(request)
         if len(response.relevances) != len(chunks):
             raise InternalError("JUDGEMENT_INCOMPLETE", "the judge did not judge every passage")
