@@ -1,5 +1,6 @@
 """groundline ask"""
 
+import math
 import uuid
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -78,7 +79,7 @@ async def _stream(
                         thread_id = event.thread_id
                     case ChatStatus():
                         searched_for = _searched_for(event) or searched_for
-                        waiting.update(f"{shown_enum(event.stage)}…")
+                        waiting.update(f"{_stage(event)}…")
                         waiting.start()
                     case ChatSources():
                         sources = event.sources
@@ -98,6 +99,13 @@ async def _stream(
         click.echo(click.style(f"searched for: {summary(query, length=_TITLE_LENGTH)}", dim=True), err=True)
     _print_notes(completed, thread_id)
     return completed
+
+
+def _stage(status: ChatStatus) -> str:
+    if status.waiting is None:
+        return shown_enum(status.stage)
+    seconds = math.ceil(status.waiting.duration_seconds)
+    return "waiting for the language model" + (f", about {seconds} s" if seconds else "")
 
 
 def _searched_for(status: ChatStatus) -> list[str]:

@@ -74,6 +74,7 @@ __all__ = [
     "ListJobsResponse",
     "ListThreadsResponse",
     "Message",
+    "ModelWait",
     "ObjectContent",
     "Passage",
     "ReindexCollectionResponse",
@@ -839,6 +840,16 @@ class ChatStarted:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ModelWait:
+    """A pause of a second or more before a language model is asked."""
+
+    reason: ErrorReason = ErrorReason.UNSPECIFIED
+    """Why: its provider is busy or down, or the generator's own limits are reached."""
+    duration_seconds: float = 0.0
+    """About how long, in seconds; 0 where that is not known."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ChatStatus:
     """A stage begins. Where the first search found too little, rewriting and retrieving may come once
     more.
@@ -854,6 +865,8 @@ class ChatStatus:
     """What rewrote or decomposed it: a language model, or "rules" where there is none; with either of the
     two above.
     """
+    waiting: ModelWait | None = None
+    """What the generating stage has to wait for; sent once more each time that it has to."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

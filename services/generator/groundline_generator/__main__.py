@@ -56,6 +56,7 @@ async def _use_cases(settings: GeneratorSettings) -> AsyncIterator[UseCases]:
         limiter = Limiter(
             requests_per_minute=settings.requests_per_minute,
             tokens_per_minute=settings.tokens_per_minute,
+            max_concurrent=settings.max_concurrent_calls,
             max_waiting=settings.max_queued_calls,
         )
         chat = GuardedModel(

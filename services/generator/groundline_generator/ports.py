@@ -6,7 +6,7 @@ from typing import Protocol
 
 from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
 
-from groundline_generator.domain.calls import ModelCall, ModelFinished
+from groundline_generator.domain.calls import ModelCall, ModelFinished, OnWait
 
 __all__ = ["AnswerModel", "ChatModel"]
 
@@ -26,12 +26,12 @@ class AnswerModel(Protocol):
         ...
 
     def stream(
-        self, request: GenerateRequest, served: Sequence[NumberedPassage]
+        self, request: GenerateRequest, served: Sequence[NumberedPassage], on_wait: OnWait
     ) -> AsyncGenerator[str | ModelFinished]:
         """Answer from the served passages, citing them as `[n]`: any number of texts, then one ModelFinished.
 
-        A text may end anywhere, also within a marker. Closing the iterator stops the work. Raises
-        GroundlineError when the provider fails.
+        `on_wait` is called before the model is waited for. A text may end anywhere, also within a marker.
+        Closing the iterator stops the work. Raises GroundlineError when the provider fails.
         """
         ...
 

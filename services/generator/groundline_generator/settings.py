@@ -54,6 +54,9 @@ class GeneratorSettings(ServiceSettings):
     tokens_per_minute: Annotated[int, Field(ge=1)] | None = None
     """Maximum tokens, read and written, of this process in any minute; unset: no limit."""
 
+    max_concurrent_calls: Annotated[int, Field(ge=1, le=10_000)] = 64
+    """Maximum model calls under way at a time in this process; further ones wait."""
+
     max_queued_calls: Annotated[int, Field(ge=0, le=10_000)] = 100
     """Maximum model calls that wait for these limits, or for a pause to end; more are refused."""
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 from groundline.v1 import generator_service_pb2, generator_service_pb2_grpc
 from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
-from groundline_generator.domain.calls import ModelFinished
+from groundline_generator.domain.calls import ModelFinished, OnWait
 from groundline_generator.service.answering import AnswerService
 from groundline_generator.service.judging import TermJudge
 from groundline_generator.service.rewriting import RuleRewriter
@@ -33,7 +33,7 @@ class EndlessModel:
         return request.passages
 
     async def stream(
-        self, request: GenerateRequest, served: Sequence[NumberedPassage]
+        self, request: GenerateRequest, served: Sequence[NumberedPassage], on_wait: OnWait
     ) -> AsyncGenerator[str | ModelFinished]:
         try:
             while self.written < BOUND_BYTES:

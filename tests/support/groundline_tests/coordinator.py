@@ -218,7 +218,8 @@ def _explanation(
 
 
 class FakeGenerator(_Step):
-    """A Generator that says its `pieces`; it fails or hangs after them. Without passages it refuses.
+    """A Generator that says its `pieces`; it fails or hangs after them. Without passages it refuses. Before
+    its pieces come its `waits`.
 
     A question becomes what `rewrites` says, else stays as it is.
     """
@@ -226,6 +227,7 @@ class FakeGenerator(_Step):
     def __init__(self, *pieces: str) -> None:
         super().__init__()
         self.pieces = pieces
+        self.waits: list[chat_pb2.ModelWait] = []
         self.calls: list[generator_service_pb2.GenerateRequest] = []
         self.said = 0
         self.rewrites: dict[str, generator_service_pb2.RewriteQueryResponse | Exception] = {}
@@ -235,6 +237,8 @@ class FakeGenerator(_Step):
         self, request: generator_service_pb2.GenerateRequest
     ) -> AsyncGenerator[generator_service_pb2.GenerateResponse]:
         self.calls.append(request)
+        for wait in self.waits:
+            yield generator_service_pb2.GenerateResponse(waiting=wait)
         for piece in self.pieces if request.passages else ("I cannot answer.",):
             delta = generator_service_pb2.GenerateDelta(text=piece)
             yield generator_service_pb2.GenerateResponse(delta=delta)

@@ -130,6 +130,15 @@ class World:
         return [(each.component, each.reason) for each in self.only(Completed).degraded]
 
 
+async def test_a_wait_for_the_language_model_is_shown_as_a_status() -> None:
+    world = World()
+    wait = chat_pb2.ModelWait(reason=error_pb2.PROVIDER_QUOTA_EXHAUSTED, duration_seconds=7)
+    world.generator.waits = [wait]
+    events = await world.chat(question())
+    shown = events.index(Status(stage=GENERATING, waiting=wait))
+    assert events.index(Status(stage=GENERATING)) < shown < events.index("Alpha ")
+
+
 def question(query: str = "What is alpha?", **fields: Any) -> coordinator_service_pb2.ChatRequest:
     options: Any = {
         name: fields.pop(name)

@@ -3,10 +3,11 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 
 import pytest
 from groundline.v1 import chat_pb2, error_pb2
+from groundline.v1.chat_pb2 import ModelWait
 from groundline.v1.generator_service_pb2 import GenerateCompleted, GenerateRequest, NumberedPassage
 from groundline.v1.options_pb2 import GenerationOptions
 from groundline_generator.adapters.extractive import ExtractiveModel
-from groundline_generator.domain.calls import ModelFinished
+from groundline_generator.domain.calls import ModelFinished, OnWait
 from groundline_generator.ports import AnswerModel
 from groundline_generator.service.answering import AnswerService
 from groundline_runtime.errors import FailedPreconditionError, InternalError, UnavailableError
@@ -30,7 +31,7 @@ class ScriptedModel:
         return request.passages
 
     async def stream(
-        self, request: GenerateRequest, served: Sequence[NumberedPassage]
+        self, request: GenerateRequest, served: Sequence[NumberedPassage], on_wait: OnWait
     ) -> AsyncGenerator[str | ModelFinished]:
         try:
             for event in self._events:
@@ -39,6 +40,10 @@ class ScriptedModel:
                 yield event
         finally:
             self.closed = True
+
+
+async def not_expected(wait: ModelWait) -> None:
+    raise AssertionError(wait)
 
 
 def scripted() -> AnswerModel:
@@ -59,9 +64,26 @@ async def answered(model: AnswerModel, question: GenerateRequest) -> tuple[str, 
 
 @pytest.mark.parametrize("make", [scripted, extractive])
 async def test_every_model_streams_deltas_and_one_end(make: Callable[[], AnswerModel]) -> None:
-    events = [event async for event in make().stream(QUESTION, QUESTION.passages)]
+    events = [event async for event in make().stream(QUESTION, QUESTION.passages, not_expected)]
     assert all(isinstance(event, str) and event for event in events[:-1])
     assert isinstance(events[-1], ModelFinished)
+
+
+async def test_a_wait_for_the_model_is_told_before_its_first_text() -> None:
+    wait = ModelWait(reason=error_pb2.PROVIDER_QUOTA_EXHAUSTED, duration_seconds=7)
+
+    class Busy(ScriptedModel):
+        async def stream(
+            self, request: GenerateRequest, served: Sequence[NumberedPassage], on_wait: OnWait
+        ) -> AsyncGenerator[str | ModelFinished]:
+            await on_wait(wait)
+            async for event in super().stream(request, served, on_wait):
+                yield event
+
+    model = Busy("Paris.", ModelFinished(chat_pb2.FINISH_REASON_STOP))
+    events = [event async for event in AnswerService(model).answer(QUESTION)]
+    assert events[0].waiting == wait
+    assert [event.WhichOneof("event") for event in events] == ["waiting", "delta", "completed"]
 
 
 @pytest.mark.parametrize("make", [scripted, extractive])

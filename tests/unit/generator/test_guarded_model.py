@@ -1,8 +1,10 @@
+import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
-from groundline.v1 import chat_pb2
+from groundline.v1 import chat_pb2, error_pb2
 from groundline_generator.domain.calls import ModelCall, ModelFinished
 from groundline_generator.service.breaker import Breaker
 from groundline_generator.service.guarded_model import GuardedModel
@@ -72,6 +74,45 @@ async def test_a_wait_that_the_provider_asks_for_is_kept() -> None:
     guarded = Guarded([ResourceExhaustedError("Q", "quota", retry_after_seconds=7)], ["Hi", END])
     await guarded.events()
     assert 7 <= guarded.waits[0] < 8
+
+
+async def test_a_wait_is_told_with_its_reason_and_length_unless_it_is_short() -> None:
+    told: list[chat_pb2.ModelWait] = []
+
+    async def tell(wait: chat_pb2.ModelWait) -> None:
+        told.append(wait)
+
+    quota = ResourceExhaustedError("PROVIDER_QUOTA_EXHAUSTED", "quota", retry_after_seconds=7)
+    guarded = Guarded([DOWN], [quota], ["Hi", END])
+    call = replace(CALL, on_wait=tell)
+    assert [event async for event in guarded.model.stream(call)] == ["Hi", END]
+    assert [wait.reason for wait in told] == [error_pb2.PROVIDER_QUOTA_EXHAUSTED]
+    assert 7 <= told[0].duration_seconds < 8
+
+
+async def test_no_more_calls_than_the_maximum_are_under_way_and_wait() -> None:
+    told: asyncio.Queue[chat_pb2.ModelWait] = asyncio.Queue()
+
+    chat = ScriptedChat(["one", END], ["two", END], ["three", END])
+    limiter = Limiter(max_concurrent=1, max_waiting=1)
+    model = GuardedModel(chat, limiter, Breaker(), max_attempts=1, max_wait_seconds=10)
+    first = model.stream(CALL)
+    assert await anext(first) == "one"
+
+    async def events() -> list[str | ModelFinished]:
+        return [event async for event in model.stream(replace(CALL, on_wait=told.put))]
+
+    second = asyncio.create_task(events())
+    assert await told.get() == chat_pb2.ModelWait(reason=error_pb2.GENERATOR_QUOTA_EXHAUSTED)
+    with pytest.raises(ResourceExhaustedError) as refused:
+        await anext(model.stream(CALL))
+    assert refused.value.retry_after_seconds
+    assert len(chat.calls) == 1
+    await first.aclose()
+    assert await second == ["two", END]
+    cancelled = model.stream(CALL)
+    assert await anext(cancelled) == "three"
+    await cancelled.aclose()
 
 
 async def test_what_would_come_after_the_deadline_is_not_waited_for() -> None:

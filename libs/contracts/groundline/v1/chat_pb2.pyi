@@ -365,6 +365,7 @@ class ChatStatus(_message.Message):
     REWRITTEN_QUERY_FIELD_NUMBER: _builtins.int
     SUB_QUERIES_FIELD_NUMBER: _builtins.int
     REWRITING_MODEL_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
     stage: _passage_pb2.Stage.ValueType
     """The stage."""
     rewritten_query: _builtins.str
@@ -375,6 +376,10 @@ class ChatStatus(_message.Message):
     def sub_queries(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The parts of a decomposed question, searched beside it; with the retrieving stage."""
 
+    @_builtins.property
+    def waiting(self) -> Global___ModelWait:
+        """What the generating stage has to wait for; sent once more each time that it has to."""
+
     def __init__(
         self,
         *,
@@ -382,14 +387,41 @@ class ChatStatus(_message.Message):
         rewritten_query: _builtins.str = ...,
         sub_queries: _abc.Iterable[_builtins.str] | None = ...,
         rewriting_model: _builtins.str = ...,
+        waiting: Global___ModelWait | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["waiting", b"waiting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["rewriting_model", b"rewriting_model", "rewritten_query", b"rewritten_query", "stage", b"stage", "sub_queries", b"sub_queries"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["rewriting_model", b"rewriting_model", "rewritten_query", b"rewritten_query", "stage", b"stage", "sub_queries", b"sub_queries", "waiting", b"waiting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ChatStatus: _TypeAlias = ChatStatus  # noqa: Y015
+
+@_typing.final
+class ModelWait(_message.Message):
+    """A pause of a second or more before a language model is asked."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    DURATION_SECONDS_FIELD_NUMBER: _builtins.int
+    reason: _error_pb2.ErrorReason.ValueType
+    """Why: its provider is busy or down, or the generator's own limits are reached."""
+    duration_seconds: _builtins.float
+    """About how long, in seconds; 0 where that is not known."""
+    def __init__(
+        self,
+        *,
+        reason: _error_pb2.ErrorReason.ValueType = ...,
+        duration_seconds: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration_seconds", b"duration_seconds", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ModelWait: _TypeAlias = ModelWait  # noqa: Y015
 
 @_typing.final
 class ChatSources(_message.Message):

@@ -280,6 +280,11 @@ class ChatService:
                 async for event in events:
                     if event.HasField("completed"):
                         return event.completed
+                    if event.HasField("waiting"):
+                        await emit(
+                            chat_pb2.ChatStatus(stage=passage_pb2.STAGE_GENERATING, waiting=event.waiting)
+                        )
+                        continue
                     if not exchange.pieces:
                         progress.timings.append(
                             passage_pb2.StageTiming(

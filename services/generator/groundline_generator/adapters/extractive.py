@@ -9,7 +9,7 @@ from groundline.v1 import chat_pb2, error_pb2
 from groundline.v1.chat_pb2 import ValidationIssue
 from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
 
-from groundline_generator.domain.calls import ModelChoice, ModelFinished
+from groundline_generator.domain.calls import ModelChoice, ModelFinished, OnWait
 from groundline_generator.domain.extraction import Extract, Extraction, extract
 from groundline_generator.domain.refusals import refusal
 from groundline_generator.service.concurrency import computed
@@ -35,7 +35,7 @@ class ExtractiveModel:
         return request.passages
 
     async def stream(
-        self, request: GenerateRequest, served: Sequence[NumberedPassage]
+        self, request: GenerateRequest, served: Sequence[NumberedPassage], on_wait: OnWait
     ) -> AsyncGenerator[str | ModelFinished]:
         """Answer sentence by sentence; see AnswerModel."""
         issues = _unused(request)

@@ -1,12 +1,15 @@
 """Calls of language models, in terms that every provider knows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from groundline.v1.chat_pb2 import ChatMessage, FinishReason, Usage, ValidationIssue
+from groundline.v1.chat_pb2 import ChatMessage, FinishReason, ModelWait, Usage, ValidationIssue
 from groundline_runtime.errors import FailedPreconditionError
 
-__all__ = ["ModelCall", "ModelChoice", "ModelFinished"]
+__all__ = ["ModelCall", "ModelChoice", "ModelFinished", "OnWait"]
+
+type OnWait = Callable[[ModelWait], Awaitable[None]]
+"""Told of a pause before it begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class ModelCall:
     temperature: float | None = None
     max_output_tokens: int | None = None
     schema: Mapping[str, object] | None = None
+    on_wait: OnWait | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from contextlib import aclosing
 from functools import partial
 
 from groundline.v1 import chat_pb2, error_pb2
-from groundline.v1.chat_pb2 import Citation, Usage, Validation, ValidationIssue
+from groundline.v1.chat_pb2 import Citation, ModelWait, Usage, Validation, ValidationIssue
 from groundline.v1.generator_service_pb2 import (
     GenerateCompleted,
     GenerateDelta,
@@ -49,7 +49,8 @@ class AnswerService:
         self._pace = Pace(_DELTAS_PER_SECOND, _MAXIMUM_GAP_SECONDS)
 
     async def answer(self, request: GenerateRequest) -> AsyncGenerator[GenerateResponse]:
-        """Any number of deltas, then one completion. Markers of unknown passages are removed on the way.
+        """Waits for the model, any number of deltas, then one completion. Markers of unknown passages are
+        removed on the way.
 
         Deltas that wait for a slow reader become one; the model waits once 16,384 characters do. Raises
         FailedPreconditionError for a model or template that is not here, and whatever the model raises.
@@ -65,10 +66,14 @@ class AnswerService:
             async for event in events:
                 if isinstance(event, str):
                     yield GenerateResponse(delta=GenerateDelta(text=event))
+                elif isinstance(event, ModelWait):
+                    yield GenerateResponse(waiting=event)
                 else:
                     yield GenerateResponse(completed=event)
 
-    async def _answer(self, request: GenerateRequest, name: str, emit: Emit[GenerateCompleted]) -> None:
+    async def _answer(
+        self, request: GenerateRequest, name: str, emit: Emit[GenerateCompleted | ModelWait]
+    ) -> None:
         served = {passage.number: passage for passage in self._model.served(request)}
         markers = MarkerFilter(frozenset(served))
         answer: list[str] = []
@@ -85,7 +90,7 @@ class AnswerService:
             record_exception=False,
             set_status_on_exception=False,
         ):
-            async with aclosing(self._model.stream(request, tuple(served.values()))) as events:
+            async with aclosing(self._model.stream(request, tuple(served.values()), emit)) as events:
                 async for event in events:
                     if isinstance(event, str):
                         await write(markers.feed(event))

@@ -4,9 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
+from groundline.v1.chat_pb2 import ModelWait
 from groundline_runtime.context import remaining_seconds
 from groundline_runtime.errors import GroundlineError, ResourceExhaustedError, UnavailableError
+from groundline_runtime.reasons import reason_value
 
+from groundline_generator.domain.calls import OnWait
 from groundline_generator.service.quota import QuotaExhaustedError
 
 __all__ = ["Breaker", "Patience"]
@@ -20,12 +23,22 @@ _TRIAL_SECONDS = 1.0
 """After which others ask again while one call tries whether the provider answers."""
 
 
+_TOLD_SECONDS = 1.0
+"""A shorter wait is over before anybody has read of it."""
+
+
 class Patience:
     """How long one call may still wait, in all; never past the request's deadline."""
 
-    def __init__(self, max_seconds: float, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+    def __init__(
+        self,
+        max_seconds: float,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        on_wait: OnWait | None = None,
+    ) -> None:
         self._own = max_seconds
         self._sleep = sleep
+        self._on_wait = on_wait
 
     @property
     def seconds(self) -> float:
@@ -35,6 +48,11 @@ class Patience:
     async def wait(self, seconds: float) -> None:
         self._own -= seconds
         await self._sleep(seconds)
+
+    async def tell(self, reason: str, seconds: float = 0.0) -> None:
+        """Say that a wait begins; 0 seconds where nobody knows how long."""
+        if self._on_wait is not None and not 0 < seconds < _TOLD_SECONDS:
+            await self._on_wait(ModelWait(reason=reason_value(reason), duration_seconds=seconds))
 
 
 class Breaker:
@@ -88,6 +106,7 @@ class Breaker:
                 ) from self._cause
             self._waiting += 1
             try:
+                await patience.tell(self._cause.reason, wait)
                 await patience.wait(wait)
             finally:
                 self._waiting -= 1

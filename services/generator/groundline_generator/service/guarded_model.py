@@ -60,9 +60,18 @@ class GuardedModel:
 
     async def stream(self, call: ModelCall) -> AsyncGenerator[str | ModelFinished]:
         """See ChatModel. Retried until the first event, within the request's deadline."""
+        patience = Patience(self._max_wait_seconds, self._sleep, call.on_wait)
+        async with (
+            self._limiter.place(patience.tell),
+            aclosing(self._observed(call, patience)) as events,
+        ):
+            async for event in events:
+                yield event
+
+    async def _observed(self, call: ModelCall, patience: Patience) -> AsyncGenerator[str | ModelFinished]:
         with observed(self.provider, call) as observation:
             with observation.current():
-                first, rest = await self._begun(call)
+                first, rest = await self._begun(call, patience)
             async with aclosing(rest):
                 observation.observe(first)
                 yield first
@@ -76,9 +85,12 @@ class GuardedModel:
                 raise UnavailableError("PROVIDER_STREAM_CUT", "the model's answer was cut off")
 
     async def _begun(
-        self, call: ModelCall
+        self, call: ModelCall, patience: Patience
     ) -> tuple[str | ModelFinished, AsyncGenerator[str | ModelFinished]]:
-        patience = Patience(self._max_wait_seconds, self._sleep)
+        async def tell(retry_state: RetryCallState) -> None:
+            error = retry_state.outcome.exception() if retry_state.outcome else None
+            if isinstance(error, GroundlineError):
+                await patience.tell(error.reason, retry_state.upcoming_sleep)
 
         def gives_up(retry_state: RetryCallState) -> bool:
             """After the last attempt, or where the next would come later than anybody waits for."""
@@ -88,6 +100,7 @@ class GuardedModel:
         async for attempt in AsyncRetrying(
             stop=gives_up,
             wait=_wait,
+            before_sleep=tell,
             sleep=patience.wait,
             retry=retry_if_exception(_worth_retrying),
             reraise=True,
@@ -100,7 +113,7 @@ class GuardedModel:
         self, call: ModelCall, patience: Patience
     ) -> tuple[str | ModelFinished, AsyncGenerator[str | ModelFinished]]:
         async with self._breaker.passage(patience):
-            reservation = await self._limiter.reserve(_guessed_tokens(call))
+            reservation = await self._limiter.reserve(_guessed_tokens(call), patience.tell)
             settled = self._settled(call, reservation)
             try:
                 return await anext(settled), settled

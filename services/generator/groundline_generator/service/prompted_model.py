@@ -11,7 +11,7 @@ from groundline.v1.generator_service_pb2 import GenerateRequest, NumberedPassage
 from groundline.v1.options_pb2 import GenerationOptions
 from groundline_runtime.errors import FailedPreconditionError
 
-from groundline_generator.domain.calls import ModelCall, ModelChoice, ModelFinished
+from groundline_generator.domain.calls import ModelCall, ModelChoice, ModelFinished, OnWait
 from groundline_generator.domain.fences import new_nonce
 from groundline_generator.domain.markers import MarkerFilter, cites
 from groundline_generator.domain.prompting import PromptTemplate, pack
@@ -48,7 +48,7 @@ class PromptedModel:
         return pack(self._template(request.options), request.passages, self.context_tokens)
 
     async def stream(
-        self, request: GenerateRequest, served: Sequence[NumberedPassage]
+        self, request: GenerateRequest, served: Sequence[NumberedPassage], on_wait: OnWait
     ) -> AsyncGenerator[str | ModelFinished]:
         """See AnswerModel. Where no passage reaches the threshold the model is not called."""
         options = request.options
@@ -62,7 +62,8 @@ class PromptedModel:
         # A refusal cites nothing, whatever the model writes.
         no_markers = MarkerFilter(frozenset())
         answer: list[str] = []
-        async with aclosing(self.chat.stream(self._call(request, served, template))) as events:
+        call = replace(self._call(request, served, template), on_wait=on_wait)
+        async with aclosing(self.chat.stream(call)) as events:
             async for event in events:
                 if isinstance(event, str):
                     if text := refusals.feed(event):

@@ -2,15 +2,22 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from groundline_runtime.context import remaining_seconds
 from groundline_runtime.errors import ResourceExhaustedError
 
-__all__ = ["Limiter", "QuotaExhaustedError", "Reservation"]
+__all__ = ["QUOTA_EXHAUSTED", "Limiter", "QuotaExhaustedError", "Reservation"]
+
+QUOTA_EXHAUSTED = "GENERATOR_QUOTA_EXHAUSTED"
 
 _MINUTE_SECONDS = 60.0
+
+
+_PLACE_RETRY_SECONDS = 1.0
+"""Calls end one by one, so a place is free soon."""
 
 
 @dataclass(slots=True, eq=False)
@@ -26,7 +33,7 @@ class QuotaExhaustedError(ResourceExhaustedError):
 
     def __init__(self, retry_after_seconds: float) -> None:
         super().__init__(
-            "GENERATOR_QUOTA_EXHAUSTED",
+            QUOTA_EXHAUSTED,
             "the limit on calls to the language model is reached",
             retry_after_seconds=retry_after_seconds,
         )
@@ -85,26 +92,53 @@ class Reservation:
 
 
 class Limiter:
-    """Shared by all calls to a provider. None means unlimited."""
+    """Shared by all calls to a provider. Of the rates, None means unlimited."""
 
     def __init__(
         self,
         *,
         requests_per_minute: int | None = None,
         tokens_per_minute: int | None = None,
+        max_concurrent: int = 64,
         max_waiting: int = 100,
         clock: Callable[[], float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._requests = _Window(requests_per_minute) if requests_per_minute else None
         self._tokens = _Window(tokens_per_minute) if tokens_per_minute else None
+        self._calls = asyncio.Semaphore(max_concurrent)
         self._max_waiting = max_waiting
         self._waiting = 0
         self._clock = clock or (lambda: asyncio.get_running_loop().time())
         self._sleep = sleep
 
-    async def reserve(self, tokens: int) -> Reservation:
-        """Wait for the right to one request of about `tokens`.
+    @asynccontextmanager
+    async def place(self, on_wait: Callable[[str], Awaitable[None]] | None = None) -> AsyncIterator[None]:
+        """One of the calls that may be under way at a time, for the block; `on_wait` is told why it waits.
+
+        Raises QuotaExhaustedError where too many wait already.
+        """
+        if self._calls.locked():
+            if self._waiting >= self._max_waiting:
+                raise QuotaExhaustedError(_PLACE_RETRY_SECONDS)
+            self._waiting += 1
+            try:
+                if on_wait is not None:
+                    await on_wait(QUOTA_EXHAUSTED)
+                await self._calls.acquire()
+            finally:
+                self._waiting -= 1
+        else:
+            await self._calls.acquire()
+        try:
+            yield
+        finally:
+            self._calls.release()
+
+    async def reserve(
+        self, tokens: int, on_wait: Callable[[str, float], Awaitable[None]] | None = None
+    ) -> Reservation:
+        """Wait for the right to one request of about `tokens`; `on_wait` is told why and how long.
 
         Raises QuotaExhaustedError, with the time to wait, where too many wait already or the request's
         deadline would pass before its turn.
@@ -123,6 +157,8 @@ class Limiter:
         if wait > 0:
             self._waiting += 1
             try:
+                if on_wait is not None:
+                    await on_wait(QUOTA_EXHAUSTED, wait)
                 await self._sleep(wait)
             except BaseException:
                 if self._requests and request:
