@@ -13,7 +13,7 @@ import inspect
 import time
 import uuid
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from functools import cache
 from typing import Any
@@ -146,24 +146,24 @@ class _Context(_Interceptor):
         )
 
     async def around(self, method: str, inner: Behavior, request: Any, context: Context) -> Any:
-        traceparent, principals = _metadata(context)
-        with nullcontext() if self._traced else request_context.request_trace(traceparent):
-            return await self._answer(method, inner, request, context, principals)
+        metadata = _metadata(context)
+        with nullcontext() if self._traced else request_context.request_trace(metadata.get("traceparent")):
+            return await self._answer(method, inner, request, context, metadata)
 
     async def _answer(
-        self, method: str, inner: Behavior, request: Any, context: Context, principals: str
+        self, method: str, inner: Behavior, request: Any, context: Context, metadata: Mapping[str, str]
     ) -> Any:
         started = time.monotonic()
         remaining = context.time_remaining()
         caller = request_context.Caller()
         outcome: str | None = None
         try:
-            caller = request_context.parse_principals(principals)
+            caller = request_context.parse_principals(metadata.get(request_context.PRINCIPALS_KEY, ""))
             with (
                 request_context.acting_as(caller),
                 request_context.arrived(
-                    transcoded=_metadata(context, request_context.TRANSCODED_KEY) is not None,
-                    after=_metadata(context, request_context.LAST_EVENT_ID_KEY) or "",
+                    transcoded=request_context.TRANSCODED_KEY in metadata,
+                    after=metadata.get(request_context.LAST_EVENT_ID_KEY, ""),
                 ),
                 request_context.deadline_at(
                     started + (self._default_timeout_seconds if remaining is None else remaining)
@@ -261,15 +261,12 @@ async def _abort_quietly(context: Context, error: GroundlineError) -> None:
         return
 
 
-def _metadata(context: Context) -> tuple[str | None, str]:
-    """What comes as the trace's parent, if anything does, and as principals, joined as HTTP joins values."""
-    traceparent, principals = None, []
+def _metadata(context: Context) -> Mapping[str, str]:
+    """What came with the call by key, several values joined as HTTP joins them."""
+    found: dict[str, str] = {}
     for key, value in context.invocation_metadata() or ():
-        if key == request_context.PRINCIPALS_KEY:
-            principals.append(str(value))
-        elif key == "traceparent":
-            traceparent = str(value)
-    return traceparent, ",".join(principals)
+        found[key] = f"{found[key]},{value}" if key in found else str(value)
+    return found
 
 
 def _behavior_of(handler: Handler) -> Callable[..., Any]:
