@@ -28,7 +28,7 @@ from groundline_ingestor.adapters.postgres_vector_indexes import (
     PostgresVectorIndexes,
     vector_index_on,
 )
-from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.collections import EVERYONE, StoredCollection
 from groundline_ingestor.domain.documents import GivenDocument
 from groundline_ingestor.domain.jobs import has_ended
 from groundline_ingestor.domain.work import NewVersion
@@ -282,13 +282,17 @@ class _Bench:
         json_format.ParseDict(dict(settings), new.settings)
         new.settings.embedding.model, new.settings.embedding.dimensions = model, DIMENSIONS
         new.settings.lexical.language = "english"
-        return await self._stores.collections.create(new, "")
+        everyone = [EVERYONE]
+        new.settings.access.CopyFrom(
+            collection_pb2.AccessSettings(readers=everyone, writers=everyone, admins=everyone)
+        )
+        return await self._stores.collections.create(new, "", "")
 
     async def _hand_in(
         self, collection: StoredCollection, inputs: Sequence[GivenDocument]
     ) -> job_pb2.IngestionJob:
         return await self._stores.jobs.enqueue(
-            collection, [identify(given, collection) for given in inputs], ""
+            collection, [identify(given, collection) for given in inputs], (), ""
         )
 
     async def _work_off(

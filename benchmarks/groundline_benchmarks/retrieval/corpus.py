@@ -59,6 +59,8 @@ _WORK_MEMORY_CHUNKS_PER_MIB = 500
 """A graph of vectors that outgrows maintenance_work_mem is built several times slower; one takes 1.3 KiB."""
 
 _BATCH = 1000
+# Services are measured by callers without principals too.
+_OPEN = {"access": {"readers": ["*"]}}
 _CONCURRENT_CREATIONS = 4
 _SEED = 20_260
 
@@ -96,7 +98,7 @@ async def load_collection(client: AsyncClient, database_url: str, collection: st
                     f"{collection} has {found} indexed chunks, not {count}: remove the data directory"
                 )
             return 0.0
-        await client.create_collection(collection, name=f"Benchmark of {count} chunks")
+        await client.create_collection(collection, name=f"Benchmark of {count} chunks", settings=_OPEN)
         memory = max(_WORK_MEMORY_MIB, count // _WORK_MEMORY_CHUNKS_PER_MIB)
         await connection.execute(f"SET maintenance_work_mem = '{memory}MB'")
         await _fill_and_index(connection, collection, count)
@@ -116,7 +118,7 @@ async def load_small_collections(client: AsyncClient, database_url: str, count: 
                 raise MeasurementError("other collections are loaded: remove the data directory")
             return names
         for some in itertools.batched(names, _CONCURRENT_CREATIONS):
-            await asyncio.gather(*(client.create_collection(name) for name in some))
+            await asyncio.gather(*(client.create_collection(name, settings=_OPEN) for name in some))
         of_texts, of_vectors = np.random.default_rng(_SEED), np.random.default_rng(_SEED)
         for name in names:
             numbered = list(enumerate(texts(of_texts, SMALL_COLLECTION_CHUNKS)))

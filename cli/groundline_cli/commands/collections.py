@@ -41,14 +41,22 @@ _NAMED = (
         "readers",
         multiple=True,
         metavar="PRINCIPAL",
-        help="Who may search and read, such as group:staff; may be given several times. Default: everybody.",
+        help="Who may search and read, such as group:staff, or * for everyone; may be given several times. "
+        "Default: you.",
     ),
     click.option(
         "--writer",
         "writers",
         multiple=True,
         metavar="PRINCIPAL",
-        help="Who may change it. Default: every reader.",
+        help="Who may bring documents in and delete them. Default: you.",
+    ),
+    click.option(
+        "--admin",
+        "admins",
+        multiple=True,
+        metavar="PRINCIPAL",
+        help="Who may change its settings and access, and delete it. Default: you.",
     ),
     click.option(
         "--settings",
@@ -179,6 +187,7 @@ def _settings(options: _Options) -> JsonObject:
         "access": {
             "readers": list(options.get("readers", ())) or None,
             "writers": list(options.get("writers", ())) or None,
+            "admins": list(options.get("admins", ())) or None,
         },
     }
     settings: JsonObject = dict(options.get("settings") or {})

@@ -393,6 +393,8 @@ class ErrorReason(OpenEnum):
     """Stored data is damaged."""
     DISK_FULL = "DISK_FULL"
     """A service's disk is full."""
+    COLLECTION_NOT_ADMINISTRABLE = "COLLECTION_NOT_ADMINISTRABLE"
+    """The caller may use the collection, but not administer it."""
 
 
 class Role(OpenEnum):
@@ -1356,14 +1358,18 @@ class LexicalSettings:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AccessSettings:
     """Who may use a collection. A principal is a name that the gateway gives to a caller, such as
-    "user:alice" or "group:staff". An empty list is no restriction.
+    "user:alice" or "group:staff"; "*" is every caller. A list that is empty when the collection is
+    created or changed becomes the caller's own: its first principal. A caller without principals
+    has to fill all three.
     """
 
     readers: Sequence[str] = ()
-    """Principals that may search and read, 1000 at most. Empty: every caller."""
+    """Principals that may search and read, 1000 at most; "*": every caller."""
     writers: Sequence[str] = ()
-    """Principals that may ingest, change and delete, 1000 at most; they may also read. Empty: every caller
-    that may read.
+    """Principals that may bring documents in, change and delete them, 1000 at most; they may also read."""
+    admins: Sequence[str] = ()
+    """Principals that may change name, settings and access, index the collection again and delete it, 1000
+    at most; they may also write and read.
     """
 
 
@@ -1437,9 +1443,9 @@ class Collection:
     settings: CollectionSettings | None = None
     """Settings; those not set are shown with their defaults where the collection itself decides them."""
     document_count: int = 0
-    """How many documents are searchable."""
+    """How many documents that the caller may read are searchable."""
     chunk_count: int = 0
-    """How many chunks are searchable."""
+    """How many chunks of these documents are searchable."""
     create_time: datetime | None = None
     """When it was created."""
     update_time: datetime | None = None
@@ -1501,7 +1507,9 @@ class ChunkCounts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IngestionJob:
-    """Documents on their way into a collection."""
+    """Documents on their way into a collection. Its numbers count the items that the caller may see: all
+    of a job of its own, of another's those whose document it may read.
+    """
 
     job_id: str = ""
     """Identifier, a UUID."""
@@ -1553,7 +1561,9 @@ class StateCount:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CollectionStats:
-    """What a collection holds. Byte and token counts are doubles, exact to 2^53."""
+    """What a collection holds of documents that the caller may read. Byte and token counts are doubles,
+    exact to 2^53.
+    """
 
     states: Sequence[StateCount] = ()
     """Documents in each state."""
@@ -1568,7 +1578,7 @@ class CollectionStats:
     text_bytes: float = 0.0
     """Bytes of the chunks' texts."""
     storage_bytes: float = 0.0
-    """Bytes of table and indexes."""
+    """Bytes of table and indexes, by the share of chunks."""
     token_count: float = 0.0
     """Tokens of the chunks, by the embedding model."""
     vector_index: VectorIndexState = VectorIndexState.UNSPECIFIED
@@ -1621,7 +1631,9 @@ class DocumentInput:
     metadata: dict[str, Any] | None = None
     """Anything to filter by and to show, 64 KiB as JSON at most."""
     allowed_principals: Sequence[str] = ()
-    """Principals that may read it, 1000 at most. Empty: whoever may read the collection."""
+    """Principals that may read it, 1000 at most. Empty, or with "*" in it: whoever may read the
+    collection.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

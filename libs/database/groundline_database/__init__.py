@@ -1,6 +1,10 @@
 """What the services share of PostgreSQL."""
 
-from groundline_database.access import is_readable_collection, is_readable_document
+from groundline_database.access import (
+    is_readable_collection,
+    is_readable_document,
+    is_replaceable_document,
+)
 from groundline_database.codecs import register_codecs, register_vectors
 from groundline_database.errors import database_errors
 from groundline_database.migrations import migrate, migrations_of, require_schema
@@ -25,6 +29,7 @@ __all__ = [
     "database_errors",
     "is_readable_collection",
     "is_readable_document",
+    "is_replaceable_document",
     "keep_session",
     "listening",
     "migrate",

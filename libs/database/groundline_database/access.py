@@ -1,19 +1,27 @@
-"""Who may read what, as SQL conditions: the one spelling of both rules.
+"""Who may read and replace what, as SQL conditions: the one spelling of these rules.
 
 An empty list restricts nothing. `principals` is how the statement spells the caller's, such as `$1`; `table`
 is the table's name or alias in it, where a column's name alone is ambiguous.
 """
 
-__all__ = ["is_readable_collection", "is_readable_document"]
+__all__ = ["is_readable_collection", "is_readable_document", "is_replaceable_document"]
 
 
 def is_readable_collection(principals: str, table: str = "") -> str:
-    """The condition on `collections`: no readers, or the caller is a reader or a writer."""
+    """The condition on `collections`: no readers, or the caller is a reader, a writer or an admin."""
     of, named = f"{table}." if table else "", f"{principals}::text[]"
-    return f"({of}readers = '{{}}' OR {of}readers && {named} OR {of}writers && {named})"
+    return (
+        f"({of}readers = '{{}}' OR {of}readers && {named} OR {of}writers && {named} OR {of}admins && {named})"
+    )
 
 
 def is_readable_document(principals: str, table: str = "") -> str:
     """The condition on `documents` and on chunks, within a readable collection."""
     of = f"{table}." if table else ""
     return f"({of}allowed_principals = '{{}}' OR {of}allowed_principals && {principals}::text[])"
+
+
+def is_replaceable_document(principals: str, table: str) -> str:
+    """The condition on `documents`, within a writable collection: the caller may read it, or there is nothing
+    of it yet but its name."""
+    return f"({table}.ingestion_hash = ''::bytea OR {is_readable_document(principals, table)})"

@@ -53,6 +53,11 @@ class Caller:
 
     principals: tuple[str, ...] = ()
 
+    @property
+    def owner(self) -> str:
+        """The first principal, to whom belongs what the caller makes; empty where it has none."""
+        return next(iter(self.principals), "")
+
 
 # Of version 00, which later versions begin with; ids of zeros are none.
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(?:-.*)?")

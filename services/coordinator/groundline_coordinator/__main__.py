@@ -26,7 +26,7 @@ from groundline_coordinator.settings import CoordinatorMigrationSettings, Coordi
 
 __all__ = ["main", "wire"]
 
-SCHEMA = {"ingestor": 1, "coordinator": len(migrations_of("coordinator"))}
+SCHEMA = {"ingestor": 11, "coordinator": len(migrations_of("coordinator"))}
 """Least versions of the tables that it reads."""
 
 

@@ -1,7 +1,7 @@
 """Documents as the service works on them, out of requests that were checked."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from google.protobuf import json_format
@@ -10,6 +10,7 @@ from groundline.v1 import document_pb2, passage_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_validation import limits_of, violations_of
 
+from groundline_ingestor.domain.collections import EVERYONE
 from groundline_ingestor.domain.documents import GivenDocument
 
 __all__ = ["described_upload", "document_input"]
@@ -41,8 +42,13 @@ def document_input(given: document_pb2.DocumentInput) -> GivenDocument:
         mime_type=given.mime_type,
         source_type=source_type,
         metadata=metadata,
-        allowed_principals=tuple(dict.fromkeys(given.allowed_principals)),
+        allowed_principals=_restriction(given.allowed_principals),
     )
+
+
+def _restriction(principals: Sequence[str]) -> tuple[str, ...]:
+    """Who alone may read; nobody in particular where everyone is named."""
+    return () if EVERYONE in principals else tuple(dict.fromkeys(principals))
 
 
 def described_upload(request: pb.UploadDocumentRequest) -> GivenDocument:

@@ -55,15 +55,21 @@ class ClaimLostError(Exception):
 class CollectionRepository(Protocol):
     """Stores collections and their partitions. Any method raises UnavailableError while the store is down."""
 
-    async def create(self, collection: collection_pb2.Collection, request_id: str) -> StoredCollection:
+    async def create(
+        self, collection: collection_pb2.Collection, creator: str, request_id: str
+    ) -> StoredCollection:
         """Store a collection, whose embedding, lexical and access settings are complete, with an empty
         partition, in one transaction.
 
-        Returns the stored collection when its `request_id` was used before. Raises AlreadyExistsError.
+        Returns the stored collection when its creator used the `request_id` before. Raises
+        AlreadyExistsError.
         """
 
-    async def find(self, collection_id: str) -> StoredCollection | None:
-        """The collection with its counts."""
+    async def find(
+        self, collection_id: str, principals: Sequence[str] | None = None
+    ) -> StoredCollection | None:
+        """The collection with its counts: of documents that one of the principals may read, of all without
+        principals."""
 
     async def list_readable(
         self, principals: Sequence[str], *, after: str, limit: int
@@ -98,11 +104,16 @@ class DocumentRepository(Protocol):
 
         Says of each whether it is new. Two calls for one uri happen one after the other. Raises
         ClaimLostError, NotFoundError when the collection is gone, AbortedError when its partition is no
-        longer the one given.
+        longer the one given, PermissionDeniedError (DOCUMENT_NOT_WRITABLE) when a uri holds a document that
+        none of its new version's principals may read.
         """
 
     async def refresh(
-        self, collection: StoredCollection, version: DocumentVersion, claim: ItemClaim | None = None
+        self,
+        collection: StoredCollection,
+        version: DocumentVersion,
+        principals: Sequence[str],
+        claim: ItemClaim | None = None,
     ) -> StoredOutcome | None:
         """Take over metadata and principals where the stored chunks are already those of the version, and
         end the item.
@@ -128,27 +139,33 @@ class DocumentRepository(Protocol):
         Returns how many there were, which a known `request_id` gets again, with nothing done.
         """
 
-    async def stats(self, collection: StoredCollection) -> pb.CollectionStats:
-        """What the collection holds."""
+    async def stats(self, collection: StoredCollection, principals: Sequence[str]) -> pb.CollectionStats:
+        """What the collection holds of what one of the principals may read."""
 
 
 class JobRepository(Protocol):
     """Stores jobs and their items. Any method raises UnavailableError while the store is down."""
 
     async def enqueue(
-        self, collection: StoredCollection, handed_in: Sequence[HandedIn], request_id: str
+        self,
+        collection: StoredCollection,
+        handed_in: Sequence[HandedIn],
+        principals: Sequence[str],
+        request_id: str,
     ) -> job_pb2.IngestionJob:
-        """Store a job with its documents' content, in one transaction.
+        """Store a job of a caller with its documents' content, in one transaction.
 
         A document that is new is there from now on, without chunks. Returns the earlier job when its
         collection knows the `request_id` already. Raises NotFoundError when the collection is gone.
         """
 
-    async def find(self, job_id: str) -> job_pb2.IngestionJob | None:
-        """The job, its counts included."""
+    async def find(self, job_id: str, principals: Sequence[str] | None = None) -> job_pb2.IngestionJob | None:
+        """The job, with counts of the items that `items` gives."""
 
-    async def find_by_request_id(self, collection_id: str, request_id: str) -> job_pb2.IngestionJob | None:
-        """The job that a request made."""
+    async def find_by_request_id(
+        self, collection_id: str, request_id: str, principals: Sequence[str] | None = None
+    ) -> job_pb2.IngestionJob | None:
+        """The job that a request made, as `find` gives it."""
 
     async def items(
         self,
@@ -161,7 +178,8 @@ class JobRepository(Protocol):
     ) -> Sequence[job_pb2.IngestionItem]:
         """The first `limit` items, or failed items, above the index `after`.
 
-        With principals, without the items whose document none of them may read.
+        With principals, without the items whose document none of them may read, unless the first of them
+        handed the job in.
         """
 
     async def changed_items(
@@ -251,8 +269,11 @@ class CrawlRepository(Protocol):
     the store is down.
     """
 
-    async def enqueue(self, collection: StoredCollection, request: pb.WebCrawl, request_id: str) -> str:
-        """Store a job that is a crawl; returns its id, which is the earlier one's for a known `request_id`.
+    async def enqueue(
+        self, collection: StoredCollection, request: pb.WebCrawl, principals: Sequence[str], request_id: str
+    ) -> str:
+        """Store a caller's job that is a crawl; returns its id, which is the earlier one's for a known
+        `request_id`.
 
         Raises NotFoundError when the collection is gone.
         """

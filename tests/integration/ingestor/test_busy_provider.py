@@ -134,7 +134,7 @@ async def test_a_provider_that_refuses_every_third_call_slows_a_job_and_does_not
     async with acquire(pool) as connection:
         stores = stores_on(pool, await detect_lexical_index(connection))
     collection = await stores.collections.create(
-        a_collection(name, model=embedder.model, dimensions=embedder.dimensions, **chosen), ""
+        a_collection(name, model=embedder.model, dimensions=embedder.dimensions, **chosen), "", ""
     )
     async with (
         ProviderServer() as server,

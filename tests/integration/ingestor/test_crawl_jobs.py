@@ -28,6 +28,7 @@ from groundline_runtime.errors import GroundlineError
 from groundline_runtime.server import Application
 from groundline_runtime.status import from_rpc_error
 from groundline_tests.embedding import FakeEmbedder
+from groundline_tests.ingestor.messages import EVERYONES_ACCESS, settings_of
 from groundline_tests.runtime import serve
 from pydantic import SecretStr
 
@@ -151,7 +152,7 @@ async def front(pool: Pool, database_url: str) -> AsyncIterator[Any]:
 
 @pytest.fixture
 async def collection_id(front: Any, request: pytest.FixtureRequest) -> AsyncIterator[str]:
-    settings = {"crawl": {"allowPrivateAddresses": True}}
+    settings = {"crawl": {"allowPrivateAddresses": True}, "access": EVERYONES_ACCESS}
     message = json_format.ParseDict(
         {"name": request.node.name[:60], "settings": settings}, pb.CreateCollectionRequest()
     )
@@ -213,7 +214,9 @@ async def test_a_wrong_crawl_is_refused_with_every_wrong_field(front: Any) -> No
 async def test_a_private_address_is_not_reached_when_one_does_not_allow_it(
     pool: Pool, database_url: str, front: Any, handbook: Site, operator: bool, collection: bool
 ) -> None:
-    request = pb.CreateCollectionRequest(collection_id="private")
+    request = pb.CreateCollectionRequest(
+        collection_id="private", settings=settings_of({"access": EVERYONES_ACCESS})
+    )
     request.settings.crawl.allow_private_addresses = collection
     await front.CreateCollection(request)
     async with replica(pool, database_url, crawl_private_addresses=operator) as stub:

@@ -148,7 +148,7 @@ async def collection(
     async with acquire(pool) as connection:
         await connection.execute("TRUNCATE embedding_cache")  # the tests have texts in common
     new = a_collection(name, model=idle.embedder.model, dimensions=idle.embedder.dimensions)
-    yield await idle.stores.collections.create(new, "")
+    yield await idle.stores.collections.create(new, "", "")
     await idle.stores.collections.delete(name)
 
 

@@ -12,6 +12,7 @@ import pytest
 from groundline.v1 import document_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1.ingestor_service_pb2_grpc import IngestorServiceStub
+from groundline_tests.ingestor.messages import EVERYONES_ACCESS, settings_of
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 START_SECONDS = 60
@@ -73,7 +74,11 @@ async def test_it_serves_and_ends_cleanly_and_logs_no_document(service: Service)
                 break
         watch.cancel()
         stub = IngestorServiceStub(channel)
-        await stub.CreateCollection(pb.CreateCollectionRequest(collection_id="process"))
+        await stub.CreateCollection(
+            pb.CreateCollectionRequest(
+                collection_id="process", settings=settings_of({"access": EVERYONES_ACCESS})
+            )
+        )
         given = document_pb2.DocumentInput(uri="hush.md", text="# Zebra\n\nconfidential words")
         response = await stub.IngestDocuments(
             pb.IngestDocumentsRequest(collection_id="process", documents=[given])

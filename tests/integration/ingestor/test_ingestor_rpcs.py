@@ -24,6 +24,7 @@ from groundline_runtime.errors import GroundlineError
 from groundline_runtime.server import Application
 from groundline_runtime.status import from_rpc_error
 from groundline_tests.embedding import FakeEmbedder
+from groundline_tests.ingestor.messages import EVERYONES_ACCESS, settings_of
 from groundline_tests.runtime import serve
 from pgvector import HalfVector
 from pydantic import SecretStr
@@ -67,11 +68,16 @@ async def stub(database_url: str, pool: Pool, lexical: LexicalIndex) -> AsyncIte
 @pytest.fixture
 async def collection_id(stub: Any, request: pytest.FixtureRequest) -> AsyncIterator[str]:
     name = request.node.name.split("[")[0]
-    created = await stub.CreateCollection(pb.CreateCollectionRequest(name=name[:60]))
+    created = await stub.CreateCollection(pb.CreateCollectionRequest(name=name[:60], settings=everyones()))
     yield created.collection.collection_id
     await stub.DeleteCollection(
         pb.DeleteCollectionRequest(collection_id=created.collection.collection_id), metadata=ANN
     )
+
+
+def everyones() -> collection_pb2.CollectionSettings:
+    """Of a collection that callers without principals may use."""
+    return settings_of({"access": EVERYONES_ACCESS})
 
 
 def document(uri: str, text: str, **fields: Any) -> document_pb2.DocumentInput:
@@ -81,16 +87,16 @@ def document(uri: str, text: str, **fields: Any) -> document_pb2.DocumentInput:
 async def ingest(
     stub: Any, collection_id: str, *documents: document_pb2.DocumentInput, **options: Any
 ) -> Any:
-    """Hand in and wait; the job that has ended, with its items."""
+    """Hand in as Ann, and wait; the job that has ended, with its items."""
     request = pb.IngestDocumentsRequest(collection_id=collection_id, documents=documents, **options)
-    return await ended(stub, (await stub.IngestDocuments(request)).job.job_id)
+    return await ended(stub, (await stub.IngestDocuments(request, metadata=ANN)).job.job_id)
 
 
-async def ended(stub: Any, job_id: str) -> Any:
-    """The job and its items, when it has ended."""
-    async for _ in stub.WatchJob(pb.WatchJobRequest(job_id=job_id)):
+async def ended(stub: Any, job_id: str, caller: Any = ANN) -> Any:
+    """The job and its items as the caller sees them, when it has ended."""
+    async for _ in stub.WatchJob(pb.WatchJobRequest(job_id=job_id), metadata=caller):
         pass
-    return await stub.GetJob(pb.GetJobRequest(job_id=job_id, page_size=1000), metadata=ANN)
+    return await stub.GetJob(pb.GetJobRequest(job_id=job_id, page_size=1000), metadata=caller)
 
 
 def condition(**fields: Any) -> Struct:
@@ -149,7 +155,7 @@ async def test_every_wrong_field_is_in_one_error(stub: Any) -> None:
 
 
 async def test_a_language_that_is_not_known_is_simple_and_shown_as_such(stub: Any) -> None:
-    settings = collection_pb2.CollectionSettings()
+    settings = everyones()
     settings.lexical.language = "klingon"
     request = pb.CreateCollectionRequest(collection_id="qonos", settings=settings)
     created = (await stub.CreateCollection(request)).collection
@@ -171,7 +177,7 @@ async def test_a_language_that_is_not_known_is_simple_and_shown_as_such(stub: An
 async def test_words_are_found_by_the_stems_of_the_collections_language(
     stub: Any, pool: Pool, lexical: LexicalIndex, language: str, query: str, is_found: bool
 ) -> None:
-    settings = collection_pb2.CollectionSettings()
+    settings = everyones()
     settings.lexical.language = language
     await stub.CreateCollection(pb.CreateCollectionRequest(collection_id="stems", settings=settings))
     await ingest(stub, "stems", document("a", "Die Häuser am Fluss. Running water."))
@@ -238,10 +244,67 @@ async def test_principals_of_the_call_decide(stub: Any) -> None:
     await stub.DeleteCollection(delete, metadata=ANN)
 
 
+async def test_a_document_that_a_caller_may_not_read_is_not_overwritten(
+    stub: Any, pool: Pool, collection_id: str
+) -> None:
+    given = document("plan.md", "The secret plan.", allowedPrincipals=["user:ann"])
+    [before] = (await ingest(stub, collection_id, given)).items
+
+    async def failed(job_id: str) -> Any:
+        [item] = (await ended(stub, job_id, BOB)).items
+        return item
+
+    attempt = pb.IngestDocumentsRequest(collection_id=collection_id, documents=[document("plan.md", "Mine.")])
+    over = await failed((await stub.IngestDocuments(attempt, metadata=BOB)).job.job_id)
+    part = pb.UploadDocumentRequest(collection_id=collection_id, uri="plan.md")
+    part.content.data = b"Mine."
+    uploaded = await failed((await stub.UploadDocument(iter([part]), metadata=BOB)).job.job_id)
+    for item in (over, uploaded):
+        assert item.failure.reason == error_pb2.DOCUMENT_NOT_WRITABLE
+        assert not item.document_id
+    key = pb.GetDocumentRequest(collection_id=collection_id, document_id=before.document_id)
+    kept = (await stub.GetDocument(key, metadata=ANN)).document
+    assert (kept.state, list(kept.allowed_principals)) == (
+        document_pb2.INGESTION_STATE_DONE,
+        ["user:ann"],
+    )
+    async with acquire(pool) as connection:
+        rows = await connection.fetch(
+            "SELECT original_text FROM chunks WHERE document_id = $1::uuid", before.document_id
+        )
+    assert [row["original_text"] for row in rows] == ["The secret plan."]
+
+
+async def test_a_collection_is_its_creators_until_it_is_shared(stub: Any) -> None:
+    request = pb.CreateCollectionRequest(collection_id="anns", request_id="r")
+    created = (await stub.CreateCollection(request, metadata=ANN)).collection
+    assert created.settings.access == collection_pb2.AccessSettings(
+        readers=["user:ann"], writers=["user:ann"], admins=["user:ann"]
+    )
+    get = pb.GetCollectionRequest(collection_id="anns")
+    assert (await refusal(stub.GetCollection(get, metadata=BOB))).code.name == "NOT_FOUND"
+    # Bob's request_id is another one than Ann's.
+    error = await refusal(stub.CreateCollection(request, metadata=BOB))
+    assert (error.code.name, error.reason) == ("ALREADY_EXISTS", "COLLECTION_EXISTS")
+
+    change = pb.UpdateCollectionRequest(collection_id="anns")
+    change.settings.access.readers.append("*")
+    await stub.UpdateCollection(change, metadata=ANN)
+    assert (await stub.GetCollection(get)).collection.collection_id == "anns"
+    for call in (
+        stub.UpdateCollection(change, metadata=BOB),
+        stub.DeleteCollection(pb.DeleteCollectionRequest(collection_id="anns"), metadata=BOB),
+        stub.ReindexCollection(pb.ReindexCollectionRequest(collection_id="anns"), metadata=BOB),
+    ):
+        error = await refusal(call)
+        assert (error.code.name, error.reason) == ("PERMISSION_DENIED", "COLLECTION_NOT_ADMINISTRABLE")
+    await stub.DeleteCollection(pb.DeleteCollectionRequest(collection_id="anns"), metadata=ANN)
+
+
 async def test_a_collection_has_its_lexical_index_at_once_and_goes_without_trace(
     stub: Any, pool: Pool
 ) -> None:
-    await stub.CreateCollection(pb.CreateCollectionRequest(collection_id="indexed"))
+    await stub.CreateCollection(pb.CreateCollectionRequest(collection_id="indexed", settings=everyones()))
     async with acquire(pool) as connection:
         partition = await connection.fetchval(
             "SELECT partition_id FROM collections WHERE collection_id = 'indexed'"
@@ -259,7 +322,7 @@ async def test_a_collection_has_its_lexical_index_at_once_and_goes_without_trace
 
 
 async def test_a_collection_is_shown_with_effective_settings_and_changed_by_parts(stub: Any) -> None:
-    settings = collection_pb2.CollectionSettings()
+    settings = everyones()
     settings.chunking.chunk_size = 500
     settings.rerank.top_k = 5
     created = await stub.CreateCollection(
@@ -458,8 +521,9 @@ async def test_a_filter_that_says_nothing_or_is_wrong_deletes_nothing(
 
 async def test_deleting_by_a_filter_takes_a_writer(stub: Any) -> None:
     settings = collection_pb2.CollectionSettings()
-    settings.access.writers.append("user:ann")
-    await stub.CreateCollection(pb.CreateCollectionRequest(collection_id="theirs", settings=settings))
+    settings.access.readers.append("*")
+    theirs = pb.CreateCollectionRequest(collection_id="theirs", settings=settings)
+    await stub.CreateCollection(theirs, metadata=ANN)
     for dry_run in (True, False):
         request = pb.DeleteDocumentsRequest(
             collection_id="theirs", filter=condition(_source_type="file"), dry_run=dry_run

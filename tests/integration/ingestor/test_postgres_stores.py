@@ -74,7 +74,7 @@ async def test_the_page_of_a_chunk_is_metadata_of_its_own_unless_the_document_ha
     async with acquire(pool) as connection:
         lexical = await detect_lexical_index(connection)
     collections, documents = PostgresCollections(pool, lexical), PostgresDocuments(pool, lexical)
-    collection = await collections.create(a_collection("pages", dimensions=2, readers=(), writers=()), "")
+    collection = await collections.create(a_collection("pages", dimensions=2), "", "")
     version = DocumentVersion(
         uri="a.pdf",
         source_type=passage_pb2.SOURCE_TYPE_FILE,
@@ -100,11 +100,11 @@ async def test_the_page_of_a_chunk_is_metadata_of_its_own_unless_the_document_ha
         vectors = np.ones((2, 2), np.float16)
         await documents.store(collection, [NewVersion(version, chunks, vectors, [TextSegment("text")])])
         assert await stored_metadata() == [{"page": 1}, {"page": 2}]
-        await documents.refresh(collection, replace(version, metadata={"team": "ops"}))
+        await documents.refresh(collection, replace(version, metadata={"team": "ops"}), ())
         assert await stored_metadata() == [{"page": 1, "team": "ops"}, {"page": 2, "team": "ops"}]
-        await documents.refresh(collection, replace(version, metadata={"page": "cover"}))
+        await documents.refresh(collection, replace(version, metadata={"page": "cover"}), ())
         assert await stored_metadata() == [{"page": "cover"}] * 2
-        await documents.refresh(collection, version)
+        await documents.refresh(collection, version, ())
         assert await stored_metadata() == [{}] * 2
     finally:
         await collections.delete("pages")

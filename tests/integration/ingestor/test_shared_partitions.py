@@ -48,7 +48,7 @@ async def stores(pool: Pool, lexical: LexicalIndex, monkeypatch: pytest.MonkeyPa
 
 async def created(stores: Stores, name: str, language: str = "english") -> StoredCollection:
     return await stores.collections.create(
-        a_collection(name, dimensions=DIMENSIONS, lexical={"language": language}), ""
+        a_collection(name, dimensions=DIMENSIONS, lexical={"language": language}), "", ""
     )
 
 
@@ -128,7 +128,7 @@ async def test_a_writer_that_looked_the_collection_up_before_the_move_writes_whe
     before = await created(stores, "moving")
     await asyncio.gather(*(store(stores, before, f"d{number}", 4) for number in range(6)))
     assert len(await chunk_ids(pool, await found(stores, "moving"))) == 24
-    assert await stores.documents.refresh(before, version("d1", 4).version) is not None
+    assert await stores.documents.refresh(before, version("d1", 4).version, ()) is not None
     await store(stores, before, "d1", 3)
     assert len(await chunk_ids(pool, await found(stores, "moving"))) == 23
 
@@ -202,7 +202,7 @@ async def test_figures_of_a_collection_are_its_own(stores: Stores) -> None:
     one, other = await created(stores, "one"), await created(stores, "other")
     await store(stores, one, "a", 2)
     await store(stores, other, "b", 4)
-    figures = await stores.documents.stats(one)
+    figures = await stores.documents.stats(one, ())
     assert (figures.chunk_count, figures.vector_count, figures.orphan_count) == (2, 2, 0)
     assert figures.storage_bytes > 0
     assert figures.vector_index == pb.VECTOR_INDEX_STATE_NONE

@@ -58,7 +58,7 @@ def indexes(pool: Pool) -> PostgresVectorIndexes:
 
 async def filled(stores: Stores, rows: int, name: str = "docs") -> StoredCollection:
     """A collection of one document with so many chunks."""
-    collection = await stores.collections.create(a_collection(name, dimensions=DIMENSIONS), "")
+    collection = await stores.collections.create(a_collection(name, dimensions=DIMENSIONS), "", "")
     await stores.documents.store(collection, [version(f"{name}.txt", rows)])
     moved = await stores.collections.find(name)
     assert moved is not None
@@ -76,7 +76,9 @@ def version(uri: str, rows: int) -> NewVersion:
 
 
 async def hand_in(stores: Stores, collection: StoredCollection, uri: str) -> None:
-    await stores.jobs.enqueue(collection, [(GivenDocument("later", uri=uri), version(uri, 1).version)], "")
+    await stores.jobs.enqueue(
+        collection, [(GivenDocument("later", uri=uri), version(uri, 1).version)], (), ""
+    )
 
 
 async def index_states(pool: Pool, collection: StoredCollection) -> list[bool]:
@@ -116,12 +118,12 @@ async def test_a_build_that_was_cut_short_is_begun_again(
         [ended] = await asyncio.gather(building, return_exceptions=True)
         assert isinstance(ended, Exception)
         assert await index_states(pool, collection) == [False]
-        stats = await stores.documents.stats(collection)
+        stats = await stores.documents.stats(collection, ())
         assert stats.vector_index == pb.VECTOR_INDEX_STATE_NONE
     assert await indexes.build_due() == [collection.partition_id]
     assert await index_states(pool, collection) == [True]
     assert await indexes.build_due() == []
-    assert (await stores.documents.stats(collection)).vector_index == pb.VECTOR_INDEX_STATE_READY
+    assert (await stores.documents.stats(collection, ())).vector_index == pb.VECTOR_INDEX_STATE_READY
 
 
 async def test_a_build_that_fails_leaves_searches_alone_and_rests_before_it_is_tried_again(

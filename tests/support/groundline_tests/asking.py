@@ -3,6 +3,7 @@
 import grpc
 from groundline.v1 import (
     candidate_pb2,
+    collection_pb2,
     coordinator_service_pb2,
     coordinator_service_pb2_grpc,
     document_pb2,
@@ -82,9 +83,12 @@ async def fill(target: str) -> None:
     """Makes the collection that the retriever is asked for, with one document."""
     async with grpc.aio.insecure_channel(target) as channel:
         stub = ingestor_service_pb2_grpc.IngestorServiceStub(channel)
-        await stub.CreateCollection(
-            ingestor_service_pb2.CreateCollectionRequest(collection_id="manuals"), timeout=60
+        everyone = ["*"]
+        access = collection_pb2.AccessSettings(readers=everyone, writers=everyone, admins=everyone)
+        new = ingestor_service_pb2.CreateCollectionRequest(
+            collection_id="manuals", settings=collection_pb2.CollectionSettings(access=access)
         )
+        await stub.CreateCollection(new, timeout=60)
         document = document_pb2.DocumentInput(uri="boiler.txt", text=TEXT)
         response = await stub.IngestDocuments(
             ingestor_service_pb2.IngestDocumentsRequest(collection_id="manuals", documents=[document]),

@@ -34,7 +34,7 @@ NOT_REASONS = frozenset(
 )
 
 # Reasons of what is being built.
-NOT_USED_YET = frozenset({"DOCUMENT_NOT_WRITABLE", "INDEX_INCOMPLETE", "NO_ANSWER_MARKER"})
+NOT_USED_YET = frozenset({"INDEX_INCOMPLETE", "NO_ANSWER_MARKER"})
 
 
 def modules() -> Iterator[Path]:

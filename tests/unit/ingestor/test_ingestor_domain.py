@@ -8,8 +8,11 @@ from google.protobuf import json_format
 from google.protobuf.field_mask_pb2 import FieldMask
 from groundline.v1 import collection_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
+from groundline.v1.collection_pb2 import AccessSettings
 from groundline_ingestor.domain.collections import (
     collection_id_from,
+    complete_access,
+    is_administrable,
     is_readable,
     is_writable,
 )
@@ -22,24 +25,42 @@ from groundline_validation import violations_of
 
 
 @pytest.mark.parametrize(
-    ("readers", "writers", "principals", "reads", "writes"),
+    ("principals", "reads", "writes", "administers"),
     [
-        ((), (), (), True, True),
-        (("ann",), (), (), False, False),
-        (("ann",), (), ("ann",), True, True),
-        (("ann",), ("bob",), ("ann",), True, False),
-        (("ann",), ("bob",), ("bob",), True, True),
-        (("ann",), ("bob",), ("eve",), False, False),
-        ((), ("bob",), ("eve",), True, False),
-        ((), ("bob",), ("eve", "bob"), True, True),
+        ((), False, False, False),
+        (("eve",), False, False, False),
+        (("*",), False, False, False),
+        (("reader",), True, False, False),
+        (("writer",), True, True, False),
+        (("admin",), True, True, True),
+        (("eve", "writer"), True, True, False),
     ],
 )
-def test_readers_read_and_writers_do_both(
-    readers: tuple[str, ...], writers: tuple[str, ...], principals: tuple[str, ...], reads: bool, writes: bool
+def test_who_may_do_more_may_do_less(
+    principals: tuple[str, ...], reads: bool, writes: bool, administers: bool
 ) -> None:
-    collection = a_collection(readers=readers, writers=writers)
+    collection = collection_pb2.Collection()
+    collection.settings.access.CopyFrom(
+        AccessSettings(readers=["reader"], writers=["writer"], admins=["admin"])
+    )
     assert is_readable(collection, principals) is reads
     assert is_writable(collection, principals) is writes
+    assert is_administrable(collection, principals) is administers
+
+
+@pytest.mark.parametrize(
+    ("given", "complete"),
+    [
+        (([], [], []), (["ann"], ["ann"], ["ann"])),
+        ((["bob", "bob"], [], []), (["bob"], ["ann"], ["ann"])),
+        ((["bob", "*"], [], []), (["*"], ["ann"], ["ann"])),
+    ],
+)
+def test_access_that_is_not_said_is_the_owners(
+    given: tuple[list[str], ...], complete: tuple[list[str], ...]
+) -> None:
+    access = complete_access(AccessSettings(readers=given[0], writers=given[1], admins=given[2]), "ann")
+    assert (list(access.readers), list(access.writers), list(access.admins)) == complete
 
 
 @pytest.mark.parametrize(
@@ -87,7 +108,7 @@ def test_without_a_mask_every_single_setting_that_is_set_changes() -> None:
         settings={
             "rerank": {"topK": 7, "weights": {"type": 0.5}, "typePriorities": {"web": 1}},
             "retrieval": {"mode": "RETRIEVAL_MODE_KEYWORD"},
-            "access": {"writers": ["user:bob"]},
+            "access": {"writers": ["user:bob"], "admins": ["user:bob"]},
         },
     )
     expected = a_collection(
@@ -111,11 +132,14 @@ def test_with_a_mask_its_paths_change_whether_set_or_not() -> None:
         settings={"rerank": {"topK": 3}, "generation": {"model": "ignored"}},
         updateMask="settings.rerank.topK,settings.chunking,settings.access.writers,settings.rerank.rrfK",
     )
-    assert after == a_collection(rerank={"topK": 3}, generation={"model": "m"})
+    expected = a_collection(rerank={"topK": 3}, generation={"model": "m"}, writers=["user:ann"])
+    expected.settings.access.ClearField("writers")
+    assert after == expected
 
 
 def test_model_and_language_stay_unless_another_is_named() -> None:
     before = a_collection(lexical={"language": "german"})
+    before.settings.ClearField("access")
     assert updated(before, updateMask="settings").settings == before.settings
     assert (
         updated(before, settings={"lexical": {"language": "klingon"}}).settings.lexical.language == "simple"

@@ -3,10 +3,11 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 import pytest
+from google.protobuf.field_mask_pb2 import FieldMask
 from groundline.v1 import document_pb2, error_pb2, job_pb2, options_pb2, passage_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_embedding.ports import Vectors
@@ -28,6 +29,7 @@ from groundline_ingestor.service.items import PREPARED_ITEMS
 from groundline_ingestor.service.jobs import JobService
 from groundline_ingestor.service.options import WorkerOptions
 from groundline_ingestor.service.preparation import DocumentLimits, Preparation
+from groundline_ingestor.service.reindex import ReindexService
 from groundline_ingestor.service.worker import Worker
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import (
@@ -45,6 +47,7 @@ from groundline_tests.ingestor.messages import settings_of
 from structlog.testing import capture_logs
 
 ANYBODY, ANN, BOB = Caller(), Caller(("user:ann",)), Caller(("user:bob",))
+STAFF = Caller(("user:carl", "group:staff"))
 POISON = "poison"
 
 
@@ -75,6 +78,7 @@ class Services:
     documents: DocumentService
     ingestion: IngestionService
     jobs: JobService
+    reindex: ReindexService
     worker: Worker
 
     async def ingest(
@@ -123,10 +127,11 @@ def new(
     writers: Sequence[str] = (),
     settings: Mapping[str, Any] | None = None,
 ) -> pb.CreateCollectionRequest:
+    """Everyone's, unless named; who may write may administer."""
     chosen = settings_of(settings or {})
-    if readers or writers:
-        chosen.access.readers.extend(readers)
-        chosen.access.writers.extend(writers)
+    chosen.access.readers.extend(readers or ("*",))
+    for more in (chosen.access.writers, chosen.access.admins):
+        more.extend(writers or readers or ("*",))
     return pb.CreateCollectionRequest(
         collection_id=collection_id, name=name, settings=chosen, request_id=request_id
     )
@@ -186,6 +191,7 @@ def services_over(
             stores.collections, stores.jobs, stores.crawls, embedder, preparation, contextualization
         ),
         JobService(stores.collections, stores.jobs),
+        ReindexService(stores.collections, stores.jobs, stores.reindex, embedder),
         worker,
     )
 
@@ -264,11 +270,120 @@ async def test_settings_that_do_not_fit_each_other_are_refused_also_by_a_change(
     assert [violation.field for violation in raised.value.violations] == ["settings.chunking.chunk_overlap"]
 
 
-async def test_a_request_id_does_not_open_another_collection(services: Services) -> None:
+async def test_a_request_id_opens_no_other_collection_and_is_not_known_to_others(services: Services) -> None:
     await services.collections.create(ANN, new("private", readers=("user:ann",), request_id="r"))
-    for attempt in (new("private", request_id="r"), new("other", request_id="r")):
-        with pytest.raises(AlreadyExistsError):
-            await services.collections.create(BOB, attempt)
+    with pytest.raises(AlreadyExistsError) as raised:
+        await services.collections.create(ANN, new("other", request_id="r"))
+    assert raised.value.reason == "REQUEST_ID_USED"
+    with pytest.raises(AlreadyExistsError) as raised:
+        await services.collections.create(BOB, new("private", request_id="r"))
+    assert raised.value.reason == "COLLECTION_EXISTS"
+    assert (await services.collections.create(BOB, new("other", request_id="r"))).collection_id == "other"
+
+
+async def test_who_may_use_a_collection_of_a_caller_without_principals_has_to_be_said(
+    services: Services,
+) -> None:
+    request = pb.CreateCollectionRequest(
+        collection_id="docs", settings=settings_of({"access": {"writers": ["user:ann"]}})
+    )
+    with pytest.raises(InvalidArgumentError) as raised:
+        await services.collections.create(ANYBODY, request)
+    assert [violation.field for violation in raised.value.violations] == [
+        "settings.access.readers",
+        "settings.access.admins",
+    ]
+
+
+async def test_a_collection_is_its_creators_unless_others_are_named(services: Services) -> None:
+    created = await services.collections.create(STAFF, pb.CreateCollectionRequest(collection_id="docs"))
+    access = created.settings.access
+    assert access.readers == access.writers == access.admins == ["user:carl"]
+    for stranger in (ANYBODY, ANN, Caller(("group:staff",))):
+        with pytest.raises(NotFoundError):
+            await services.collections.get(stranger, "docs")
+    shared = await services.collections.update(STAFF, change(access={"readers": ["*", "user:ann"]}))
+    assert shared.settings.access.readers == ["*"]
+    assert (await services.collections.get(ANYBODY, "docs")).collection_id == "docs"
+    taken_back = pb.UpdateCollectionRequest(
+        collection_id="docs", update_mask=FieldMask(paths=["settings.access"])
+    )
+    assert (await services.collections.update(STAFF, taken_back)).settings.access == access
+
+
+@pytest.mark.parametrize(
+    ("access", "wrong"),
+    [
+        ({"readers": ["user:bob"], "writers": ["*"]}, ["readers"]),
+        ({"readers": ["*"], "admins": ["*"]}, ["writers"]),
+        ({"writers": ["*"], "admins": ["*"]}, ["readers"]),
+        ({"admins": ["*", "user:ann"]}, ["writers"]),
+    ],
+)
+async def test_what_everyone_may_write_cannot_be_kept_from_readers(
+    services: Services, access: dict[str, Any], wrong: list[str]
+) -> None:
+    request = pb.CreateCollectionRequest(collection_id="docs", settings=settings_of({"access": access}))
+    with pytest.raises(InvalidArgumentError) as raised:
+        await services.collections.create(ANN, request)
+    assert [one.field.removeprefix("settings.access.") for one in raised.value.violations] == wrong
+    await services.collections.create(ANN, new())
+    restricting = change(access={"readers": ["user:ann"]})
+    with pytest.raises(InvalidArgumentError):
+        await services.collections.update(ANN, restricting)
+
+
+async def test_administering_is_a_right_of_its_own(services: Services) -> None:
+    access = {"readers": ["user:bob"], "writers": ["user:ann"], "admins": ["user:carl"]}
+    request = pb.CreateCollectionRequest(collection_id="docs", settings=settings_of({"access": access}))
+    await services.collections.create(STAFF, request)
+    for caller in (ANN, BOB):
+        for call in (
+            services.collections.update(caller, change(name="mine")),
+            services.collections.update(caller, change(access={"admins": ["user:ann", "user:bob"]})),
+            services.collections.delete(caller, "docs"),
+            services.reindex.begin(caller, pb.ReindexCollectionRequest(collection_id="docs")),
+        ):
+            with pytest.raises(PermissionDeniedError) as raised:
+                await call
+            assert raised.value.reason == "COLLECTION_NOT_ADMINISTRABLE"
+    assert await services.ingest(GivenDocument("text"), caller=ANN)
+    # An admin could give itself the others.
+    assert await services.ingest(GivenDocument("text"), caller=STAFF)
+    assert (await services.collections.update(STAFF, change(name="ours"))).name == "ours"
+    await services.collections.delete(STAFF, "docs")
+
+
+async def test_what_a_caller_may_not_read_it_cannot_overwrite(services: Services) -> None:
+    await services.collections.create(ANYBODY, new())
+    secret = GivenDocument("secret", uri="plan.md", allowed_principals=("user:ann",))
+    [before] = await services.ingest(secret, caller=ANN)
+    for attempt in (GivenDocument("mine", uri="plan.md"), replace(secret, allowed_principals=())):
+        job, [item] = await services.ingest_job(attempt, caller=BOB)
+        assert (job.state, item.failure.reason) == (job_pb2.JOB_STATE_FAILED, error_pb2.DOCUMENT_NOT_WRITABLE)
+    document = await services.documents.get(ANN, "docs", before.document_id)
+    assert document.state == document_pb2.INGESTION_STATE_DONE
+    assert document.allowed_principals == ["user:ann"]
+
+
+async def test_a_crawl_or_upload_overwrites_nothing_that_its_caller_may_not_read(sandbox: Sandbox) -> None:
+    services = services_over(MemoryStores(), sandbox, FakeCrawler(page("/a", "Other text.")))
+    await services.collections.create(ANYBODY, new())
+    uri = page("/a").url
+    secret = GivenDocument("secret", uri=uri, allowed_principals=("user:ann",))
+    await services.ingest(secret, caller=ANN)
+    _, [crawl, crawled] = await services.crawl(SITE)
+
+    async def parts() -> AsyncGenerator[bytes, None]:
+        yield b"mine"
+
+    taken = await services.ingestion.upload(BOB, "docs", GivenDocument("", uri=uri), parts(), "")
+    _, [uploaded] = await services.ended(taken.job, BOB)
+    assert crawl.state == document_pb2.INGESTION_STATE_DONE
+    for item in (crawled, uploaded):
+        assert item.failure.reason == error_pb2.DOCUMENT_NOT_WRITABLE
+    [kept] = (await services.documents.list(ANN, pb.ListDocumentsRequest(collection_id="docs"))).documents
+    assert kept.allowed_principals == ["user:ann"]
 
 
 @pytest.mark.parametrize("settings", [{"embedding": {"model": "other"}}, {"lexical": {"language": "german"}}])
@@ -313,9 +428,8 @@ async def test_what_may_only_be_read_may_not_be_changed(services: Services) -> N
 
 async def test_an_update_changes_what_it_names(services: Services) -> None:
     created = await services.collections.create(ANN, new(name="Docs", settings={"rerank": {"topK": 5}}))
-    updated = await services.collections.update(
-        ANN, change(rerank={"rrfK": 10}, access={"readers": ["user:ann"]})
-    )
+    access = {"readers": ["user:ann"], "writers": ["user:ann"], "admins": ["user:ann"]}
+    updated = await services.collections.update(ANN, change(rerank={"rrfK": 10}, access=access))
     assert (updated.name, updated.settings.rerank) == ("Docs", options_pb2.RerankOptions(top_k=5, rrf_k=10))
     assert updated.settings.access.readers == ["user:ann"]
     assert updated.settings.embedding == created.settings.embedding

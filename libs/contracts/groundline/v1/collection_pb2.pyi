@@ -232,21 +232,27 @@ Global___LexicalSettings: _TypeAlias = LexicalSettings  # noqa: Y015
 @_typing.final
 class AccessSettings(_message.Message):
     """Who may use a collection. A principal is a name that the gateway gives to a caller, such as "user:alice" or
-    "group:staff". An empty list is no restriction.
+    "group:staff"; "*" is every caller. A list that is empty when the collection is created or changed becomes the
+    caller's own: its first principal. A caller without principals has to fill all three.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     READERS_FIELD_NUMBER: _builtins.int
     WRITERS_FIELD_NUMBER: _builtins.int
+    ADMINS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def readers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Principals that may search and read, 1000 at most. Empty: every caller."""
+        """Principals that may search and read, 1000 at most; "*": every caller."""
 
     @_builtins.property
     def writers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Principals that may ingest, change and delete, 1000 at most; they may also read. Empty: every caller that may
-        read.
+        """Principals that may bring documents in, change and delete them, 1000 at most; they may also read."""
+
+    @_builtins.property
+    def admins(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Principals that may change name, settings and access, index the collection again and delete it, 1000 at most; they
+        may also write and read.
         """
 
     def __init__(
@@ -254,10 +260,11 @@ class AccessSettings(_message.Message):
         *,
         readers: _abc.Iterable[_builtins.str] | None = ...,
         writers: _abc.Iterable[_builtins.str] | None = ...,
+        admins: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["readers", b"readers", "writers", b"writers"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["admins", b"admins", "readers", b"readers", "writers", b"writers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -452,9 +459,9 @@ class Collection(_message.Message):
     name: _builtins.str
     """Name for people, 200 characters at most."""
     document_count: _builtins.int
-    """How many documents are searchable."""
+    """How many documents that the caller may read are searchable."""
     chunk_count: _builtins.int
-    """How many chunks are searchable."""
+    """How many chunks of these documents are searchable."""
     @_builtins.property
     def settings(self) -> Global___CollectionSettings:
         """Settings; those not set are shown with their defaults where the collection itself decides them."""

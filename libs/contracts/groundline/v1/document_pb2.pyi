@@ -144,7 +144,7 @@ class DocumentInput(_message.Message):
 
     @_builtins.property
     def allowed_principals(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Principals that may read it, 1000 at most. Empty: whoever may read the collection."""
+        """Principals that may read it, 1000 at most. Empty, or with "*" in it: whoever may read the collection."""
 
     def __init__(
         self,

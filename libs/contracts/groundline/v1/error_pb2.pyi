@@ -300,6 +300,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """Stored data is damaged."""
     DISK_FULL: _ErrorReason.ValueType  # 138
     """A service's disk is full."""
+    COLLECTION_NOT_ADMINISTRABLE: _ErrorReason.ValueType  # 139
+    """The caller may use the collection, but not administer it."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -587,4 +589,6 @@ DATA_LOSS: ErrorReason.ValueType  # 137
 """Stored data is damaged."""
 DISK_FULL: ErrorReason.ValueType  # 138
 """A service's disk is full."""
+COLLECTION_NOT_ADMINISTRABLE: ErrorReason.ValueType  # 139
+"""The caller may use the collection, but not administer it."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -70,7 +70,7 @@ class CreateCollectionRequest(_message.Message):
     name: _builtins.str
     """Name for people. Empty: the id."""
     request_id: _builtins.str
-    """Makes a retry safe: creating again with the same request_id returns the collection. 64 characters at most."""
+    """Makes a retry safe: creating again with the same request_id returns the caller's collection. 64 characters at most."""
     @_builtins.property
     def settings(self) -> _collection_pb2.CollectionSettings:
         """Settings; those not set take their defaults."""
@@ -424,7 +424,7 @@ Global___StateCount: _TypeAlias = StateCount  # noqa: Y015
 
 @_typing.final
 class CollectionStats(_message.Message):
-    """What a collection holds. Byte and token counts are doubles, exact to 2^53."""
+    """What a collection holds of documents that the caller may read. Byte and token counts are doubles, exact to 2^53."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -448,7 +448,7 @@ class CollectionStats(_message.Message):
     text_bytes: _builtins.float
     """Bytes of the chunks' texts."""
     storage_bytes: _builtins.float
-    """Bytes of table and indexes."""
+    """Bytes of table and indexes, by the share of chunks."""
     token_count: _builtins.float
     """Tokens of the chunks, by the embedding model."""
     vector_index: Global___VectorIndexState.ValueType

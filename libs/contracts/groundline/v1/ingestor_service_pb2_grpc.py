@@ -142,7 +142,8 @@ class IngestorServiceServicer:
     def CreateCollection(self, request, context):
         """Creates a collection.
 
-        INVALID_ARGUMENT: a field is wrong; every wrong field is named. ALREADY_EXISTS: the id is taken.
+        INVALID_ARGUMENT: a field is wrong; every wrong field is named. ALREADY_EXISTS: the id is taken; (REQUEST_ID_USED):
+        the caller created another collection with this request_id.
         FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it names another model than the one running.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -172,7 +173,7 @@ class IngestorServiceServicer:
         on; ReindexCollection applies them to all. Embedding model and language change with ReindexCollection only.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
-        PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION: the change takes
+        PERMISSION_DENIED: the caller may use it, but not administer it. FAILED_PRECONDITION: the change takes
         ReindexCollection.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -182,8 +183,8 @@ class IngestorServiceServicer:
     def DeleteCollection(self, request, context):
         """Deletes a collection with all its documents, in one transaction.
 
-        INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may read it, but
-        not change it.
+        INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
+        not administer it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -194,8 +195,8 @@ class IngestorServiceServicer:
 
         Until then searches go on in the one in use; what is written meanwhile is taken over before the swap.
 
-        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may read it, but
-        not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
+        not administer it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
         (REINDEX_RUNNING): it is being indexed again already.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -213,7 +214,8 @@ class IngestorServiceServicer:
 
     def IngestDocuments(self, request, context):
         """Takes documents in, or a web site to crawl, and returns the job that ingests them. A document is searchable when
-        its item is done. One document's failure does not touch the others.
+        its item is done. One document's failure does not touch the others. A document that the caller may not read is not
+        replaced: its item fails with DOCUMENT_NOT_WRITABLE.
 
         Of a crawl the pages join the job as they are found. A page whose content has not changed since an earlier crawl
         costs nothing; pages that have gone from the site stay in the collection.

@@ -41,7 +41,8 @@ class IngestorServiceStub:
     CreateCollection: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.CreateCollectionRequest, _ingestor_service_pb2.CreateCollectionResponse]
     """Creates a collection.
 
-    INVALID_ARGUMENT: a field is wrong; every wrong field is named. ALREADY_EXISTS: the id is taken.
+    INVALID_ARGUMENT: a field is wrong; every wrong field is named. ALREADY_EXISTS: the id is taken; (REQUEST_ID_USED):
+    the caller created another collection with this request_id.
     FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it names another model than the one running.
     """
     GetCollection: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetCollectionRequest, _ingestor_service_pb2.GetCollectionResponse]
@@ -59,22 +60,22 @@ class IngestorServiceStub:
     on; ReindexCollection applies them to all. Embedding model and language change with ReindexCollection only.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
-    PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION: the change takes
+    PERMISSION_DENIED: the caller may use it, but not administer it. FAILED_PRECONDITION: the change takes
     ReindexCollection.
     """
     DeleteCollection: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.DeleteCollectionRequest, _ingestor_service_pb2.DeleteCollectionResponse]
     """Deletes a collection with all its documents, in one transaction.
 
-    INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may read it, but
-    not change it.
+    INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
+    not administer it.
     """
     ReindexCollection: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.ReindexCollectionRequest, _ingestor_service_pb2.ReindexCollectionResponse]
     """Builds a collection's index again beside the one in use, from its settings, and swaps them when it is complete.
 
     Until then searches go on in the one in use; what is written meanwhile is taken over before the swap.
 
-    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may read it, but
-    not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
+    not administer it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
     (REINDEX_RUNNING): it is being indexed again already.
     """
     GetCollectionStats: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetCollectionStatsRequest, _ingestor_service_pb2.GetCollectionStatsResponse]
@@ -84,7 +85,8 @@ class IngestorServiceStub:
     """
     IngestDocuments: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.IngestDocumentsRequest, _ingestor_service_pb2.IngestDocumentsResponse]
     """Takes documents in, or a web site to crawl, and returns the job that ingests them. A document is searchable when
-    its item is done. One document's failure does not touch the others.
+    its item is done. One document's failure does not touch the others. A document that the caller may not read is not
+    replaced: its item fails with DOCUMENT_NOT_WRITABLE.
 
     Of a crawl the pages join the job as they are found. A page whose content has not changed since an earlier crawl
     costs nothing; pages that have gone from the site stay in the collection.
@@ -173,7 +175,8 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     CreateCollection: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.CreateCollectionRequest, _ingestor_service_pb2.CreateCollectionResponse]  # type: ignore[assignment]
     """Creates a collection.
 
-    INVALID_ARGUMENT: a field is wrong; every wrong field is named. ALREADY_EXISTS: the id is taken.
+    INVALID_ARGUMENT: a field is wrong; every wrong field is named. ALREADY_EXISTS: the id is taken; (REQUEST_ID_USED):
+    the caller created another collection with this request_id.
     FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it names another model than the one running.
     """
     GetCollection: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetCollectionRequest, _ingestor_service_pb2.GetCollectionResponse]  # type: ignore[assignment]
@@ -191,22 +194,22 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     on; ReindexCollection applies them to all. Embedding model and language change with ReindexCollection only.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
-    PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION: the change takes
+    PERMISSION_DENIED: the caller may use it, but not administer it. FAILED_PRECONDITION: the change takes
     ReindexCollection.
     """
     DeleteCollection: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.DeleteCollectionRequest, _ingestor_service_pb2.DeleteCollectionResponse]  # type: ignore[assignment]
     """Deletes a collection with all its documents, in one transaction.
 
-    INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may read it, but
-    not change it.
+    INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
+    not administer it.
     """
     ReindexCollection: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.ReindexCollectionRequest, _ingestor_service_pb2.ReindexCollectionResponse]  # type: ignore[assignment]
     """Builds a collection's index again beside the one in use, from its settings, and swaps them when it is complete.
 
     Until then searches go on in the one in use; what is written meanwhile is taken over before the swap.
 
-    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may read it, but
-    not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
+    not administer it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
     (REINDEX_RUNNING): it is being indexed again already.
     """
     GetCollectionStats: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetCollectionStatsRequest, _ingestor_service_pb2.GetCollectionStatsResponse]  # type: ignore[assignment]
@@ -216,7 +219,8 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     """
     IngestDocuments: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.IngestDocumentsRequest, _ingestor_service_pb2.IngestDocumentsResponse]  # type: ignore[assignment]
     """Takes documents in, or a web site to crawl, and returns the job that ingests them. A document is searchable when
-    its item is done. One document's failure does not touch the others.
+    its item is done. One document's failure does not touch the others. A document that the caller may not read is not
+    replaced: its item fails with DOCUMENT_NOT_WRITABLE.
 
     Of a crawl the pages join the job as they are found. A page whose content has not changed since an earlier crawl
     costs nothing; pages that have gone from the site stay in the collection.
@@ -308,7 +312,8 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_ingestor_service_pb2.CreateCollectionResponse, _abc.Awaitable[_ingestor_service_pb2.CreateCollectionResponse]]:
         """Creates a collection.
 
-        INVALID_ARGUMENT: a field is wrong; every wrong field is named. ALREADY_EXISTS: the id is taken.
+        INVALID_ARGUMENT: a field is wrong; every wrong field is named. ALREADY_EXISTS: the id is taken; (REQUEST_ID_USED):
+        the caller created another collection with this request_id.
         FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it names another model than the one running.
         """
 
@@ -344,7 +349,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         on; ReindexCollection applies them to all. Embedding model and language change with ReindexCollection only.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
-        PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION: the change takes
+        PERMISSION_DENIED: the caller may use it, but not administer it. FAILED_PRECONDITION: the change takes
         ReindexCollection.
         """
 
@@ -356,8 +361,8 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_ingestor_service_pb2.DeleteCollectionResponse, _abc.Awaitable[_ingestor_service_pb2.DeleteCollectionResponse]]:
         """Deletes a collection with all its documents, in one transaction.
 
-        INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may read it, but
-        not change it.
+        INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
+        not administer it.
         """
 
     @_abc_1.abstractmethod
@@ -370,8 +375,8 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Until then searches go on in the one in use; what is written meanwhile is taken over before the swap.
 
-        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may read it, but
-        not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but
+        not administer it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): its model is not the one running;
         (REINDEX_RUNNING): it is being indexed again already.
         """
 
@@ -393,7 +398,8 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_ingestor_service_pb2.IngestDocumentsResponse, _abc.Awaitable[_ingestor_service_pb2.IngestDocumentsResponse]]:
         """Takes documents in, or a web site to crawl, and returns the job that ingests them. A document is searchable when
-        its item is done. One document's failure does not touch the others.
+        its item is done. One document's failure does not touch the others. A document that the caller may not read is not
+        replaced: its item fails with DOCUMENT_NOT_WRITABLE.
 
         Of a crawl the pages join the job as they are found. A page whose content has not changed since an earlier crawl
         costs nothing; pages that have gone from the site stay in the collection.

@@ -184,7 +184,9 @@ Global___IngestionItem: _TypeAlias = IngestionItem  # noqa: Y015
 
 @_typing.final
 class IngestionJob(_message.Message):
-    """Documents on their way into a collection."""
+    """Documents on their way into a collection. Its numbers count the items that the caller may see: all of a job of its own,
+    of another's those whose document it may read.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -56,7 +56,6 @@ from groundline_coordinator.service.searching import (
     SearchLimits,
     stage_errors,
 )
-from groundline_coordinator.service.threads import owner_of
 
 __all__ = ["ChatLimits", "ChatService"]
 
@@ -138,7 +137,7 @@ class ChatService:
         Raises NotFoundError (COLLECTION_NOT_FOUND, THREAD_NOT_FOUND), InvalidArgumentError for what is beyond
         a collection's limits, and what ThreadStore.claim raises.
         """
-        owner, inquiry = owner_of(caller), inquiry_of(question)
+        owner, inquiry = caller.owner, inquiry_of(question)
         scope = await self._scope(caller, inquiry, question.options.generation)
         history = await self._history(owner, question)
         started = chat_pb2.ChatStarted(

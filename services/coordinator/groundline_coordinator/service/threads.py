@@ -6,15 +6,10 @@ from groundline_runtime.paging import page_size
 
 from groundline_coordinator.ports import ThreadStore
 
-__all__ = ["ThreadService", "owner_of"]
+__all__ = ["ThreadService"]
 
 DEFAULT_MESSAGES = 100
 DEFAULT_THREADS = 50
-
-
-def owner_of(caller: Caller) -> str:
-    """Who a thread belongs to: the caller's first principal, or nobody in particular."""
-    return next(iter(caller.principals), "")
 
 
 class ThreadService:
@@ -26,7 +21,7 @@ class ThreadService:
     async def get(
         self, caller: Caller, request: coordinator_service_pb2.GetThreadRequest
     ) -> coordinator_service_pb2.GetThreadResponse:
-        owner, size = owner_of(caller), page_size(request.page_size, DEFAULT_MESSAGES)
+        owner, size = caller.owner, page_size(request.page_size, DEFAULT_MESSAGES)
         thread = await self._threads.get(owner, request.thread_id)
         messages, token = await self._threads.messages(owner, request.thread_id, size, request.page_token)
         return coordinator_service_pb2.GetThreadResponse(
@@ -37,11 +32,11 @@ class ThreadService:
         self, caller: Caller, request: coordinator_service_pb2.ListThreadsRequest
     ) -> coordinator_service_pb2.ListThreadsResponse:
         size = page_size(request.page_size, DEFAULT_THREADS)
-        threads, token = await self._threads.threads(owner_of(caller), size, request.page_token)
+        threads, token = await self._threads.threads(caller.owner, size, request.page_token)
         return coordinator_service_pb2.ListThreadsResponse(threads=threads, next_page_token=token)
 
     async def delete(
         self, caller: Caller, request: coordinator_service_pb2.DeleteThreadRequest
     ) -> coordinator_service_pb2.DeleteThreadResponse:
-        await self._threads.delete(owner_of(caller), request.thread_id)
+        await self._threads.delete(caller.owner, request.thread_id)
         return coordinator_service_pb2.DeleteThreadResponse()

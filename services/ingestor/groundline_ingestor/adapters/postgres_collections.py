@@ -8,7 +8,14 @@ from typing import Any, Final
 import asyncpg
 from google.protobuf import json_format
 from groundline.v1 import collection_pb2
-from groundline_database import Connection, Pool, acquire, is_readable_collection, transaction
+from groundline_database import (
+    Connection,
+    Pool,
+    acquire,
+    is_readable_collection,
+    is_readable_document,
+    transaction,
+)
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import AlreadyExistsError
 
@@ -18,7 +25,7 @@ from groundline_ingestor.adapters.postgres_partitions import (
     find_partition,
     partitions_with,
 )
-from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.collections import EVERYONE, StoredCollection
 from groundline_ingestor.domain.times import moment, timestamp
 
 __all__ = ["PostgresCollections", "read_settings", "settings_json"]
@@ -26,14 +33,16 @@ __all__ = ["PostgresCollections", "read_settings", "settings_json"]
 # Parts of the settings that are stored in columns of their own, here and with the partition.
 _COLUMNS: Final = ("access", "embedding", "lexical")
 
-_SELECT = """
-    SELECT c.collection_id, c.name, c.settings, c.readers, c.writers, c.create_time, c.update_time,
+# $1 are the principals by whom counts are limited, null for all.
+_SELECT = f"""
+    SELECT c.collection_id, c.name, c.settings, c.readers, c.writers, c.admins, c.create_time, c.update_time,
            p.partition_id, p.embedding_model, p.dimensions, p.language, n.document_count, n.chunk_count
     FROM collections c
     JOIN chunk_partitions p USING (partition_id)
     CROSS JOIN LATERAL (
         SELECT count(*) AS document_count, coalesce(sum(d.chunk_count), 0) AS chunk_count
         FROM documents d WHERE d.collection_id = c.collection_id AND d.chunk_count > 0
+          AND ($1::text[] IS NULL OR {is_readable_document("$1", "d")})
     ) n
 """
 
@@ -45,12 +54,14 @@ class PostgresCollections:
         self._pool = pool
         self._lexical = lexical
 
-    async def create(self, collection: collection_pb2.Collection, request_id: str) -> StoredCollection:
+    async def create(
+        self, collection: collection_pb2.Collection, creator: str, request_id: str
+    ) -> StoredCollection:
         try:
             async with transaction(self._pool) as connection:
-                await self._insert(connection, collection, request_id)
+                await self._insert(connection, collection, creator, request_id)
         except asyncpg.UniqueViolationError:
-            repeated = await self._find_by_request_id(request_id) if request_id else None
+            repeated = await self._find_by_request_id(creator, request_id) if request_id else None
             if repeated is None:
                 raise AlreadyExistsError(
                     "COLLECTION_EXISTS", f"the collection id {collection.collection_id!r} is taken"
@@ -60,9 +71,15 @@ class PostgresCollections:
         assert created is not None, "nobody but its creator knows it yet"
         return created
 
-    async def find(self, collection_id: str) -> StoredCollection | None:
+    async def find(
+        self, collection_id: str, principals: Sequence[str] | None = None
+    ) -> StoredCollection | None:
         async with acquire(self._pool) as connection:
-            row = await connection.fetchrow(f"{_SELECT} WHERE c.collection_id = $1", collection_id)
+            row = await connection.fetchrow(
+                f"{_SELECT} WHERE c.collection_id = $2",
+                None if principals is None else list(principals),
+                collection_id,
+            )
         return _collection(row) if row else None
 
     async def list_readable(
@@ -70,10 +87,10 @@ class PostgresCollections:
     ) -> Sequence[StoredCollection]:
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
-                f"{_SELECT} WHERE c.collection_id > $1 AND {is_readable_collection('$2', 'c')} "
+                f"{_SELECT} WHERE c.collection_id > $2 AND {is_readable_collection('$1', 'c')} "
                 "ORDER BY c.collection_id LIMIT $3",
-                after,
                 list(principals),
+                after,
                 limit,
             )
         return [_collection(row) for row in rows]
@@ -83,15 +100,15 @@ class PostgresCollections:
             updated = await connection.fetchval(
                 """
                 UPDATE collections
-                SET name = $2, settings = $3, readers = $4, writers = $5, update_time = clock_timestamp()
-                WHERE collection_id = $1 AND update_time = $6
+                SET name = $2, settings = $3, readers = $4, writers = $5, admins = $6,
+                    update_time = clock_timestamp()
+                WHERE collection_id = $1 AND update_time = $7
                 RETURNING true
                 """,
                 changed.collection_id,
                 changed.name,
                 settings_json(changed.settings),
-                list(changed.settings.access.readers),
-                list(changed.settings.access.writers),
+                *_access_columns(changed.settings.access),
                 moment(changed.update_time),
             )
         return updated is not None
@@ -122,7 +139,7 @@ class PostgresCollections:
         return True
 
     async def _insert(
-        self, connection: Connection, collection: collection_pb2.Collection, request_id: str
+        self, connection: Connection, collection: collection_pb2.Collection, creator: str, request_id: str
     ) -> None:
         settings = collection.settings
         partition_id = await find_partition(
@@ -131,22 +148,39 @@ class PostgresCollections:
         await connection.execute(
             """
             INSERT INTO collections
-                (collection_id, name, settings, readers, writers, partition_id, request_id)
-            VALUES ($1, $2, $3, $4, $5, $6, nullif($7, ''))
+                (collection_id, name, settings, readers, writers, admins, partition_id, creator, request_id)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, nullif($9, ''))
             """,
             collection.collection_id,
             collection.name,
             settings_json(settings),
-            list(dict.fromkeys(settings.access.readers)),
-            list(dict.fromkeys(settings.access.writers)),
+            *_access_columns(settings.access),
             partition_id,
+            creator,
             request_id,
         )
 
-    async def _find_by_request_id(self, request_id: str) -> StoredCollection | None:
+    async def _find_by_request_id(self, creator: str, request_id: str) -> StoredCollection | None:
         async with acquire(self._pool) as connection:
-            row = await connection.fetchrow(f"{_SELECT} WHERE c.request_id = $1", request_id)
+            row = await connection.fetchrow(
+                f"{_SELECT} WHERE c.creator = $2 AND c.request_id = $3", None, creator, request_id
+            )
         return _collection(row) if row else None
+
+
+def _access_columns(access: collection_pb2.AccessSettings) -> tuple[list[str], list[str], list[str]]:
+    """Readers, writers and admins as they are stored: an empty list restricts nothing further."""
+    readers, writers, admins = (
+        [] if EVERYONE in principals else list(principals)
+        for principals in (access.readers, access.writers, access.admins)
+    )
+    return readers, writers, admins
+
+
+def _access(row: asyncpg.Record) -> collection_pb2.AccessSettings:
+    readers = row["readers"] or [EVERYONE]
+    writers = row["writers"] or readers
+    return collection_pb2.AccessSettings(readers=readers, writers=writers, admins=row["admins"] or writers)
 
 
 def settings_json(settings: collection_pb2.CollectionSettings) -> dict[str, Any]:
@@ -168,9 +202,7 @@ def read_settings(row: asyncpg.Record) -> collection_pb2.CollectionSettings:
 
 def _collection(row: asyncpg.Record) -> StoredCollection:
     settings = read_settings(row)
-    if row["readers"] or row["writers"]:
-        settings.access.readers.extend(row["readers"])
-        settings.access.writers.extend(row["writers"])
+    settings.access.CopyFrom(_access(row))
     message = collection_pb2.Collection(
         collection_id=row["collection_id"],
         name=row["name"],

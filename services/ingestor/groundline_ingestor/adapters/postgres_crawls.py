@@ -3,6 +3,7 @@
 # ruff: noqa: S608 - what is put into SQL here are constants
 
 import uuid
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -10,7 +11,7 @@ import asyncpg
 from google.protobuf import json_format
 from groundline.v1 import document_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline_database import Connection, Pool, acquire, transaction
+from groundline_database import Connection, Pool, acquire, is_replaceable_document, transaction
 from groundline_runtime.errors import NotFoundError
 
 from groundline_ingestor.adapters.postgres_items import (
@@ -46,19 +47,22 @@ class PostgresCrawls:
         self._pool = pool
         self._jobs = PostgresJobs(pool)
 
-    async def enqueue(self, collection: StoredCollection, request: pb.WebCrawl, request_id: str) -> str:
+    async def enqueue(
+        self, collection: StoredCollection, request: pb.WebCrawl, principals: Sequence[str], request_id: str
+    ) -> str:
         job_id = str(uuid.uuid4())
         try:
             async with transaction(self._pool) as connection:
                 if await connection.fetchval(
                     """
-                    INSERT INTO ingestion_jobs (job_id, collection_id, state, request_id)
-                    VALUES ($1::uuid, $2, 'queued', nullif($3, ''))
+                    INSERT INTO ingestion_jobs (job_id, collection_id, state, request_id, principals)
+                    VALUES ($1::uuid, $2, 'queued', nullif($3, ''), $4)
                     ON CONFLICT (collection_id, request_id) DO NOTHING RETURNING true
                     """,
                     job_id,
                     collection.collection_id,
                     request_id,
+                    list(principals),
                 ):
                     await connection.execute(
                         """
@@ -110,10 +114,15 @@ class PostgresCrawls:
             if index is None:
                 return
             await self._jobs.insert_documents(connection, collection, [page])
+            # What must not be replaced stays unknown to the job.
             document_id = await connection.fetchval(
-                "SELECT document_id FROM documents WHERE collection_id = $1 AND uri = $2",
+                f"""
+                SELECT d.document_id FROM documents d JOIN ingestion_jobs j ON j.job_id = $3::uuid
+                WHERE d.collection_id = $1 AND d.uri = $2 AND {is_replaceable_document("j.principals", "d")}
+                """,
                 collection.collection_id,
                 version.uri,
+                claim.job_id,
             )
             if is_new:
                 await connection.execute(

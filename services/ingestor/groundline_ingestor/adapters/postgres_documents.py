@@ -12,10 +12,17 @@ import numpy as np
 from google.protobuf.struct_pb2 import Struct
 from groundline.v1 import document_pb2, job_pb2, passage_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline_database import Connection, Pool, acquire, is_readable_document, transaction
+from groundline_database import (
+    Connection,
+    Pool,
+    acquire,
+    is_readable_document,
+    is_replaceable_document,
+    transaction,
+)
 from groundline_filters import Columns, Filter, compile_sql
 from groundline_lexical import LexicalIndex
-from groundline_runtime.errors import AbortedError, NotFoundError
+from groundline_runtime.errors import AbortedError, NotFoundError, PermissionDeniedError
 
 from groundline_ingestor.adapters.postgres_items import cancel_items_of, finish_items
 from groundline_ingestor.adapters.postgres_partitions import (
@@ -147,16 +154,28 @@ class PostgresDocuments:
                     await move_collection(connection, self._lexical, collection_id)
 
     async def refresh(
-        self, collection: StoredCollection, version: DocumentVersion, claim: ItemClaim | None = None
+        self,
+        collection: StoredCollection,
+        version: DocumentVersion,
+        principals: Sequence[str],
+        claim: ItemClaim | None = None,
     ) -> StoredOutcome | None:
         async with transaction(self._pool) as connection:
             partition_id = await hold_collection(connection, collection)
             row = await connection.fetchrow(
-                f"SELECT {_COLUMNS} FROM documents WHERE collection_id = $1 AND uri = $2 FOR UPDATE",
+                f"""
+                SELECT {_COLUMNS}, {is_replaceable_document("$3", "d")} AS is_replaceable
+                FROM documents d WHERE collection_id = $1 AND uri = $2 FOR UPDATE
+                """,
                 collection.collection_id,
                 version.uri,
+                list(principals),
             )
-            if row is None or row["ingestion_hash"] != version.ingestion_hash:
+            if row is None:
+                return None
+            if not row["is_replaceable"]:
+                raise _not_writable(version)
+            if row["ingestion_hash"] != version.ingestion_hash:
                 return None
             document_id = str(row["document_id"])
             unchanged = row["metadata"] == version.metadata and row["allowed_principals"] == list(
@@ -209,40 +228,49 @@ class PostgresDocuments:
                 )
         return count
 
-    async def stats(self, collection: StoredCollection) -> pb.CollectionStats:
+    async def stats(self, collection: StoredCollection, principals: Sequence[str]) -> pb.CollectionStats:
         table = chunk_table(collection.partition_id)
+        readable = is_readable_document("$2")
         async with acquire(self._pool) as connection:
             is_shared = await connection.fetchval(
                 "SELECT collection_id IS NULL FROM chunk_partitions WHERE partition_id = $1",
                 collection.partition_id,
             )
+            # The share of it that readable chunks are; in a shared partition by the number of rows that
+            # PostgreSQL last counted.
+            rows = "count(*)"
+            if is_shared:
+                last = f"(SELECT reltuples FROM pg_class WHERE oid = '{table}'::regclass)"
+                rows = f"greatest({last}, count(*))"
             storage = f"pg_total_relation_size('{table}'::regclass)"
-            if is_shared:  # its share of it, by the number of rows that PostgreSQL last counted
-                rows = f"(SELECT reltuples FROM pg_class WHERE oid = '{table}'::regclass)"
-                storage = f"({storage} * count(*) / greatest({rows}, count(*), 1))::bigint"
+            mine = [collection.collection_id, list(principals)]
             states = await connection.fetch(
-                "SELECT state, count(*) FROM documents WHERE collection_id = $1 GROUP BY state",
-                collection.collection_id,
+                f"SELECT state, count(*) FROM documents WHERE collection_id = $1 AND {readable} GROUP BY 1",
+                *mine,
             )
             sizes = await connection.fetchrow(
-                """
+                f"""
                 SELECT coalesce(sum(size_bytes), 0)::bigint AS bytes, coalesce(sum(token_count), 0) AS tokens
-                FROM documents WHERE collection_id = $1 AND chunk_count > 0
+                FROM documents WHERE collection_id = $1 AND chunk_count > 0 AND {readable}
                 """,
-                collection.collection_id,
+                *mine,
             )
             chunks = await connection.fetchrow(
                 f"""
-                SELECT count(*) AS chunks, count(embedding) AS vectors,
-                       coalesce(sum(octet_length(original_text)), 0)::bigint AS bytes,
-                       count(*) FILTER (WHERE NOT EXISTS (
+                SELECT count(*) AS stored, count(*) FILTER (WHERE {readable}) AS chunks,
+                       count(embedding) FILTER (WHERE {readable}) AS vectors,
+                       coalesce(sum(octet_length(original_text)) FILTER (WHERE {readable}), 0)::bigint
+                           AS bytes,
+                       count(*) FILTER (WHERE {readable} AND NOT EXISTS (
                            SELECT FROM documents d WHERE d.document_id = c.document_id
                        )) AS orphans,
-                       {storage} AS storage
-                FROM {table} c WHERE NOT $1 OR collection_id = $2
+                       ({storage} * CASE WHEN count(*) = 0 AND NOT $3 THEN 1
+                           ELSE count(*) FILTER (WHERE {readable}) / greatest({rows}, 1)::float8
+                       END)::bigint AS storage
+                FROM {table} c WHERE NOT $3 OR collection_id = $1
                 """,
+                *mine,
                 is_shared,
-                collection.collection_id,
             )
             assert sizes is not None, "aggregates have a row"
             assert chunks is not None, "aggregates have a row"
@@ -250,7 +278,7 @@ class PostgresDocuments:
             vector_index = (
                 pb.VECTOR_INDEX_STATE_NONE
                 if is_shared
-                else await vector_index_state(connection, collection.partition_id, chunks["chunks"])
+                else await vector_index_state(connection, collection.partition_id, chunks["stored"])
             )
         counts = {read_enum(document_pb2.IngestionState, row["state"]): row["count"] for row in states}
         return pb.CollectionStats(
@@ -356,8 +384,9 @@ async def copy_chunks(
 
 async def _upsert(connection: Connection, collection: StoredCollection, new: NewVersion) -> asyncpg.Record:
     """Write the document's row, which stays locked until the end: a second call for the uri waits here."""
+    replaceable = is_replaceable_document("$14", "documents")
     row = await connection.fetchrow(
-        """
+        f"""
         WITH earlier AS (SELECT ingestion_hash FROM documents WHERE collection_id = $1 AND uri = $2)
         INSERT INTO documents
             (collection_id, uri, source_type, title, mime_type, content_hash, input_hash, ingestion_hash,
@@ -371,15 +400,25 @@ async def _upsert(connection: Connection, collection: StoredCollection, new: New
             allowed_principals = excluded.allowed_principals, state = excluded.state,
             chunk_count = excluded.chunk_count, token_count = excluded.token_count, failure = NULL,
             version = documents.version + 1, update_time = clock_timestamp()
+        WHERE {replaceable}
         RETURNING document_id, update_time, xmax = 0 AS is_inserted,
                   xmax = 0 OR EXISTS (SELECT FROM earlier WHERE ingestion_hash = ''::bytea) AS is_new
         """,
         *_values(collection, new.version),
         len(new.chunks),
         new.token_count,
+        list(new.principals),
     )
-    assert row is not None, "INSERT … DO UPDATE returns its row"
+    if row is None:
+        raise _not_writable(new.version)
     return row
+
+
+def _not_writable(version: DocumentVersion) -> PermissionDeniedError:
+    return PermissionDeniedError(
+        "DOCUMENT_NOT_WRITABLE",
+        f"there is a document {version.uri!r} that the caller may not read, so it cannot be replaced",
+    )
 
 
 async def _update_in_place(

@@ -15,6 +15,7 @@ from groundline_database import (
     acquire,
     is_readable_collection,
     is_readable_document,
+    is_replaceable_document,
     transaction,
 )
 from groundline_runtime.errors import NotFoundError
@@ -28,27 +29,42 @@ from groundline_ingestor.ports import HandedIn
 
 __all__ = ["PostgresJobs", "payload_parts"]
 
-_SELECT = """
+# $1 are the caller's principals; null: of nobody, who sees all. A caller sees the items of a job of its own,
+# and of another's those that were not handed in for others only, unless their uri holds a document that it
+# may not read.
+_VISIBLE_ITEM: Final = f"""
+    ($1::text[] IS NULL OR j.principals[1] = ($1::text[])[1] OR (
+        (
+            coalesce(i.input -> 'allowedPrincipals', '[]') = '[]'
+            OR i.input -> 'allowedPrincipals' ?| $1::text[]
+        )
+        AND NOT EXISTS (
+            SELECT FROM documents d
+            WHERE d.collection_id = i.collection_id AND d.uri = i.uri
+              AND NOT {is_readable_document("$1", "d")}
+        )
+    ))
+"""
+_SELECT = f"""
     SELECT j.job_id, j.collection_id, j.kind, j.state, j.create_time, j.end_time,
            j.cancel_time IS NOT NULL AS is_cancelled,
            (
                SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]') FROM (
                    SELECT i.state, i.crawl IS NOT NULL AS is_crawl, i.attempts > 0 AS is_begun,
-                          i.outcome IS NOT DISTINCT FROM 'unchanged' AS is_unchanged, count(*) AS count,
+                          i.outcome IS NOT DISTINCT FROM 'unchanged' AS is_unchanged,
+                          {_VISIBLE_ITEM} AS is_visible, count(*) AS count,
                           min(i.start_time) AS start_time, max(i.end_time) AS end_time,
                           sum(i.parsed_count) AS parsed_count,
                           sum(i.contextualized_count) AS contextualized_count,
                           sum(i.embedded_count) AS embedded_count, sum(i.stored_count) AS stored_count,
                           sum(i.prompt_tokens) AS prompt_tokens, sum(i.cached_tokens) AS cached_tokens,
                           sum(i.output_tokens) AS output_tokens
-                   FROM ingestion_items i WHERE i.job_id = j.job_id GROUP BY 1, 2, 3, 4
+                   FROM ingestion_items i
+                   WHERE i.job_id = j.job_id GROUP BY 1, 2, 3, 4, 5
                ) t
            ) AS tallies
     FROM ingestion_jobs j
     JOIN collections c USING (collection_id)
-"""
-_READABLE_ITEM = f"""
-    ($2::text[] IS NULL OR d.document_id IS NULL OR {is_readable_document("$2", "d")})
 """
 # Failed and cancelled documents whose content is kept, unless a later hand-in of their uri is done; and a
 # crawl that ended without its pages.
@@ -87,40 +103,48 @@ class PostgresJobs:
         self._pool = pool
 
     async def enqueue(
-        self, collection: StoredCollection, handed_in: Sequence[HandedIn], request_id: str
+        self,
+        collection: StoredCollection,
+        handed_in: Sequence[HandedIn],
+        principals: Sequence[str],
+        request_id: str,
     ) -> job_pb2.IngestionJob:
         job_id = str(uuid.uuid4())
         try:
             async with transaction(self._pool) as connection:
                 inserted = await connection.fetchval(
                     """
-                    INSERT INTO ingestion_jobs (job_id, collection_id, state, request_id)
-                    VALUES ($1::uuid, $2, 'queued', nullif($3, ''))
+                    INSERT INTO ingestion_jobs (job_id, collection_id, state, request_id, principals)
+                    VALUES ($1::uuid, $2, 'queued', nullif($3, ''), $4)
                     ON CONFLICT (collection_id, request_id) DO NOTHING RETURNING true
                     """,
                     job_id,
                     collection.collection_id,
                     request_id,
+                    list(principals),
                 )
                 if inserted:
                     await self.insert_documents(connection, collection, handed_in)
-                    await self._insert_items(connection, collection, job_id, handed_in)
+                    await self._insert_items(connection, collection, job_id, handed_in, principals)
         except asyncpg.ForeignKeyViolationError:
             raise _collection_gone(collection) from None
         stored = (
-            await self.find(job_id)
+            await self.find(job_id, principals)
             if inserted
-            else await self.find_by_request_id(collection.collection_id, request_id)
+            else await self.find_by_request_id(collection.collection_id, request_id, principals)
         )
         if stored is None:
             raise _collection_gone(collection)
         return stored
 
-    async def find(self, job_id: str) -> job_pb2.IngestionJob | None:
-        return await self._find("j.job_id = $1::uuid", job_id)
+    async def find(self, job_id: str, principals: Sequence[str] | None = None) -> job_pb2.IngestionJob | None:
+        return await self._find(principals, "j.job_id = $2::uuid", job_id)
 
-    async def find_by_request_id(self, collection_id: str, request_id: str) -> job_pb2.IngestionJob | None:
-        return await self._find("j.collection_id = $1 AND j.request_id = $2", collection_id, request_id)
+    async def find_by_request_id(
+        self, collection_id: str, request_id: str, principals: Sequence[str] | None = None
+    ) -> job_pb2.IngestionJob | None:
+        condition = "j.collection_id = $2 AND j.request_id = $3"
+        return await self._find(principals, condition, collection_id, request_id)
 
     async def items(
         self,
@@ -134,13 +158,13 @@ class PostgresJobs:
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
                 f"""
-                SELECT i.* FROM ingestion_items i LEFT JOIN documents d USING (document_id)
-                WHERE i.job_id = $1::uuid AND {_READABLE_ITEM} AND i.item_index > $3
+                SELECT i.* FROM ingestion_items i JOIN ingestion_jobs j USING (job_id)
+                WHERE i.job_id = $2::uuid AND {_VISIBLE_ITEM} AND i.item_index > $3
                   AND (NOT $5 OR i.state = 'failed')
                 ORDER BY i.item_index LIMIT $4
                 """,
-                job_id,
                 None if principals is None else list(principals),
+                job_id,
                 after,
                 limit,
                 only_failed,
@@ -153,13 +177,13 @@ class PostgresJobs:
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
                 f"""
-                SELECT i.* FROM ingestion_items i LEFT JOIN documents d USING (document_id)
-                WHERE i.job_id = $1::uuid AND {_READABLE_ITEM}
+                SELECT i.* FROM ingestion_items i JOIN ingestion_jobs j USING (job_id)
+                WHERE i.job_id = $2::uuid AND {_VISIBLE_ITEM}
                   AND i.change_time > clock_timestamp() - make_interval(secs => $3)
                 ORDER BY i.item_index LIMIT $4
                 """,
-                job_id,
                 list(principals),
+                job_id,
                 within_seconds,
                 limit,
             )
@@ -269,11 +293,17 @@ class PostgresJobs:
         collection: StoredCollection,
         job_id: str,
         handed_in: Sequence[HandedIn],
+        principals: Sequence[str],
     ) -> None:
+        # What must not be replaced stays unknown to the job.
         rows = await connection.fetch(
-            "SELECT uri, document_id FROM documents WHERE collection_id = $1 AND uri = ANY($2::text[])",
+            f"""
+            SELECT uri, document_id FROM documents d
+            WHERE collection_id = $1 AND uri = ANY($2::text[]) AND {is_replaceable_document("$3", "d")}
+            """,
             collection.collection_id,
             [version.uri for _, version in handed_in],
+            list(principals),
         )
         ids = {row["uri"]: row["document_id"] for row in rows}
         await connection.copy_records_to_table(
@@ -302,9 +332,14 @@ class PostgresJobs:
             columns=("job_id", "item_index", "part", "data"),
         )
 
-    async def _find(self, condition: str, *values: str) -> job_pb2.IngestionJob | None:
+    async def _find(
+        self, principals: Sequence[str] | None, condition: str, *values: str
+    ) -> job_pb2.IngestionJob | None:
+        """By a condition whose values are numbered from $2."""
         async with acquire(self._pool) as connection:
-            row = await connection.fetchrow(f"{_SELECT} WHERE {condition}", *values)
+            row = await connection.fetchrow(
+                f"{_SELECT} WHERE {condition}", None if principals is None else list(principals), *values
+            )
         return _job(row) if row else None
 
 
@@ -369,6 +404,7 @@ def _tally(values: Mapping[str, Any]) -> Tally:
         is_crawl=values["is_crawl"],
         is_begun=values["is_begun"],
         is_unchanged=values["is_unchanged"],
+        is_visible=values["is_visible"],
         chunks=chunk_counts(values),
         usage=_usage(values),
         start_time=moment("start_time"),

@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 
 import asyncpg
 from groundline.v1 import chat_pb2, document_pb2, job_pb2
-from groundline_database import Pool, acquire, transaction
+from groundline_database import Pool, acquire, is_replaceable_document, transaction
 
 from groundline_ingestor.adapters.postgres_collections import read_settings
 from groundline_ingestor.adapters.postgres_items import (
@@ -62,7 +62,7 @@ _AVAILABLE: Final = f"""
       ))
 """
 _LEASE: Final = f"""
-    SELECT i.*, j.kind, j.settings, p.partition_id, p.embedding_model, p.dimensions, p.language
+    SELECT i.*, j.kind, j.settings, j.principals, p.partition_id, p.embedding_model, p.dimensions, p.language
     {_AVAILABLE} AND i.is_suspect = $3
     ORDER BY i.queue_id LIMIT $2 FOR UPDATE OF i SKIP LOCKED
 """
@@ -187,11 +187,12 @@ class PostgresQueue:
             )
             failed = [key for key, item in expired.items() if item.has_ended]
             await connection.execute(
-                """
+                f"""
                 UPDATE documents d SET state = 'failed', failure = i.failure
                 FROM ingestion_items i JOIN unnest($1::uuid[], $2::int[]) AS k (job_id, item_index)
-                    USING (job_id, item_index)
+                    USING (job_id, item_index) JOIN ingestion_jobs j USING (job_id)
                 WHERE i.input IS NOT NULL AND d.document_id = i.document_id
+                  AND {is_replaceable_document("j.principals", "d")}
                 """,
                 [job_id for job_id, _ in failed],
                 [index for _, index in failed],
@@ -269,9 +270,12 @@ class PostgresQueue:
         async with transaction(self._pool) as connection:
             await connection.execute(
                 f"""
-                UPDATE documents SET state = 'failed', failure = $4 WHERE document_id = (
-                    SELECT document_id FROM ingestion_items WHERE {HELD} AND input IS NOT NULL
-                )
+                UPDATE documents d SET state = 'failed', failure = $4
+                FROM (
+                    SELECT i.document_id, j.principals
+                    FROM ingestion_items i JOIN ingestion_jobs j USING (job_id)
+                    WHERE {HELD} AND i.input IS NOT NULL
+                ) i WHERE d.document_id = i.document_id AND {is_replaceable_document("i.principals", "d")}
                 """,
                 *held_by(claim),
                 failure_json(failure),
@@ -334,4 +338,5 @@ def _leased(row: asyncpg.Record, lease_id: str, attempts: int) -> LeasedItem:
         target=ReindexTarget(row["partition_id"], read_settings(row))
         if row["kind"] == JobKind.REINDEX
         else None,
+        principals=row["principals"],
     )

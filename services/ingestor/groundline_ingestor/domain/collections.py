@@ -8,7 +8,18 @@ from typing import Final
 
 from groundline.v1 import collection_pb2
 
-__all__ = ["StoredCollection", "collection_id_from", "is_readable", "is_writable"]
+__all__ = [
+    "EVERYONE",
+    "StoredCollection",
+    "collection_id_from",
+    "complete_access",
+    "is_administrable",
+    "is_readable",
+    "is_writable",
+]
+
+EVERYONE: Final = "*"
+"""Stands for every caller among principals."""
 
 MAX_COLLECTION_ID_LENGTH: Final = 63
 
@@ -31,17 +42,37 @@ class StoredCollection:
 
 
 def is_readable(collection: collection_pb2.Collection, principals: Sequence[str]) -> bool:
-    """Whether a caller may search and read. Writers may; an empty list of readers is no restriction."""
+    """Whether a caller may search and read."""
     access = collection.settings.access
-    return not access.readers or not {*access.readers, *access.writers}.isdisjoint(principals)
+    return _is_among(principals, (*access.readers, *access.writers, *access.admins))
 
 
 def is_writable(collection: collection_pb2.Collection, principals: Sequence[str]) -> bool:
-    """Whether a caller may ingest, change and delete. An empty list of writers means every reader."""
-    writers = collection.settings.access.writers
-    if not writers:
-        return is_readable(collection, principals)
-    return not set(writers).isdisjoint(principals)
+    """Whether a caller may bring documents in, change and delete them."""
+    access = collection.settings.access
+    return _is_among(principals, (*access.writers, *access.admins))
+
+
+def is_administrable(collection: collection_pb2.Collection, principals: Sequence[str]) -> bool:
+    """Whether a caller may change the collection itself, and delete it."""
+    return _is_among(principals, collection.settings.access.admins)
+
+
+def complete_access(given: collection_pb2.AccessSettings, owner: str) -> collection_pb2.AccessSettings:
+    """Where a list that is empty is the owner's."""
+    return collection_pb2.AccessSettings(
+        readers=_named(given.readers, owner),
+        writers=_named(given.writers, owner),
+        admins=_named(given.admins, owner),
+    )
+
+
+def _named(principals: Sequence[str], owner: str) -> list[str]:
+    return [EVERYONE] if EVERYONE in principals else list(dict.fromkeys(principals)) or [owner]
+
+
+def _is_among(principals: Sequence[str], allowed: Sequence[str]) -> bool:
+    return EVERYONE in allowed or not set(allowed).isdisjoint(principals)
 
 
 def collection_id_from(name: str) -> str:

@@ -171,13 +171,16 @@ def _ended(item: ItemState, state: document_pb2.IngestionState.ValueType) -> Ite
 
 @dataclass(frozen=True)
 class Tally:
-    """So many items of a job that are alike in what decides the job's state."""
+    """So many items of a job that are alike in what decides the job's state, and who may see them."""
 
     state: document_pb2.IngestionState.ValueType
     count: int = 1
     is_crawl: bool = False
     is_begun: bool = False
     is_unchanged: bool = False
+    is_visible: bool = True
+    """Whether the caller may see them. Those that it may not are not counted, but the job's state and times
+    are the same for all."""
     chunks: job_pb2.ChunkCounts = field(default_factory=job_pb2.ChunkCounts)
     usage: chat_pb2.Usage = field(default_factory=chat_pb2.Usage)
     start_time: datetime | None = None
@@ -203,14 +206,15 @@ class StoredJob:
 def summarize(job: StoredJob, tallies: Sequence[Tally]) -> job_pb2.IngestionJob:
     """The job as it is shown."""
     # A crawl is not a document, but one that failed or was cancelled must be seen.
-    items = [one for one in tallies if not one.is_crawl or one.state in _LOST]
+    visible = [one for one in tallies if one.is_visible]
+    items = [one for one in visible if not one.is_crawl or one.state in _LOST]
     pending = count(one for one in tallies if one.state not in ENDED)
     end_time = job.end_time
     if job.kind is JobKind.INGEST:
         ends = [one.end_time for one in tallies if one.end_time]
         end_time = None if pending else max(ends, default=job.end_time)
     starts = [one.start_time for one in tallies if one.start_time]
-    usage = plus(chat_pb2.Usage, (one.usage for one in tallies))
+    usage = plus(chat_pb2.Usage, (one.usage for one in visible))
     return job_pb2.IngestionJob(
         job_id=job.job_id,
         collection_id=job.collection_id,
@@ -220,7 +224,7 @@ def summarize(job: StoredJob, tallies: Sequence[Tally]) -> job_pb2.IngestionJob:
         unchanged_count=count(one for one in items if one.is_unchanged),
         failed_count=count(one for one in items if one.state == document_pb2.INGESTION_STATE_FAILED),
         cancelled_count=count(one for one in items if one.state == document_pb2.INGESTION_STATE_CANCELLED),
-        chunks=plus(job_pb2.ChunkCounts, (one.chunks for one in tallies)),
+        chunks=plus(job_pb2.ChunkCounts, (one.chunks for one in visible)),
         usage=usage if usage.ByteSize() else None,
         create_time=timestamp(job.create_time),
         start_time=timestamp(min(starts, default=None)),

@@ -1,6 +1,6 @@
 """What workers hold: claims on items, and documents on their way into the store."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,8 @@ class LeasedItem:
     input: Mapping[str, Any] | None = None
     """What was handed in, without its content, which is read by itself; None for a re-index."""
     target: ReindexTarget | None = None
+    principals: Sequence[str] = ()
+    """Of the caller that handed it in, by whose rights its document is written."""
 
 
 @dataclass(frozen=True)
@@ -64,3 +66,5 @@ class NewVersion:
     segments: Series[TextSegment]
     token_count: int = 0
     claim: ItemClaim | None = None
+    principals: Sequence[str] = ()
+    """Of the caller that handed it in: a document that none of them may read is not replaced."""

@@ -3,17 +3,22 @@
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import NotFoundError, PermissionDeniedError
 
-from groundline_ingestor.domain.collections import StoredCollection, is_readable, is_writable
+from groundline_ingestor.domain.collections import (
+    StoredCollection,
+    is_administrable,
+    is_readable,
+    is_writable,
+)
 from groundline_ingestor.ports import CollectionRepository
 
-__all__ = ["collection_not_found", "readable_collection", "writable_collection"]
+__all__ = ["administrable_collection", "collection_not_found", "readable_collection", "writable_collection"]
 
 
 async def readable_collection(
     collections: CollectionRepository, caller: Caller, collection_id: str
 ) -> StoredCollection:
-    """The collection; NotFoundError as well when the caller may not read it."""
-    collection = await collections.find(collection_id)
+    """The collection, as the caller sees it; NotFoundError as well when the caller may not read it."""
+    collection = await collections.find(collection_id, caller.principals)
     if collection is None or not is_readable(collection.message, caller.principals):
         raise collection_not_found(collection_id)
     return collection
@@ -28,6 +33,20 @@ async def writable_collection(
     if not is_writable(collection.message, caller.principals):
         raise PermissionDeniedError(
             "COLLECTION_NOT_WRITABLE", f"the collection {collection_id!r} may be read, but not changed"
+        )
+    return collection
+
+
+async def administrable_collection(
+    collections: CollectionRepository, caller: Caller, collection_id: str
+) -> StoredCollection:
+    """The collection; NotFoundError when the caller may not read it, PermissionDeniedError when it may not
+    administer it."""
+    collection = await readable_collection(collections, caller, collection_id)
+    if not is_administrable(collection.message, caller.principals):
+        raise PermissionDeniedError(
+            "COLLECTION_NOT_ADMINISTRABLE",
+            f"the collection {collection_id!r} may be used, but not administered",
         )
     return collection
 

@@ -17,10 +17,20 @@ from groundline_runtime.errors import (
 from groundline_runtime.paging import page_size, page_token, read_page_token
 from groundline_validation import violations_of
 
-from groundline_ingestor.domain.collections import StoredCollection, collection_id_from, is_readable
+from groundline_ingestor.domain.collections import (
+    EVERYONE,
+    StoredCollection,
+    collection_id_from,
+    complete_access,
+    is_readable,
+)
 from groundline_ingestor.domain.settings import changed, effective, effective_language, wrong_paths
 from groundline_ingestor.ports import CollectionRepository
-from groundline_ingestor.service.access import collection_not_found, readable_collection, writable_collection
+from groundline_ingestor.service.access import (
+    administrable_collection,
+    collection_not_found,
+    readable_collection,
+)
 
 __all__ = ["CollectionService", "mismatch", "require_running_model", "shown"]
 
@@ -37,14 +47,14 @@ class CollectionService:
         self._embedder = embedder
 
     async def create(self, caller: Caller, request: pb.CreateCollectionRequest) -> collection_pb2.Collection:
-        """Create a collection, or return the one that the same `request_id` created.
+        """Create a collection, or return the one that the caller's same `request_id` created.
 
         Raises InvalidArgumentError, AlreadyExistsError, FailedPreconditionError (EMBEDDING_MODEL_MISMATCH).
         """
-        new = self._complete(request)
-        created = (await self._collections.create(new, request.request_id)).message
-        may_see = created.settings.access == new.settings.access or is_readable(created, caller.principals)
-        if created.collection_id != new.collection_id or not may_see:
+        new = self._complete(caller, request)
+        created = (await self._collections.create(new, caller.owner, request.request_id)).message
+        # Its creator may have lost it since.
+        if created.collection_id != new.collection_id or not is_readable(created, caller.principals):
             raise AlreadyExistsError("REQUEST_ID_USED", "the request_id was used for another collection")
         _log.info("collection_created", collection_id=created.collection_id)
         return shown(created)
@@ -76,16 +86,17 @@ class CollectionService:
                 FieldViolation("update_mask", f"{path[:100]!r} is not a path that can be changed")
                 for path in wrong
             )
-        collection = await writable_collection(self._collections, caller, request.collection_id)
+        collection = await administrable_collection(self._collections, caller, request.collection_id)
         after = changed(collection.message, request)
         if after.settings.embedding.model != collection.settings.embedding.model:
             raise _reindex_required("settings.embedding.model", collection.settings.embedding.model)
         if after.settings.lexical.language != collection.settings.lexical.language:
             raise _reindex_required("settings.lexical.language", collection.settings.lexical.language)
+        after.settings.access.CopyFrom(_access(caller, after.settings.access))
         # What was sent is right; together with what was there it may not be.
         violations_of(after.settings, "settings").raise_if_any()
         is_updated = await self._collections.update(after)
-        found = await self._collections.find(request.collection_id)
+        found = await self._collections.find(request.collection_id, caller.principals)
         if found is None:
             raise collection_not_found(request.collection_id)
         if not is_updated:
@@ -94,12 +105,12 @@ class CollectionService:
 
     async def delete(self, caller: Caller, collection_id: str) -> None:
         """Raises NotFoundError, PermissionDeniedError."""
-        await writable_collection(self._collections, caller, collection_id)
+        await administrable_collection(self._collections, caller, collection_id)
         if not await self._collections.delete(collection_id):
             raise collection_not_found(collection_id)
         _log.info("collection_deleted", collection_id=collection_id)
 
-    def _complete(self, request: pb.CreateCollectionRequest) -> collection_pb2.Collection:
+    def _complete(self, caller: Caller, request: pb.CreateCollectionRequest) -> collection_pb2.Collection:
         collection_id = request.collection_id or collection_id_from(request.name)
         if not collection_id:
             raise InvalidArgumentError(
@@ -114,7 +125,26 @@ class CollectionService:
         new.settings.embedding.model = self._embedder.model
         new.settings.embedding.dimensions = self._embedder.dimensions
         new.settings.lexical.language = effective_language(request.settings)
+        new.settings.access.CopyFrom(_access(caller, request.settings.access))
         return new
+
+
+def _access(caller: Caller, given: collection_pb2.AccessSettings) -> collection_pb2.AccessSettings:
+    """Who may use a collection that the caller creates or changes. Raises InvalidArgumentError where it would
+    be nobody's, and where everyone may do more with it, and only some less."""
+    access = complete_access(given, caller.owner)
+    lists = {"readers": access.readers, "writers": access.writers, "admins": access.admins}
+    wrong = {
+        name: 'must name who may, "*" for everyone: the caller has no principals'
+        for name, principals in lists.items()
+        if not any(principals)
+    }
+    for less, more in (("readers", "writers"), ("writers", "admins")):
+        if EVERYONE in lists[more] and EVERYONE not in lists[less]:
+            wrong.setdefault(less, f'must be "*", since {more} are: they may do this too')
+    if wrong:
+        raise InvalidArgumentError(FieldViolation(f"settings.access.{name}", wrong[name]) for name in wrong)
+    return access
 
 
 def shown(collection: collection_pb2.Collection) -> collection_pb2.Collection:

@@ -75,10 +75,9 @@ class DocumentService:
         return count
 
     async def stats(self, caller: Caller, collection_id: str) -> pb.CollectionStats:
-        """What a collection holds, unreadable documents included. Raises NotFoundError."""
-        return await self._documents.stats(
-            await readable_collection(self._collections, caller, collection_id)
-        )
+        """What a collection holds of what the caller may read. Raises NotFoundError."""
+        collection = await readable_collection(self._collections, caller, collection_id)
+        return await self._documents.stats(collection, caller.principals)
 
     async def _readable(self, caller: Caller, collection_id: str, document_id: str) -> document_pb2.Document:
         document = await self._documents.find(collection_id, document_id)

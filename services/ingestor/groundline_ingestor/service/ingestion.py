@@ -73,7 +73,7 @@ class IngestionService:
         FailedPreconditionError (EMBEDDING_MODEL_MISMATCH), UnavailableError.
         """
         collection = await writable_collection(self._collections, caller, collection_id)
-        job = await self._jobs.find_by_request_id(collection_id, request_id) if request_id else None
+        job = await self._earlier(caller, collection_id, request_id)
         if job is None:
             require_running_model(collection, self._embedder)
             self._contextualization.require(collection)
@@ -81,12 +81,13 @@ class IngestionService:
             def identified() -> list[HandedIn]:
                 return [identify(given, collection) for given in inputs]
 
-            job = await self._jobs.enqueue(collection, await asyncio.to_thread(identified), request_id)
+            handed_in = await asyncio.to_thread(identified)
+            job = await self._jobs.enqueue(collection, handed_in, caller.principals, request_id)
             _log.info(
                 "job_enqueued", job_id=job.job_id, collection_id=collection_id, documents=job.item_count
             )
             self._on_enqueued()
-        return await self._response(job)
+        return await self._response(caller, job)
 
     async def crawl(self, caller: Caller, request: pb.IngestDocumentsRequest) -> pb.IngestDocumentsResponse:
         """Store a crawl to be done; its job, and its first items. Raises what `ingest` raises, and
@@ -97,16 +98,17 @@ class IngestionService:
         except ValueError as error:
             raise InvalidArgumentError([FieldViolation("crawl.start_url", str(error))]) from None
         collection = await writable_collection(self._collections, caller, collection_id)
-        job = await self._jobs.find_by_request_id(collection_id, request_id) if request_id else None
+        job = await self._earlier(caller, collection_id, request_id)
         if job is None:
             require_running_model(collection, self._embedder)
             self._contextualization.require(collection)
-            job = await self._jobs.find(await self._crawls.enqueue(collection, crawl, request_id))
+            job_id = await self._crawls.enqueue(collection, crawl, caller.principals, request_id)
+            job = await self._jobs.find(job_id, caller.principals)
             if job is None:
                 raise collection_not_found(collection_id)
             _log.info("crawl_enqueued", job_id=job.job_id, collection_id=collection_id)
             self._on_enqueued()
-        return await self._response(job)
+        return await self._response(caller, job)
 
     async def upload(
         self,
@@ -123,7 +125,7 @@ class IngestionService:
         (DOCUMENT_TOO_LARGE) and UnavailableError (DISK_FULL).
         """
         collection = await writable_collection(self._collections, caller, collection_id)
-        job = await self._jobs.find_by_request_id(collection_id, request_id) if request_id else None
+        job = await self._earlier(caller, collection_id, request_id)
         if job is None:
             require_running_model(collection, self._embedder)
             self._contextualization.require(collection)
@@ -146,11 +148,11 @@ class IngestionService:
                 content = FileContent(file, size) if size else b""
                 given = replace(described, content=content, content_hash=digest.digest())
                 identified = await asyncio.to_thread(identify, given, collection)
-                job = await self._jobs.enqueue(collection, [identified], request_id)
+                job = await self._jobs.enqueue(collection, [identified], caller.principals, request_id)
             _log.info("job_enqueued", job_id=job.job_id, collection_id=collection_id, documents=1)
             self._on_enqueued()
-        [item] = await self._jobs.items(job.job_id, None, after=-1, limit=1)
-        return pb.UploadDocumentResponse(job=job, item=item)
+        items = await self._jobs.items(job.job_id, caller.principals, after=-1, limit=1)
+        return pb.UploadDocumentResponse(job=job, item=items[0] if items else None)
 
     async def estimate(
         self, caller: Caller, collection_id: str, inputs: Sequence[GivenDocument]
@@ -200,8 +202,16 @@ class IngestionService:
         item.usage.CopyFrom(plus(chat_pb2.Usage, usages))
         return item
 
-    async def _response(self, job: job_pb2.IngestionJob) -> pb.IngestDocumentsResponse:
-        items = await self._jobs.items(job.job_id, None, after=-1, limit=MAX_RETURNED_ITEMS)
+    async def _earlier(
+        self, caller: Caller, collection_id: str, request_id: str
+    ) -> job_pb2.IngestionJob | None:
+        """The job that the same request made."""
+        if not request_id:
+            return None
+        return await self._jobs.find_by_request_id(collection_id, request_id, caller.principals)
+
+    async def _response(self, caller: Caller, job: job_pb2.IngestionJob) -> pb.IngestDocumentsResponse:
+        items = await self._jobs.items(job.job_id, caller.principals, after=-1, limit=MAX_RETURNED_ITEMS)
         return pb.IngestDocumentsResponse(job=job, items=items)
 
 

@@ -80,6 +80,7 @@ class Work:
             self.segments,
             self.token_count,
             claim=self.item.claim,
+            principals=self.item.principals,
         )
 
 
@@ -132,7 +133,7 @@ class ItemWork:
         given = await self._queue.given(item)
         try:
             given, version = await self._computed(identify, given, collection)
-            refreshed = await self._documents.refresh(collection, version, item.claim)
+            refreshed = await self._documents.refresh(collection, version, item.principals, item.claim)
             if refreshed is not None:
                 self._outcomes.ended(item, _OUTCOMES[refreshed[1]])
                 return None
@@ -215,7 +216,13 @@ class ItemWork:
             count = len(finished.chunks)
             self._leases.at(item.claim, document_pb2.INGESTION_STATE_STORING, _counts(count, count, count))
             new = NewVersion(
-                version, finished.chunks, finished.vectors, text.segments, token_count, item.claim
+                version,
+                finished.chunks,
+                finished.vectors,
+                text.segments,
+                token_count,
+                item.claim,
+                item.principals,
             )
             await self._store(item, collection, version_number, [new])
         _chunks_counter.add(count)

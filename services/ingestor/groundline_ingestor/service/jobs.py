@@ -39,8 +39,8 @@ _EVENT_ID: Final = re.compile("[1-9][0-9]{12}")
 
 
 class JobService:
-    """Use cases of jobs; every method acts for `caller`, who sees jobs on collections it may read, and of
-    their items not those whose document it may not read."""
+    """Use cases of jobs; every method acts for `caller`, who sees jobs on collections it may read: of its own
+    all items, of another's those whose document it may read."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class JobService:
         return job
 
     async def _readable(self, caller: Caller, job_id: str) -> job_pb2.IngestionJob:
-        job = await self._jobs.find(job_id)
+        job = await self._jobs.find(job_id, caller.principals)
         collection = await self._collections.find(job.collection_id) if job else None
         if job is None or collection is None or not is_readable(collection.message, caller.principals):
             raise NotFoundError("JOB_NOT_FOUND", f"no job {job_id}")

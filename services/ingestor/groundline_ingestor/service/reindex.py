@@ -13,7 +13,7 @@ from groundline_validation import violations_of
 
 from groundline_ingestor.domain.settings import changed
 from groundline_ingestor.ports import CollectionRepository, JobRepository, ReindexRepository
-from groundline_ingestor.service.access import collection_not_found, writable_collection
+from groundline_ingestor.service.access import administrable_collection, collection_not_found
 from groundline_ingestor.service.collections import mismatch
 
 __all__ = ["ReindexService"]
@@ -48,7 +48,7 @@ class ReindexService:
         (EMBEDDING_MODEL_MISMATCH, REINDEX_RUNNING).
         """
         _require_index_settings(request.settings)
-        collection = await writable_collection(self._collections, caller, request.collection_id)
+        collection = await administrable_collection(self._collections, caller, request.collection_id)
         after = changed(collection.message, pb.UpdateCollectionRequest(settings=request.settings)).settings
         violations_of(after, "settings").raise_if_any()
         if after.embedding.model != self._embedder.model:
@@ -57,7 +57,7 @@ class ReindexService:
             )
         after.embedding.dimensions = self._embedder.dimensions
         job_id = await self._reindex.begin(collection, after, request.request_id)
-        job = await self._jobs.find(job_id)
+        job = await self._jobs.find(job_id, caller.principals)
         if job is None:
             raise collection_not_found(request.collection_id)
         _log.info(

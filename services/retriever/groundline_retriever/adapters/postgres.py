@@ -45,7 +45,7 @@ from groundline_retriever.domain import Hit, IndexedCollection, KeywordHits, Sel
 
 __all__ = ["SERVER_SETTINGS", "PostgresChunkStore", "open_chunk_store"]
 
-SCHEMA = {"ingestor": 10}
+SCHEMA = {"ingestor": 11}
 """Least version of the tables that it reads."""
 
 EF_SEARCH, ITERATIVE_SCAN = 100, options_pb2.ITERATIVE_SCAN_STRICT_ORDER

@@ -33,7 +33,13 @@ from groundline_ingestor.ports import (
     StoredOutcome,
     WorkQueue,
 )
-from groundline_runtime.errors import AbortedError, AlreadyExistsError, GroundlineError, NotFoundError
+from groundline_runtime.errors import (
+    AbortedError,
+    AlreadyExistsError,
+    GroundlineError,
+    NotFoundError,
+    PermissionDeniedError,
+)
 from groundline_signatures import signature
 
 from groundline_tests.ingestor.messages import a_collection
@@ -92,6 +98,31 @@ class StoreContract:
         assert await _collection(stores, "second", request_id="same") == first
         assert await stores.collections.find("second") is None
 
+    async def test_anothers_request_id_is_not_known(self, stores: Stores) -> None:
+        await _collection(stores, "anns", creator="user:ann", request_id="same")
+        bobs = await _collection(stores, "bobs", creator="user:bob", request_id="same")
+        assert bobs.collection_id == "bobs"
+        taken = _collection(stores, "anns", creator="user:bob", request_id="other")
+        assert await _refusal(taken) is AlreadyExistsError
+
+    async def test_who_may_use_a_collection_is_kept(self, stores: Stores) -> None:
+        everyone, ann, bob = ["*"], ["user:ann"], ["user:bob", "group:staff"]
+        for number, (readers, writers, admins) in enumerate(
+            [(everyone, everyone, everyone), (everyone, ann, bob), (bob, ann, ann), (everyone, everyone, ann)]
+        ):
+            new = a_collection(f"access-{number}", dimensions=DIMENSIONS)
+            access = collection_pb2.AccessSettings(readers=readers, writers=writers, admins=admins)
+            new.settings.access.CopyFrom(access)
+            created = await stores.collections.create(new, "", "")
+            assert created.settings.access == access
+            created.settings.access.CopyFrom(
+                collection_pb2.AccessSettings(readers=ann, writers=bob, admins=ann)
+            )
+            assert await stores.collections.update(created.message)
+            changed = await stores.collections.find(f"access-{number}")
+            assert changed is not None
+            assert changed.settings.access == created.settings.access
+
     async def test_an_update_of_something_older_is_refused(self, stores: Stores) -> None:
         before = await _collection(stores, "moving")
         assert await stores.collections.update(_renamed(before, "b"))
@@ -104,25 +135,25 @@ class StoreContract:
     async def test_collections_are_listed_by_id_to_those_who_may_read_them(self, stores: Stores) -> None:
         await _collection(stores, "c-open")
         await _collection(stores, "a-readers", readers=("user:ann",), writers=("user:bob",))
-        await _collection(stores, "b-writers", writers=("user:bob",))
+        await _collection(stores, "b-public", writers=("user:bob",))
 
         async def seen(*principals: str, after: str = "", limit: int = 10) -> list[str]:
             found = await stores.collections.list_readable(principals, after=after, limit=limit)
             return [collection.collection_id for collection in found]
 
-        assert await seen() == ["b-writers", "c-open"]
-        assert await seen("user:ann") == await seen("user:bob") == ["a-readers", "b-writers", "c-open"]
-        assert await seen("user:ann", after="a-readers", limit=1) == ["b-writers"]
+        assert await seen() == ["b-public", "c-open"]
+        assert await seen("user:ann") == await seen("user:bob") == ["a-readers", "b-public", "c-open"]
+        assert await seen("user:ann", after="a-readers", limit=1) == ["b-public"]
 
     async def test_a_document_of_a_collection_that_is_gone_is_refused(self, stores: Stores) -> None:
         collection = await _collection(stores, "gone")
         await stores.collections.delete("gone")
         for call in (
             _store(stores, collection, "a.md", "text"),
-            stores.documents.refresh(collection, _version("a.md", "text")),
+            stores.documents.refresh(collection, _version("a.md", "text"), ()),
             stores.documents.delete(collection, str(uuid.uuid4())),
-            stores.jobs.enqueue(collection, [_handed_in("a.md")], ""),
-            stores.crawls.enqueue(collection, pb.WebCrawl(start_url="https://a.test/"), ""),
+            stores.jobs.enqueue(collection, [_handed_in("a.md")], (), ""),
+            stores.crawls.enqueue(collection, pb.WebCrawl(start_url="https://a.test/"), (), ""),
         ):
             assert await _refusal(call) is NotFoundError
 
@@ -156,15 +187,72 @@ class StoreContract:
 
     async def test_nothing_is_refreshed_of_another_content(self, stores: Stores) -> None:
         collection = await _collection(stores, "other")
-        assert await stores.documents.refresh(collection, _version("a.md", "old")) is None
+        assert await stores.documents.refresh(collection, _version("a.md", "old"), ()) is None
         await _store(stores, collection, "a.md", "old")
-        assert await stores.documents.refresh(collection, _version("a.md", "new")) is None
+        assert await stores.documents.refresh(collection, _version("a.md", "new"), ()) is None
+
+    async def test_a_document_that_the_caller_may_not_read_is_not_replaced(self, stores: Stores) -> None:
+        collection = await _collection(stores, "restricted")
+        secret = replace(_version("a.md", "secret"), allowed_principals=("user:ann",))
+        [(document_id, _)] = await stores.documents.store(collection, [_new(secret, "secret")])
+        before = await stores.documents.find("restricted", document_id)
+        for principals in ((), ("user:bob",)):
+            other = replace(_new(_version("a.md", "mine"), "mine"), principals=principals)
+            for call in (
+                stores.documents.store(collection, [_new(_version("b.md", "b"), "b"), other]),
+                stores.documents.refresh(collection, _version("a.md", "mine"), principals),
+                stores.documents.refresh(collection, _version("a.md", "secret"), principals),
+            ):
+                assert await _refusal(call) is PermissionDeniedError
+        assert await stores.documents.find("restricted", document_id) == before
+        assert await stores.texts_of(collection, document_id) == ["secret"]
+        assert [one.uri for one in await _documents(stores, collection)] == []
+
+        own = replace(_new(_version("a.md", "open"), "open"), principals=("user:ann",))
+        assert await stores.documents.store(collection, [own]) == [
+            (document_id, job_pb2.INGESTION_OUTCOME_UPDATED)
+        ]
+
+    async def test_a_writer_may_hand_in_what_only_others_may_read(self, stores: Stores) -> None:
+        collection = await _collection(stores, "for-others")
+        given, version = _handed_in("a.md")
+        given = replace(given, allowed_principals=("user:ann",))
+        version = replace(version, allowed_principals=("user:ann",))
+        await stores.jobs.enqueue(collection, [(given, version)], ("user:bob",), "")
+        [item] = await _lease(stores)
+        assert list(item.principals) == ["user:bob"]
+        new = replace(_new(version, "text"), claim=item.claim, principals=item.principals)
+        [(_, outcome)] = await stores.documents.store(collection, [new])
+        assert outcome == job_pb2.INGESTION_OUTCOME_CREATED
+
+    async def test_a_failed_attempt_to_replace_marks_nothing(self, stores: Stores) -> None:
+        collection = await _collection(stores, "unmarked")
+        secret = replace(_version("a.md", "secret"), allowed_principals=("user:ann",))
+        [(document_id, _)] = await stores.documents.store(collection, [_new(secret, "secret")])
+        before = await stores.documents.find("unmarked", document_id)
+        job = await stores.jobs.enqueue(collection, [_handed_in("a.md")], ("user:bob",), "")
+        crawl_id = await stores.crawls.enqueue(
+            collection, pb.WebCrawl(start_url="https://a.test/"), ("user:bob",), ""
+        )
+        leased = await _lease_crawl(stores)
+        assert leased is not None
+        [item] = await _lease(stores)
+        await stores.queue.fail(item.claim, FAILURE, job_pb2.ChunkCounts())
+        await stores.crawls.add_page(leased[0].claim, collection, _handed_in("a.md"))
+        [page] = await _lease(stores)
+        await stores.queue.fail(page.claim, FAILURE, job_pb2.ChunkCounts())
+        assert (item.document_id, page.document_id) == ("", "")
+        assert (page.claim.job_id, page.principals[0]) == (crawl_id, "user:bob")
+        assert await stores.documents.find("unmarked", document_id) == before
+        [seen] = await stores.jobs.items(job.job_id, ("user:bob",), after=-1, limit=10)
+        assert (seen.state, seen.document_id) == (document_pb2.INGESTION_STATE_FAILED, "")
+        assert await stores.jobs.items(job.job_id, ("user:carl",), after=-1, limit=10) == []
 
     async def test_the_same_document_is_unchanged(self, stores: Stores) -> None:
         collection = await _collection(stores, "same")
         document_id, _ = await _store(stores, collection, "a.md", "text")
         before = await stores.documents.find("same", document_id)
-        again = await stores.documents.refresh(collection, _version("a.md", "text"))
+        again = await stores.documents.refresh(collection, _version("a.md", "text"), ())
         assert again == (document_id, job_pb2.INGESTION_OUTCOME_UNCHANGED)
         assert await stores.documents.find("same", document_id) == before
 
@@ -176,7 +264,7 @@ class StoreContract:
             metadata={"team": ["ops", 1, 2.5, None]},
             allowed_principals=("user:ann",),
         )
-        refreshed = await stores.documents.refresh(collection, version)
+        refreshed = await stores.documents.refresh(collection, version, ())
         document = await stores.documents.find("meta", document_id)
         assert refreshed == (document_id, job_pb2.INGESTION_OUTCOME_UPDATED)
         assert document is not None
@@ -252,10 +340,34 @@ class StoreContract:
         collection = await _collection(stores, "counted")
         await _store(stores, collection, "a.md", "one", "two")
         await _store(stores, collection, "b.md", "three")
-        await stores.jobs.enqueue(collection, [_handed_in("c.md")], "")
+        await stores.jobs.enqueue(collection, [_handed_in("c.md")], (), "")
         found = await stores.collections.find("counted")
         assert found is not None
         assert (found.message.document_count, found.message.chunk_count) == (2, 3)
+
+    async def test_counts_are_of_what_the_caller_may_read(self, stores: Stores) -> None:
+        collection = await _collection(stores, "counted-for")
+        await _store(stores, collection, "a.md", "one", "two")
+        secret = replace(_version("b.md", "three"), allowed_principals=("user:ann",))
+        await stores.documents.store(collection, [_new(secret, "three")])
+
+        async def seen(*principals: str) -> list[tuple[int, int]]:
+            found = await stores.collections.find("counted-for", principals)
+            assert found is not None
+            [listed] = await stores.collections.list_readable(principals, after="", limit=10)
+            stats = await stores.documents.stats(collection, principals)
+            return [
+                (found.message.document_count, found.message.chunk_count),
+                (listed.message.document_count, listed.message.chunk_count),
+                (sum(state.document_count for state in stats.states), stats.chunk_count),
+                (int(stats.document_bytes), int(stats.text_bytes)),
+            ]
+
+        assert await seen() == await seen("user:bob") == [(1, 2), (1, 2), (1, 2), (7, 6)]
+        assert await seen("user:ann") == [(2, 3), (2, 3), (2, 3), (12, 11)]
+        everything = await stores.documents.stats(collection, ("user:ann",))
+        part = await stores.documents.stats(collection, ())
+        assert part.storage_bytes < everything.storage_bytes
 
     async def test_documents_are_listed_by_uri_to_those_who_may_read_them(self, stores: Stores) -> None:
         collection = await _collection(stores, "listed")
@@ -274,7 +386,7 @@ class StoreContract:
     async def test_a_deleted_collection_leaves_nothing(self, stores: Stores) -> None:
         collection = await _collection(stores, "ending")
         document_id, _ = await _store(stores, collection, "a.md", "text")
-        job = await stores.jobs.enqueue(collection, [_handed_in("b.md")], "request")
+        job = await stores.jobs.enqueue(collection, [_handed_in("b.md")], (), "request")
         assert await stores.collections.delete("ending")
         assert await stores.documents.find("ending", document_id) is None
         assert await stores.jobs.find(job.job_id) is None
@@ -283,7 +395,7 @@ class StoreContract:
 
     async def test_an_item_is_leased_once_and_ends_with_its_document(self, stores: Stores) -> None:
         collection = await _collection(stores, "jobs")
-        job = await stores.jobs.enqueue(collection, [_handed_in("a.md"), _handed_in("b.md")], "")
+        job = await stores.jobs.enqueue(collection, [_handed_in("a.md"), _handed_in("b.md")], (), "")
         assert (job.state, job.item_count) == (job_pb2.JOB_STATE_QUEUED, 2)
         # Not by workers of another model, which is being rolled out or going.
         options: dict[str, Any] = {"limit": 10, "seconds": 60}
@@ -310,7 +422,7 @@ class StoreContract:
 
     async def test_a_lost_claim_changes_nothing(self, stores: Stores) -> None:
         collection = await _collection(stores, "lost")
-        job = await stores.jobs.enqueue(collection, [_handed_in("a.md")], "")
+        job = await stores.jobs.enqueue(collection, [_handed_in("a.md")], (), "")
         [item] = await _lease(stores)
         await stores.jobs.cancel(job.job_id)
         new = replace(_new(_version("a.md", "text"), "text"), claim=item.claim)
@@ -332,7 +444,7 @@ class StoreContract:
 
     async def test_items_of_a_uri_are_leased_one_after_the_other(self, stores: Stores) -> None:
         collection = await _collection(stores, "order")
-        await stores.jobs.enqueue(collection, [_handed_in("a.md"), _handed_in("a.md")], "")
+        await stores.jobs.enqueue(collection, [_handed_in("a.md"), _handed_in("a.md")], (), "")
         [first] = await _lease(stores)
         assert first.claim.item_index == 0
         await stores.queue.fail(first.claim, FAILURE, job_pb2.ChunkCounts())
@@ -341,7 +453,7 @@ class StoreContract:
 
     async def test_what_is_released_or_failed_can_be_leased_again(self, stores: Stores) -> None:
         collection = await _collection(stores, "again")
-        job = await stores.jobs.enqueue(collection, [_handed_in("a.md")], "")
+        job = await stores.jobs.enqueue(collection, [_handed_in("a.md")], (), "")
         [item] = await _lease(stores)
         await stores.queue.release([item.claim.lease_id])
         [item] = await _lease(stores)
@@ -354,10 +466,10 @@ class StoreContract:
         self, stores: Stores
     ) -> None:
         collection = await _collection(stores, "suspects")
-        await stores.jobs.enqueue(collection, [_handed_in("a.md"), _handed_in("b.md")], "")
+        await stores.jobs.enqueue(collection, [_handed_in("a.md"), _handed_in("b.md")], (), "")
         lost = await _lease(stores, seconds=0.01)
         await _expired(stores)
-        await stores.jobs.enqueue(collection, [_handed_in("c.md")], "")
+        await stores.jobs.enqueue(collection, [_handed_in("c.md")], (), "")
         assert await stores.queue.has_suspects("model")
         assert not await stores.queue.has_suspects("another")
         assert [item.uri for item in await _lease(stores)] == ["c.md"]
@@ -372,7 +484,7 @@ class StoreContract:
         self, stores: Stores
     ) -> None:
         collection = await _collection(stores, "charged")
-        job = await stores.jobs.enqueue(collection, [_handed_in("a.md")], "")
+        job = await stores.jobs.enqueue(collection, [_handed_in("a.md")], (), "")
         await _lease(stores, seconds=0.01)
         await _expired(stores)
         for attempt in range(MAXIMUM_ATTEMPTS):
@@ -391,7 +503,7 @@ class StoreContract:
 
     async def test_a_forgiven_postponement_does_not_count(self, stores: Stores) -> None:
         collection = await _collection(stores, "forgiven")
-        await stores.jobs.enqueue(collection, [_handed_in("a.md")], "")
+        await stores.jobs.enqueue(collection, [_handed_in("a.md")], (), "")
         counted = []
         for forgiven in (True, False, False):
             [item] = await _lease(stores)
@@ -401,7 +513,7 @@ class StoreContract:
 
     async def test_a_lease_that_is_extended_is_not_lost(self, stores: Stores) -> None:
         collection = await _collection(stores, "extended")
-        await stores.jobs.enqueue(collection, [_handed_in("a.md")], "")
+        await stores.jobs.enqueue(collection, [_handed_in("a.md")], (), "")
         [item] = await _lease(stores, seconds=0.5)
         for _ in range(10):
             await stores.queue.extend([item.claim.lease_id])
@@ -411,29 +523,51 @@ class StoreContract:
 
     async def test_a_deleted_documents_item_is_cancelled(self, stores: Stores) -> None:
         collection = await _collection(stores, "cancelling")
-        job = await stores.jobs.enqueue(collection, [_handed_in("a.md")], "")
+        job = await stores.jobs.enqueue(collection, [_handed_in("a.md")], (), "")
         [item] = await _lease(stores)
         assert item.document_id
         assert await stores.documents.delete(collection, item.document_id)
         [ended] = await stores.jobs.items(job.job_id, None, after=-1, limit=10)
         assert ended.state == document_pb2.INGESTION_STATE_CANCELLED
 
-    async def test_items_of_unreadable_documents_are_left_out(self, stores: Stores) -> None:
+    async def test_items_of_unreadable_documents_are_neither_shown_nor_counted(self, stores: Stores) -> None:
         collection = await _collection(stores, "private")
         given, version = _handed_in("a.md")
-        version = replace(version, allowed_principals=("user:ann",))
-        job = await stores.jobs.enqueue(collection, [(given, version)], "")
-        assert await stores.jobs.items(job.job_id, (), after=-1, limit=10) == []
-        assert len(await stores.jobs.items(job.job_id, ("user:ann",), after=-1, limit=10)) == 1
+        secret = (
+            replace(given, allowed_principals=("user:ann",)),
+            replace(version, allowed_principals=("user:ann",)),
+        )
+        handed_in = [secret, _handed_in("b.md")]
+        job = await stores.jobs.enqueue(collection, handed_in, ("user:bob", "group:staff"), "")
+
+        async def seen(*principals: str) -> tuple[int, int]:
+            items = await stores.jobs.items(job.job_id, principals, after=-1, limit=10)
+            found = await stores.jobs.find(job.job_id, principals)
+            [listed] = await stores.jobs.list_readable(
+                principals, collection_id="private", before=None, limit=10
+            )
+            assert found == listed
+            assert found is not None
+            return len(items), found.item_count
+
+        assert await seen() == await seen("user:carl") == await seen("group:staff") == (1, 1)
+        assert await seen("user:ann") == (2, 2)
+        # Who handed it in sees what becomes of it.
+        assert await seen("user:bob") == (2, 2)
+        [item, other] = await _lease(stores)
+        assert await stores.documents.delete(collection, item.document_id)
+        assert await seen("user:bob") == (2, 2)
+        assert await seen("user:carl") == (1, 1)
+        assert other.uri == "b.md"
 
     async def test_a_request_has_one_job_in_its_collection(self, stores: Stores) -> None:
         one = await _collection(stores, "one")
         two = await _collection(stores, "two")
-        first = await stores.jobs.enqueue(one, [_handed_in("a.md")], "same")
-        assert await stores.jobs.enqueue(one, [_handed_in("a.md")], "same") == first
+        first = await stores.jobs.enqueue(one, [_handed_in("a.md")], (), "same")
+        assert await stores.jobs.enqueue(one, [_handed_in("a.md")], (), "same") == first
         assert await stores.jobs.find_by_request_id("one", "same") == first
         assert await stores.jobs.find_by_request_id("two", "same") is None
-        assert (await stores.jobs.enqueue(two, [_handed_in("a.md")], "same")).job_id != first.job_id
+        assert (await stores.jobs.enqueue(two, [_handed_in("a.md")], (), "same")).job_id != first.job_id
 
     async def test_a_crawl_is_leased_by_itself_and_its_pages_as_documents(self, stores: Stores) -> None:
         collection = await _collection(stores, "site")
@@ -445,9 +579,9 @@ class StoreContract:
             exclude_paths=["/old"],
             delay_seconds=0.5,
         )
-        job_id = await stores.crawls.enqueue(collection, asked, "same")
+        job_id = await stores.crawls.enqueue(collection, asked, (), "same")
         assert (
-            await stores.crawls.enqueue(collection, pb.WebCrawl(start_url="https://b.test/"), "same")
+            await stores.crawls.enqueue(collection, pb.WebCrawl(start_url="https://b.test/"), (), "same")
             == job_id
         )
         assert await _lease(stores) == []
@@ -565,9 +699,9 @@ class StoreContract:
 
     async def test_jobs_are_listed_newest_first(self, stores: Stores) -> None:
         opened = await _collection(stores, "open")
-        closed = await _collection(stores, "closed", readers=("user:ann",))
-        old, new = [await stores.jobs.enqueue(opened, [_handed_in(uri)], "") for uri in ("a", "b")]
-        hidden = await stores.jobs.enqueue(closed, [_handed_in("c")], "")
+        closed = await _collection(stores, "closed", readers=("user:ann",), writers=("user:ann",))
+        old, new = [await stores.jobs.enqueue(opened, [_handed_in(uri)], (), "") for uri in ("a", "b")]
+        hidden = await stores.jobs.enqueue(closed, [_handed_in("c")], (), "")
 
         async def seen(*principals: str, **narrowed: Any) -> list[job_pb2.IngestionJob]:
             options = {"collection_id": None, "before": None, "limit": 10, **narrowed}
@@ -608,7 +742,7 @@ async def _lease_crawl(
 
 async def _begun_crawl(stores: Stores, collection: StoredCollection) -> tuple[str, LeasedItem]:
     """Id of the job, and the item that was leased."""
-    job_id = await stores.crawls.enqueue(collection, pb.WebCrawl(start_url="https://a.test/"), "")
+    job_id = await stores.crawls.enqueue(collection, pb.WebCrawl(start_url="https://a.test/"), (), "")
     leased = await _lease_crawl(stores)
     assert leased is not None
     return job_id, leased[0]
@@ -642,12 +776,13 @@ async def _collection(
     stores: Stores,
     collection_id: str,
     *,
-    readers: tuple[str, ...] = (),
-    writers: tuple[str, ...] = (),
+    readers: tuple[str, ...] = ("*",),
+    writers: tuple[str, ...] = ("*",),
+    creator: str = "",
     request_id: str = "",
 ) -> StoredCollection:
     new = a_collection(collection_id, dimensions=DIMENSIONS, readers=readers, writers=writers)
-    return await stores.collections.create(new, request_id)
+    return await stores.collections.create(new, creator, request_id)
 
 
 async def _store(stores: Stores, collection: StoredCollection, uri: str, *texts: str) -> StoredOutcome:

@@ -49,6 +49,7 @@ from groundline_runtime.errors import (
     AlreadyExistsError,
     FailedPreconditionError,
     NotFoundError,
+    PermissionDeniedError,
 )
 
 from groundline_tests.ingestor.filters import is_selected
@@ -119,12 +120,14 @@ class _Document:
 @dataclass
 class _Data:
     collections: dict[str, StoredCollection] = field(default_factory=dict)
-    requests: dict[str, str] = field(default_factory=dict)
+    requests: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Collections by creator and request."""
     documents: dict[str, _Document] = field(default_factory=dict)
     chunks: dict[tuple[int, str], Sequence[PreparedChunk]] = field(default_factory=dict)
     """By partition and document."""
     jobs: dict[str, StoredJob] = field(default_factory=dict)
     job_requests: dict[tuple[str, str], str] = field(default_factory=dict)
+    job_principals: dict[str, tuple[str, ...]] = field(default_factory=dict)
     targets: dict[str, ReindexTarget] = field(default_factory=dict)
     """Of re-indexes, by job."""
     reindexed: dict[tuple[int, str], int] = field(default_factory=dict)
@@ -133,11 +136,17 @@ class _Data:
     deletions: dict[tuple[str, str], int] = field(default_factory=dict)
     partitions: int = 0
 
-    def collection(self, collection_id: str) -> StoredCollection | None:
+    def collection(
+        self, collection_id: str, principals: Sequence[str] | None = None
+    ) -> StoredCollection | None:
         stored = self.collections.get(collection_id)
         if stored is None:
             return None
-        counts = [one.message.chunk_count for one in self.documents_of(collection_id)]
+        counts = [
+            one.message.chunk_count
+            for one in self.documents_of(collection_id)
+            if principals is None or is_document_readable(one.message, principals)
+        ]
         message = collection_pb2.Collection()
         message.CopyFrom(stored.message)
         message.document_count = sum(1 for count in counts if count)
@@ -157,11 +166,34 @@ class _Data:
     def entries_of(self, job_id: str) -> list[_Entry]:
         return [entry for entry in self.entries if entry.job_id == job_id]
 
-    def job(self, job_id: str) -> job_pb2.IngestionJob:
-        return summarize(self.jobs[job_id], [entry.tally() for entry in self.entries_of(job_id)])
+    def document(self, collection_id: str, uri: str) -> _Document | None:
+        return next((one for one in self.documents_of(collection_id) if one.message.uri == uri), None)
+
+    def is_visible(self, entry: _Entry, principals: Sequence[str] | None) -> bool:
+        if principals is None or self.job_principals[entry.job_id][:1] == tuple(principals[:1]) != ():
+            return True
+        allowed = entry.given.allowed_principals if entry.given else ()
+        if allowed and set(allowed).isdisjoint(principals):
+            return False
+        document = self.document(entry.collection_id, entry.uri)
+        return document is None or is_document_readable(document.message, principals)
+
+    def is_replaceable(self, document: _Document, principals: Sequence[str]) -> bool:
+        return not document.version.ingestion_hash or is_document_readable(document.message, principals)
+
+    def job(self, job_id: str, principals: Sequence[str] | None) -> job_pb2.IngestionJob:
+        tallies = [
+            replace(entry.tally(), is_visible=self.is_visible(entry, principals))
+            for entry in self.entries_of(job_id)
+        ]
+        return summarize(self.jobs[job_id], tallies)
 
     def add_job(
-        self, collection_id: str, request_id: str, kind: JobKind = JobKind.INGEST
+        self,
+        collection_id: str,
+        request_id: str,
+        principals: Sequence[str] = (),
+        kind: JobKind = JobKind.INGEST,
     ) -> tuple[str, bool]:
         """Its id, which is the earlier one's for a known request, and whether it is new."""
         if collection_id not in self.collections:
@@ -170,6 +202,7 @@ class _Data:
             return earlier, False
         job_id = str(uuid.uuid4())
         self.jobs[job_id] = StoredJob(job_id, collection_id, kind, datetime.now(UTC))
+        self.job_principals[job_id] = tuple(principals)
         if request_id:
             self.job_requests[collection_id, request_id] = job_id
         return job_id, True
@@ -229,10 +262,12 @@ class MemoryCollections:
     def __init__(self, data: _Data) -> None:
         self._data = data
 
-    async def create(self, collection: collection_pb2.Collection, request_id: str) -> StoredCollection:
+    async def create(
+        self, collection: collection_pb2.Collection, creator: str, request_id: str
+    ) -> StoredCollection:
         data = self._data
-        if request_id in data.requests:
-            repeated = data.collection(data.requests[request_id])
+        if (creator, request_id) in data.requests:
+            repeated = data.collection(data.requests[creator, request_id])
             assert repeated is not None
             return repeated
         if collection.collection_id in data.collections:
@@ -247,11 +282,13 @@ class MemoryCollections:
         created = StoredCollection(message, data.partitions)
         data.collections[collection.collection_id] = created
         if request_id:
-            data.requests[request_id] = collection.collection_id
+            data.requests[creator, request_id] = collection.collection_id
         return created
 
-    async def find(self, collection_id: str) -> StoredCollection | None:
-        return self._data.collection(collection_id)
+    async def find(
+        self, collection_id: str, principals: Sequence[str] | None = None
+    ) -> StoredCollection | None:
+        return self._data.collection(collection_id, principals)
 
     async def list_readable(
         self, principals: Sequence[str], *, after: str, limit: int
@@ -259,7 +296,7 @@ class MemoryCollections:
         found = [
             collection
             for collection_id in sorted(self._data.collections)
-            if collection_id > after and (collection := self._data.collection(collection_id))
+            if collection_id > after and (collection := self._data.collection(collection_id, principals))
         ]
         return [one for one in found if is_readable(one.message, principals)][:limit]
 
@@ -311,6 +348,7 @@ class MemoryDocuments:
     ) -> Sequence[StoredOutcome]:
         self._data.hold(collection)
         for new in versions:
+            self._require_replaceable(collection, new.version, new.principals)
             assert len(new.vectors) == len(new.chunks)
             if new.claim:
                 self._data.held(new.claim)
@@ -331,9 +369,14 @@ class MemoryDocuments:
         return outcomes
 
     async def refresh(
-        self, collection: StoredCollection, version: DocumentVersion, claim: ItemClaim | None = None
+        self,
+        collection: StoredCollection,
+        version: DocumentVersion,
+        principals: Sequence[str],
+        claim: ItemClaim | None = None,
     ) -> StoredOutcome | None:
         self._data.hold(collection)
+        self._require_replaceable(collection, version, principals)
         current = self.by_uri(collection, version.uri)
         if current is None or current.version.ingestion_hash != version.ingestion_hash:
             return None
@@ -387,8 +430,12 @@ class MemoryDocuments:
         self._data.deletions[key] = len(selected)
         return len(selected)
 
-    async def stats(self, collection: StoredCollection) -> pb.CollectionStats:
-        documents = [one.message for one in self._data.documents_of(collection.collection_id)]
+    async def stats(self, collection: StoredCollection, principals: Sequence[str]) -> pb.CollectionStats:
+        documents = [
+            one.message
+            for one in self._data.documents_of(collection.collection_id)
+            if is_document_readable(one.message, principals)
+        ]
         chunks = [
             chunk
             for document in documents
@@ -408,10 +455,7 @@ class MemoryDocuments:
 
     def by_uri(self, collection: StoredCollection, uri: str) -> _Document | None:
         """The document of a uri."""
-        for document in self._data.documents_of(collection.collection_id):
-            if document.message.uri == uri:
-                return document
-        return None
+        return self._data.document(collection.collection_id, uri)
 
     def known(self, collection: StoredCollection, version: DocumentVersion) -> _Document:
         """The document of a uri; a new one is there from now on, without chunks."""
@@ -422,6 +466,13 @@ class MemoryDocuments:
             0,
             document_pb2.INGESTION_STATE_QUEUED,
         )
+
+    def _require_replaceable(
+        self, collection: StoredCollection, version: DocumentVersion, principals: Sequence[str]
+    ) -> None:
+        current = self.by_uri(collection, version.uri)
+        if current and not self._data.is_replaceable(current, principals):
+            raise PermissionDeniedError("DOCUMENT_NOT_WRITABLE", "the caller may not read it")
 
     def _selected(
         self, collection: StoredCollection, selection: Filter, principals: Sequence[str]
@@ -480,26 +531,33 @@ class MemoryJobs:
         self._data = data
 
     async def enqueue(
-        self, collection: StoredCollection, handed_in: Sequence[HandedIn], request_id: str
+        self,
+        collection: StoredCollection,
+        handed_in: Sequence[HandedIn],
+        principals: Sequence[str],
+        request_id: str,
     ) -> job_pb2.IngestionJob:
         data = self._data
-        job_id, is_new = data.add_job(collection.collection_id, request_id)
+        job_id, is_new = data.add_job(collection.collection_id, request_id, principals)
         documents = MemoryDocuments(data)
         for index, (given, version) in enumerate(handed_in if is_new else ()):
             if isinstance(given.content, FileContent):
                 given = replace(given, content=b"".join(given.content.parts(1 << 20)))
-            document_id = documents.known(collection, version).message.document_id
+            known = documents.known(collection, version)
+            document_id = known.message.document_id if data.is_replaceable(known, principals) else ""
             data.entries.append(
                 _Entry(job_id, collection.collection_id, index, version.uri, document_id, given)
             )
-        return data.job(job_id)
+        return data.job(job_id, principals)
 
-    async def find(self, job_id: str) -> job_pb2.IngestionJob | None:
-        return self._data.job(job_id) if job_id in self._data.jobs else None
+    async def find(self, job_id: str, principals: Sequence[str] | None = None) -> job_pb2.IngestionJob | None:
+        return self._data.job(job_id, principals) if job_id in self._data.jobs else None
 
-    async def find_by_request_id(self, collection_id: str, request_id: str) -> job_pb2.IngestionJob | None:
+    async def find_by_request_id(
+        self, collection_id: str, request_id: str, principals: Sequence[str] | None = None
+    ) -> job_pb2.IngestionJob | None:
         job_id = self._data.job_requests.get((collection_id, request_id))
-        return self._data.job(job_id) if job_id else None
+        return self._data.job(job_id, principals) if job_id else None
 
     async def items(
         self,
@@ -515,7 +573,7 @@ class MemoryJobs:
             for entry in sorted(self._data.entries_of(job_id), key=lambda entry: entry.index)
             if entry.index > after
             and (entry.item.state == document_pb2.INGESTION_STATE_FAILED or not only_failed)
-            and (principals is None or self._is_readable(entry, principals))
+            and self._data.is_visible(entry, principals)
         ][:limit]
 
     async def changed_items(
@@ -539,7 +597,7 @@ class MemoryJobs:
             and (before is None or (job.create_time, job.job_id) < before)
         ]
         newest = sorted(found, key=lambda job: (job.create_time, job.job_id), reverse=True)
-        return [self._data.job(job.job_id) for job in newest[:limit]]
+        return [self._data.job(job.job_id, principals) for job in newest[:limit]]
 
     async def cancel(self, job_id: str) -> None:
         for entry in self._data.entries_of(job_id):
@@ -565,10 +623,6 @@ class MemoryJobs:
             return entry.item.state in lost or (entry.item.has_ended and is_incomplete)
         return entry.item.state in lost and entry.given is not None
 
-    def _is_readable(self, entry: _Entry, principals: Sequence[str]) -> bool:
-        document = self._data.documents.get(entry.document_id)
-        return document is None or is_document_readable(document.message, principals)
-
 
 class MemoryQueue:
     """Implements WorkQueue."""
@@ -589,6 +643,7 @@ class MemoryQueue:
                 attempts=entry.item.counted_attempts,
                 input={} if entry.given else None,
                 target=self._data.targets.get(entry.job_id),
+                principals=self._data.job_principals[entry.job_id],
             )
             for entry in available
         ]
@@ -670,7 +725,8 @@ class MemoryQueue:
 
     def _mark_failed(self, entry: _Entry) -> None:
         document = self._data.documents.get(entry.document_id)
-        if document and entry.given:
+        principals = self._data.job_principals[entry.job_id]
+        if document and entry.given and self._data.is_replaceable(document, principals):
             document.message.state = document_pb2.INGESTION_STATE_FAILED
             assert entry.item.failure is not None
             document.message.failure.CopyFrom(entry.item.failure)
@@ -682,8 +738,10 @@ class MemoryCrawls:
     def __init__(self, data: _Data) -> None:
         self._data = data
 
-    async def enqueue(self, collection: StoredCollection, request: pb.WebCrawl, request_id: str) -> str:
-        job_id, is_new = self._data.add_job(collection.collection_id, request_id)
+    async def enqueue(
+        self, collection: StoredCollection, request: pb.WebCrawl, principals: Sequence[str], request_id: str
+    ) -> str:
+        job_id, is_new = self._data.add_job(collection.collection_id, request_id, principals)
         if is_new:
             crawl = _Entry(job_id, collection.collection_id, 0, request.start_url, crawl=request)
             self._data.entries.append(crawl)
@@ -713,7 +771,9 @@ class MemoryCrawls:
         index = self._place(claim, version.uri)
         if index is None:
             return
-        document_id = MemoryDocuments(self._data).known(collection, version).message.document_id
+        known = MemoryDocuments(self._data).known(collection, version)
+        is_known = self._data.is_replaceable(known, self._data.job_principals[claim.job_id])
+        document_id = known.message.document_id if is_known else ""
         self._put(
             _Entry(
                 claim.job_id,
@@ -773,7 +833,7 @@ class MemoryReindex:
                     f"the collection {collection.collection_id!r} is being indexed again already",
                 )
         data.hold(collection)
-        job_id, _ = data.add_job(collection.collection_id, request_id, JobKind.REINDEX)
+        job_id, _ = data.add_job(collection.collection_id, request_id, kind=JobKind.REINDEX)
         data.partitions += 1
         data.targets[job_id] = ReindexTarget(data.partitions, settings)
         self._queue(job_id, self._searchable(collection.collection_id))
