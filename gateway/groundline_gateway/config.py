@@ -53,6 +53,13 @@ _ANSWERS = frozenset({"Answer", "Chat", "Search"})
 _WATCHES = frozenset({"WatchJob"})
 _BRINGS_DOCUMENTS = frozenset({"IngestDocuments"})
 _CHANGES_DOCUMENTS = _BRINGS_DOCUMENTS | {"UploadDocument", "DeleteDocument", "DeleteDocuments"}
+# Envoy answers a named origin's question itself, and only where the route leads to a service; what is left of
+# such requests needs a key, and ends at the transcoder.
+_PREFLIGHT = {
+    "name": "preflight",
+    "match": {"prefix": "/", "headers": [{"name": ":method", "string_match": {"exact": "OPTIONS"}}]},
+    "route": {"cluster": "coordinator"},
+}
 # Reached without a key.
 _PUBLIC_ROUTES = ("page", "docs", "openapi", "healthz", "unknown")
 _FILTER_CONFIG = "type.googleapis.com/envoy.config.route.v3.FilterConfig"
@@ -79,6 +86,9 @@ def render(settings: GatewaySettings, holders: Mapping[str, Holder] = MappingPro
     _named(http["access_log"])["audit"]["typed_config"] |= _audit_sink(settings)
     site = http["route_config"]["virtual_hosts"][0]
     _override(site, "identity", {"@type": _LUA_PER_ROUTE, "filter_context": _holders(settings, holders)})
+    if settings.cors_origins:
+        _override(site, "cors", _cors(settings.cors_origins))
+        site["routes"].insert(0, _PREFLIGHT)
     _fill_own_routes(_named(site["routes"]))
     # Before the last route, which takes what is left.
     site["routes"][-1:-1] = [
@@ -294,6 +304,19 @@ def _deadline_seconds(endpoint: Endpoint, settings: GatewaySettings) -> float:
     if endpoint.name in _CHANGES_DOCUMENTS:
         return settings.document_timeout_seconds
     return settings.request_timeout_seconds
+
+
+def _cors(origins: Sequence[str]) -> Node:
+    """What pages of these origins may do. They send keys themselves, so none of the browser's credentials."""
+    matches = [{"safe_regex": {"regex": ".*"}} if origin == "*" else {"exact": origin} for origin in origins]
+    return {
+        "@type": f"{_EXTENSIONS}.filters.http.cors.v3.CorsPolicy",
+        "allow_origin_string_match": matches,
+        "allow_methods": "GET, POST, PATCH, DELETE",
+        "allow_headers": "authorization, x-api-key, content-type, traceparent, tracestate",
+        "expose_headers": "x-request-id, retry-after",
+        "max_age": "600",
+    }
 
 
 def _override(scope: Node, filter_name: str, config: Node) -> None:

@@ -111,10 +111,15 @@ local function token_holder(info)
     local claims = checked and checked[issuer]
     if claims then
       local principals, scopes = {}, {unpack(take.scopes)}
-      for claim, prefix in pairs(take.principals) do
-        for _, value in ipairs(strings(claims, claim)) do
+      for place, each in ipairs(take.principals) do
+        for _, value in ipairs(strings(claims, each.claim)) do
           -- Twice: once for what a principal may hold, and once for the header.
-          principals[#principals + 1] = escape(prefix .. escape(value))
+          principals[#principals + 1] = escape(each.prefix .. escape(value))
+        end
+        -- What a caller makes belongs to its first principal, which the first claim gives: without it, it would
+        -- belong to a whole group.
+        if place == 1 and #principals == 0 then
+          break
         end
       end
       for _, value in ipairs(strings(claims, take.scope)) do
@@ -122,7 +127,6 @@ local function token_holder(info)
           scopes[#scopes + 1] = scope
         end
       end
-      table.sort(principals)
       return {
         client = escape(strings(claims, take.client)[1] or ""):sub(1, 128),
         credential = "token",

@@ -34,6 +34,9 @@ Address = Annotated[str, StringConstraints(pattern=rf"^{_ADDRESS}$")]
 Addresses = Annotated[str, StringConstraints(pattern=rf"^{_ADDRESS}(,{_ADDRESS})*$")]
 """The replicas of a service: one host:port, or several with commas between them."""
 
+Origin = Annotated[str, StringConstraints(pattern=r"^(\*|https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?)$")]
+"""Scheme, host and port as browsers send them, or "*" for every origin."""
+
 # Visible ASCII without the comma, which separates principals, and two headers of the same name.
 PRINCIPAL_PATTERN = r"^[!-+\--~]{1,128}$"
 CLIENT_PATTERN = r"^[A-Za-z0-9._-]{1,64}$"
@@ -96,7 +99,8 @@ class JwtIssuer(BaseModel):
     jwks_refresh_seconds: Annotated[float, Field(ge=1, le=86400)] = 300
     """Time until a key that the issuer has added or withdrawn at jwks_url is known here."""
     principals: Annotated[tuple[ClaimPrincipals, ...], Field(min_length=1, max_length=16)]
-    """A JSON list of {"claim", "prefix"}. A token that gives no principal is refused."""
+    """A JSON list of {"claim", "prefix"}. The first one says who the caller is, to whom belongs what
+    it makes; a token without that claim is refused."""
     client_claim: Annotated[str, StringConstraints(min_length=1, max_length=256)] = "sub"
     """Name in logs, and the unit of limits."""
     scope_claim: Annotated[str, StringConstraints(min_length=1, max_length=256)] = "scope"
@@ -167,6 +171,9 @@ class GatewaySettings(Settings):
     """Time for a connection to a service to come about."""
     health_interval_seconds: Seconds = 2
     """Time between health checks of each service."""
+    cors_origins: Annotated[tuple[Origin, ...], Field(max_length=100)] = ()
+    """A JSON list of origins such as "https://app.example.com", or "*", whose pages may call the API from a
+    browser. Empty: none but the gateway's own."""
     audit_log_file: Path | None = None
     """Where it is kept who did what, one JSON line a request. Not set: standard error."""
     otlp_endpoint: AnyHttpUrl | None = None

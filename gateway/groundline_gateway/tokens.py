@@ -29,7 +29,7 @@ def claims(issuers: Sequence[JwtIssuer]) -> dict[str, Any]:
     return {
         _name(index): {
             "client": issuer.client_claim,
-            "principals": {each.claim: each.prefix for each in issuer.principals},
+            "principals": [each.model_dump() for each in issuer.principals],
             "scope": issuer.scope_claim,
             "scopes": list(issuer.scopes),
         }

@@ -134,11 +134,12 @@ async def test_a_token_becomes_principals_and_does_not_go_on(
     (call,) = upstream.calls
     (principals,) = call.values("x-groundline-principals")
     # Percent signs are what the services decode: they see group:Sales%2C%20EMEA and group:50%25.
+    # The first one is who the caller is: what it makes must not belong to a group.
     assert principals.split(",") == [
-        "group:50%2525",
-        "group:Sales%252C%2520EMEA",
-        "group:staff",
         "user:alice",
+        "group:staff",
+        "group:Sales%252C%2520EMEA",
+        "group:50%2525",
     ]
     assert token not in str(call.metadata)
     assert not call.values("authorization")
@@ -218,6 +219,23 @@ async def test_a_token_that_does_not_say_enough_is_refused(
 
     assert response.status_code == 403
     assert response.json()["details"][0]["reason"] == reason
+    assert upstream.calls == []
+
+
+async def test_a_token_without_the_first_claim_is_refused_whatever_groups_it_has(
+    upstream: Any, launch: Any, server: TokenServer
+) -> None:
+    claims = [{"claim": "email", "prefix": "user:"}, {"claim": "groups", "prefix": "group:"}]
+    own = issuer(server, principals=claims)
+    upstream.calls.clear()
+    async with launch(jwt_issuers=[own]) as gateway, gateway.client(None) as client:
+        await gateway.becomes(200)
+        await asks(client, server.token(email="alice@example.com"), 200)
+        upstream.calls.clear()
+        refused = await ask(client, server.token())
+
+    assert refused.status_code == 403
+    assert refused.json()["details"][0]["reason"] == "CALLER_UNKNOWN"
     assert upstream.calls == []
 
 

@@ -1,0 +1,110 @@
+"""Pages of other origins, and compressed answers."""
+
+import gzip
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from groundline.v1 import coordinator_service_pb2 as pb
+
+APP = "https://app.example.com"
+
+
+def preflight(origin: str, method: str = "POST") -> dict[str, str]:
+    return {
+        "origin": origin,
+        "access-control-request-method": method,
+        "access-control-request-headers": "content-type,x-api-key",
+    }
+
+
+async def test_no_other_origin_may_call_unless_it_is_named(
+    upstream: Any, anonymous: httpx.AsyncClient, alice: httpx.AsyncClient
+) -> None:
+    asked = await anonymous.options("/api/answer", headers=preflight(APP))
+    answered = await alice.post("/api/answer", json={}, headers={"origin": APP})
+
+    assert asked.status_code == 404
+    assert answered.status_code == 200
+    for response in (asked, answered):
+        assert "access-control-allow-origin" not in response.headers
+
+
+@pytest.mark.parametrize("path", ["/api/answer", "/api/chat", "/api/collections/docs"])
+async def test_a_page_of_a_named_origin_is_told_that_it_may_call(
+    upstream: Any, launch: Any, path: str
+) -> None:
+    async with launch(cors_origins=[APP]) as gateway, gateway.client(None) as client:
+        asked = await client.options(path, headers=preflight(APP, "PATCH"))
+        stranger = await client.options(path, headers=preflight("https://evil.example.com"))
+
+    assert asked.status_code == 200
+    assert asked.headers["access-control-allow-origin"] == APP
+    assert "PATCH" in asked.headers["access-control-allow-methods"]
+    assert "x-api-key" in asked.headers["access-control-allow-headers"]
+    assert "access-control-allow-credentials" not in asked.headers
+    assert "access-control-allow-origin" not in stranger.headers
+    assert upstream.calls == []
+
+
+async def test_a_page_of_a_named_origin_reads_answers_and_refusals(upstream: Any, launch: Any) -> None:
+    async with launch(cors_origins=[APP]) as gateway, gateway.client(None) as client:
+        refused = await client.post("/api/answer", json={}, headers={"origin": APP})
+        key = {"x-api-key": "alice-key-0123456789"}
+        answered = await client.post("/api/answer", json={}, headers={"origin": APP} | key)
+        stranger = await client.post("/api/answer", json={}, headers={"origin": f"{APP}.evil"} | key)
+
+    assert (refused.status_code, answered.status_code) == (401, 200)
+    for response in (refused, answered):
+        assert response.headers["access-control-allow-origin"] == APP
+    assert "access-control-allow-origin" not in stranger.headers
+
+
+async def test_every_origin_may_be_named(upstream: Any, launch: Any) -> None:
+    async with launch(cors_origins=["*"]) as gateway, gateway.client(None) as client:
+        asked = await client.options("/api/search", headers=preflight("http://localhost:3000"))
+
+    assert asked.headers["access-control-allow-origin"] in ("*", "http://localhost:3000")
+
+
+async def raw(client: httpx.AsyncClient, path: str, encodings: str) -> tuple[httpx.Response, bytes]:
+    """The response with its body as it came."""
+    headers = {"accept-encoding": encodings}
+    async with client.stream("POST", path, json={"query": "x"}, headers=headers) as response:
+        body = b"".join([part async for part in response.aiter_raw()])
+    return response, body
+
+
+@pytest.mark.parametrize(("length", "is_compressed"), [(100_000, True), (10, False)])
+async def test_a_large_answer_is_compressed_for_whom_takes_it(
+    upstream: Any, alice: httpx.AsyncClient, length: int, is_compressed: bool
+) -> None:
+    async def answer(_request: Any, _context: Any) -> Any:
+        return pb.AnswerResponse(answer="words " * length)
+
+    upstream.on("Answer", answer)
+    plain, whole = await raw(alice, "/api/answer", "identity")
+    response, body = await raw(alice, "/api/answer", "gzip, br")
+
+    assert "content-encoding" not in plain.headers
+    if is_compressed:
+        assert response.headers["content-encoding"] == "gzip"
+        assert len(body) < len(whole) / 10
+        assert gzip.decompress(body) == whole
+    else:
+        assert "content-encoding" not in response.headers
+        assert body == whole
+
+
+async def test_events_are_not_compressed(upstream: Any, alice: httpx.AsyncClient) -> None:
+    async def chat(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        yield pb.ChatResponse(sequence=1)
+        yield pb.ChatResponse(sequence=2)
+
+    upstream.on("Chat", chat)
+    response, body = await raw(alice, "/api/chat", "gzip")
+
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert "content-encoding" not in response.headers
+    assert body.count(b"data: ") == 2
