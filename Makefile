@@ -68,7 +68,7 @@ format: setup ## Format the code and fix what ruff can fix
 # Modules run side by side, except those of tests/e2e, which share one running suite.
 SIDE_BY_SIDE := --numprocesses logical --dist loadfile
 # What tests need beside .venv: groundline_tests/programs.py.
-TEST_PROGRAMS := buildah ca-certificates chromium openssl tesseract-ocr
+TEST_PROGRAMS := buildah ca-certificates chromium nodejs openssl tesseract-ocr
 
 .PHONY: test-programs
 test-programs: ## Install the programs that some tests need, on Debian or Ubuntu as root

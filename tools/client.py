@@ -4,6 +4,7 @@ client.py write    write models.py and rpcs.py from protos/, sync_client.py from
 client.py check    fail when one of them is stale
 """
 
+import json
 import re
 import subprocess
 import sys
@@ -24,9 +25,12 @@ from reference import PACKAGE, Comments, Path_, read_files
 
 ROOT = Path(__file__).resolve().parent.parent
 CLIENT = ROOT / "clients/python/groundline_client"
+TYPESCRIPT = ROOT / "clients/typescript/src"
 BIN = Path(sys.executable).parent
 
 HEAD = '"""{purpose}\n\nMade from protos/groundline/v1 by `make generate`; do not edit.\n"""\n\n'
+
+TYPESCRIPT_HEAD = "// Made from protos/groundline/v1 by `make generate`; do not edit.\n"
 
 _SCALARS = {
     FieldDescriptorProto.TYPE_BOOL: ("bool", "False"),
@@ -44,6 +48,14 @@ _WELL_KNOWN = {
 }
 # Of the raw body of an upload, which is no JSON.
 _NOT_JSON = (".google.api.HttpBody",)
+_TYPESCRIPT_SCALARS = {
+    FieldDescriptorProto.TYPE_BOOL: "boolean",
+    FieldDescriptorProto.TYPE_BYTES: "string",
+    FieldDescriptorProto.TYPE_DOUBLE: "number",
+    FieldDescriptorProto.TYPE_FLOAT: "number",
+    FieldDescriptorProto.TYPE_INT32: "number",
+    FieldDescriptorProto.TYPE_STRING: "string",
+}
 _ERROR_REASON = f".{PACKAGE}.ErrorReason"
 
 # What differs between the two clients, whole words first.
@@ -66,13 +78,17 @@ _SYNCHRONOUS = [
 ]
 
 
-def contract_files() -> Mapping[str, str]:
-    """Text of the generated modules, by name."""
+def contract_files() -> Mapping[Path, str]:
+    """Text of the generated modules."""
     contract = Contract(read_files())
+    waiting = (CLIENT / "async_client.py").read_text(encoding="utf-8")
     return {
-        "models.py": formatted(contract.models()),
-        "rpcs.py": formatted(contract.rpcs()),
-        "sync_client.py": formatted(synchronous((CLIENT / "async_client.py").read_text(encoding="utf-8"))),
+        CLIENT / "models.py": formatted(contract.models()),
+        CLIENT / "rpcs.py": formatted(contract.rpcs()),
+        CLIENT / "sync_client.py": formatted(synchronous(waiting)),
+        TYPESCRIPT / "models.d.ts": contract.typescript_models(),
+        TYPESCRIPT / "rpcs.js": contract.javascript_rpcs(),
+        TYPESCRIPT / "rpcs.d.ts": contract.typescript_rpcs(),
     }
 
 
@@ -132,6 +148,83 @@ class Contract:
             )
         return "\n".join(lines) + "\n"
 
+    def typescript_models(self) -> str:
+        reached: dict[str, None] = {_ERROR_REASON: None}
+        for method in self._methods:
+            self._reach(method.input_type, reached)
+            self._reach(method.output_type, reached)
+        parts = [
+            TYPESCRIPT_HEAD,
+            "/** Any JSON object. */\nexport type JsonObject = Record<string, unknown>;\n",
+        ]
+        for name in reached:
+            if name in self._enums:
+                enum, comments, path = self._enums[name]
+                values = "".join(
+                    f'{jsdoc(comments, (*path, 2, index), "  ")}  | "{value.name}"\n'
+                    for index, value in enumerate(enum.value)
+                )
+                parts.append(f"{jsdoc(comments, path)}export type {enum.name} =\n{values.rstrip()};\n")
+            else:
+                message, comments, path = self._messages[name]
+                fields = "".join(
+                    f"{jsdoc(comments, (*path, 2, index), '  ')}  {typescript_field(field, message)};\n"
+                    for index, field in enumerate(message.field)
+                    if field.type_name not in _NOT_JSON
+                )
+                parts.append(f"{jsdoc(comments, path)}export interface {message.name} {{\n{fields}}}\n")
+        return "\n".join(parts)
+
+    def javascript_rpcs(self) -> str:
+        lines = [TYPESCRIPT_HEAD, "export const rpcs = {"]
+        for method in self._methods:
+            verb, path, body = binding(method)
+            request = self._messages[method.input_type][0]
+            entries = self._entries(method)
+            facts: dict[str, object] = {
+                "verb": verb,
+                "path": re.sub(r"\{(\w+)\}", lambda found: f"{{{camel(found[1])}}}", path),
+                "hasBody": body == "*",
+                "isIdempotent": method.options.idempotency_level != MethodOptions.IDEMPOTENCY_UNKNOWN,
+                "takesRequestId": any(field.name == "request_id" for field in request.field),
+                **({"entries": camel(entries.name)} if entries else {}),
+            }
+            shown = ", ".join(f"{name}: {json.dumps(value)}" for name, value in facts.items())
+            lines.append(f"  {method.name[0].lower()}{method.name[1:]}: {{ {shown} }},")
+        return "\n".join([*lines, "};", ""])
+
+    def typescript_rpcs(self) -> str:
+        lines = [
+            TYPESCRIPT_HEAD,
+            'import type { CallOptions, Input } from "./client.js";',
+            'import type * as models from "./models.js";\n',
+            "/** The methods that answer once. */",
+            "export interface Methods {",
+        ]
+        lists = [
+            "/** The methods that answer in pages, with what the pages hold. */",
+            "export interface Lists {",
+        ]
+        for method in self._methods:
+            name = method.name[0].lower() + method.name[1:]
+            request, response = f"models.{short(method.input_type)}", f"models.{short(method.output_type)}"
+            if not method.server_streaming and not method.client_streaming:
+                lines.append(
+                    f"  {name}(request: Input<{request}>, options?: CallOptions): Promise<{response}>;"
+                )
+            if entries := self._entries(method):
+                entry = f"models.{short(entries.type_name)}"
+                lists.append(f"  {name}: {{ request: {request}; entry: {entry} }};")
+        return "\n".join([*lines, "}\n", *lists, "}", ""])
+
+    def _entries(self, method: MethodDescriptorProto) -> FieldDescriptorProto | None:
+        """The field that a page's entries are in, of a method that answers in pages."""
+        fields = self._messages[method.output_type][0].field
+        if not any(field.name == "next_page_token" for field in fields):
+            return None
+        (entries,) = (one for one in fields if one.label == FieldDescriptorProto.LABEL_REPEATED)
+        return entries
+
     def _reach(self, name: str, reached: dict[str, None]) -> None:
         """What a type needs comes before it."""
         if name in reached or name in _WELL_KNOWN or name in _NOT_JSON:
@@ -186,6 +279,43 @@ def single(field: FieldDescriptorProto) -> tuple[str, str]:
     if field.type_name:
         return short(field.type_name), f"{short(field.type_name)}.UNSPECIFIED"
     return _SCALARS[field.type]
+
+
+def typescript_field(field: FieldDescriptorProto, message: DescriptorProto) -> str:
+    """Name and type; a field that may not be set has a question mark."""
+    entry = entry_of(field, message)
+    kind = _typescript_single(entry.field[1] if entry else field)
+    _, default = typed(field, message)
+    if entry:
+        kind = f"Record<string, {kind}>"
+    elif field.label == FieldDescriptorProto.LABEL_REPEATED:
+        kind = f"{kind}[]"
+    return f"{camel(field.name)}{'?' if default == 'None' and not entry else ''}: {kind}"
+
+
+def _typescript_single(field: FieldDescriptorProto) -> str:
+    if field.type_name in _WELL_KNOWN:
+        return "JsonObject" if field.type_name == ".google.protobuf.Struct" else "string"
+    return short(field.type_name) if field.type_name else _TYPESCRIPT_SCALARS[field.type]
+
+
+def jsdoc(comments: Comments, path: Path_, indent: str = "") -> str:
+    """The comment of what is at a path, for TypeScript."""
+    text = "\n\n".join(textwrap.fill(one, width=110) for one in comments.paragraphs(*path)).replace(
+        "*/", "* /"
+    )
+    if not text:
+        return ""
+    if "\n" not in text:
+        return f"{indent}/** {text} */\n"
+    inside = "".join(f"{indent} * {line}".rstrip() + "\n" for line in text.split("\n"))
+    return f"{indent}/**\n{inside}{indent} */\n"
+
+
+def camel(name: str) -> str:
+    """`page_token` as `pageToken`."""
+    head, *others = name.split("_")
+    return head + "".join(map(str.capitalize, others))
 
 
 def entry_of(field: FieldDescriptorProto, message: DescriptorProto) -> DescriptorProto | None:
@@ -245,16 +375,16 @@ def main() -> int:
     fresh = contract_files()
     match sys.argv[1:]:
         case ["write"]:
-            for name, text in fresh.items():
-                (CLIENT / name).write_text(text, encoding="utf-8")
+            for path, text in fresh.items():
+                path.write_text(text, encoding="utf-8")
         case ["check"]:
             stale = [
-                name
-                for name, text in fresh.items()
-                if not (CLIENT / name).exists() or (CLIENT / name).read_text(encoding="utf-8") != text
+                path.name
+                for path, text in fresh.items()
+                if not path.exists() or path.read_text(encoding="utf-8") != text
             ]
             if stale:
-                print(f"the client is stale, run make generate: {', '.join(stale)}", file=sys.stderr)
+                print(f"the clients are stale, run make generate: {', '.join(stale)}", file=sys.stderr)
                 return 1
         case _:
             print(__doc__, file=sys.stderr)

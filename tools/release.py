@@ -20,6 +20,7 @@ _UNRELEASED = "## Unreleased\n"
 # Files by pattern, and where in them the version stands.
 VERSIONED = {
     "*/**/pyproject.toml": (r'(?m)^(version = ")', r'("groundline-[a-z]+(?:\[[a-z,]+\])?==)'),
+    "clients/typescript/package.json": (r'(?m)^(  "version": ")',),
     "Makefile": (r"(?m)^(VERSION \?= )",),
     "*/Dockerfile": (r"(?m)^(ARG VERSION=)",),
     "deploy/compose.yaml": (r"(image: groundline/[a-z]+:\$\{GROUNDLINE_[A-Z]+_VERSION:-)",),

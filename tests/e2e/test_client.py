@@ -1,6 +1,7 @@
-"""The Python client against the running suite."""
+"""The clients against the running suite."""
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator
 
 import pytest
@@ -24,7 +25,8 @@ from groundline_client.models import (
     Role,
     SearchOptions,
 )
-from groundline_tests.suite import Stack
+from groundline_tests.programs import needs_program
+from groundline_tests.suite import ROOT, Stack
 
 QUESTION = "How many days of leave do I have?"
 
@@ -150,3 +152,16 @@ async def test_a_job_that_is_watched_and_cancelled_has_ended(typed: AsyncClient)
     assert changes[-1] is not None
     assert has_ended(changes[-1])
     await typed.delete_collection("client-jobs")
+
+
+@needs_program("nodejs", found=shutil.which("node") is not None)
+async def test_the_typescript_client_passes_its_tests_of_the_gateway(stack: Stack) -> None:
+    process = await asyncio.create_subprocess_exec(
+        "node",
+        "--test",
+        str(ROOT / "clients/typescript/test/gateway.test.js"),
+        env=stack.environment,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    out, _ = await process.communicate()
+    assert process.returncode == 0, out.decode()

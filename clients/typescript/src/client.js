@@ -1,0 +1,176 @@
+import { ApiError, GatewayError, ProtocolError, UnreachableError } from "./errors.js";
+import { rpcs } from "./rpcs.js";
+import { events } from "./sse.js";
+
+export { ApiError, GatewayError, ProtocolError, UnreachableError };
+
+const ATTEMPTS = 6;
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 30_000;
+// Between two looks at a job whose stream of changes has ended too early.
+const LOOK_AGAIN_MS = 1_000;
+const PAGE_SIZE = 500;
+const RUNNING = ["JOB_STATE_QUEUED", "JOB_STATE_RUNNING"];
+
+/** One gateway with one key or token. Methods and their requests are those of the contract; see client.d.ts. */
+export class GroundlineClient {
+  #gateway;
+  #apiKey;
+  #fetch;
+
+  constructor(gateway, apiKey, { fetch = globalThis.fetch } = {}) {
+    this.#gateway = gateway.replace(/\/$/, "");
+    this.#apiKey = apiKey;
+    this.#fetch = fetch;
+  }
+
+  /** The events of a chat, ending with `completed`; a failure is thrown as ApiError. Leaving the loop cancels. */
+  async *chat(request, options = {}) {
+    for await (const event of this.#stream(rpcs.chat, request, options)) {
+      if (event.error) throw ApiError.fromEvent(event.error);
+      yield event;
+      if (event.completed) return;
+    }
+    throw new UnreachableError("the answer broke off: the connection ended before it was complete");
+  }
+
+  /** A job and its changed items as it changes, until it has ended, however long that takes. */
+  async *watchJob(request, options = {}) {
+    for (;;) {
+      try {
+        for await (const change of this.#stream(rpcs.watchJob, request, options)) {
+          yield change;
+          if (!RUNNING.includes(change.job?.state)) return;
+        }
+      } catch (error) {
+        // A stream may break off, as it does when the gateway is replaced; whether there is one at all is
+        // told by the call that follows.
+        if (!(error instanceof UnreachableError)) throw error;
+      }
+      const { job } = await this.getJob(request, options);
+      yield { job, items: [] };
+      if (!RUNNING.includes(job?.state)) return;
+      await pause(LOOK_AGAIN_MS, options.signal);
+    }
+  }
+
+  /** Send one document of any size as it is. `content` is what fetch takes as a body. */
+  async uploadDocument(request, content, options = {}) {
+    const repeatable = !(content instanceof ReadableStream);
+    const headers = { "content-type": request.mimeType || "application/octet-stream" };
+    const { mimeType: _, metadata, ...fields } = request;
+    if (metadata !== undefined) fields.metadataJson = JSON.stringify(metadata);
+    const upload = { body: content, headers, repeatable };
+    const response = await this.#send(rpcs.uploadDocument, fields, options, upload);
+    return await parsed(response);
+  }
+
+  /** Every entry of a list, page after page: `client.all("listDocuments", { collectionId })`. */
+  async *all(method, request = {}, options = {}) {
+    let pageToken = "";
+    do {
+      const page = await this[method]({ pageSize: PAGE_SIZE, ...request, pageToken }, options);
+      yield* page[rpcs[method].entries] ?? [];
+      pageToken = page.nextPageToken;
+    } while (pageToken);
+  }
+
+  /** @internal */
+  async call(rpc, request, options) {
+    return await parsed(await this.#send(rpc, request, options));
+  }
+
+  async *#stream(rpc, request, options) {
+    const response = await this.#send(rpc, request, options);
+    const contentType = response.headers.get("content-type") ?? "";
+    if (!contentType.startsWith("text/event-stream")) {
+      await response.body?.cancel();
+      throw new ProtocolError(`${this.#gateway} answers ${contentType || "nothing"}, not events`);
+    }
+    try {
+      for await (const event of events(response.body)) yield json(event.data);
+    } catch (error) {
+      if (error instanceof GatewayError || options.signal?.aborted) throw error;
+      throw new UnreachableError(`the connection to ${this.#gateway} broke off`, { cause: error });
+    }
+  }
+
+  async #send(rpc, request = {}, { signal } = {}, upload) {
+    const fields = { ...request };
+    // What makes a request idempotent is there, so that it may be repeated.
+    if (rpc.takesRequestId && rpc.isIdempotent) fields.requestId ||= crypto.randomUUID();
+    const repeatable = (rpc.isIdempotent || Boolean(fields.requestId)) && (upload?.repeatable ?? true);
+    const path = rpc.path.replace(/\{(\w+)\}/g, (_, name) => {
+      const value = fields[name];
+      delete fields[name];
+      return encodeURIComponent(value ?? "");
+    });
+    const url = new URL(this.#gateway + path);
+    if (!rpc.hasBody) {
+      for (const [name, value] of Object.entries(fields)) {
+        for (const one of [value].flat()) if (one !== undefined && one !== "") url.searchParams.append(name, one);
+      }
+    }
+    const headers = { authorization: `Bearer ${this.#apiKey}`, ...upload?.headers };
+    if (rpc.hasBody) headers["content-type"] = "application/json";
+    const body = rpc.hasBody ? JSON.stringify(fields) : upload?.body;
+    for (let attempt = 1; ; attempt++) {
+      let failure;
+      let wait = FIRST_PAUSE_MS * 2 ** (attempt - 1);
+      try {
+        const response = await this.#fetch(url, { method: rpc.verb, headers, body, signal, duplex: "half" });
+        if (response.ok) return response;
+        const retryAfter = response.headers.get("retry-after");
+        failure = ApiError.fromResponse(response.status, await response.text(), retryAfter);
+        if (!failure.retryable) throw failure;
+        wait = failure.retryAfterMs ?? wait;
+      } catch (error) {
+        if (error instanceof GatewayError || signal?.aborted) throw error;
+        failure = new UnreachableError(`no connection to ${this.#gateway}`, { cause: error });
+      }
+      if (!repeatable || attempt === ATTEMPTS) throw failure;
+      await pause(Math.min(wait, LONGEST_PAUSE_MS), signal);
+    }
+  }
+}
+
+// One method for each RPC that has none above.
+for (const [name, rpc] of Object.entries(rpcs)) {
+  if (!(name in GroundlineClient.prototype)) {
+    Object.defineProperty(GroundlineClient.prototype, name, {
+      value: function (request, options) {
+        return this.call(rpc, request, options);
+      },
+    });
+  }
+}
+
+function json(text) {
+  try {
+    const value = JSON.parse(text);
+    if (value !== null && typeof value === "object" && !Array.isArray(value)) return value;
+  } catch {
+    // said below
+  }
+  throw new ProtocolError("the answer is not a JSON object: is this the address of a Groundline gateway?");
+}
+
+async function parsed(response) {
+  return json(await response.text());
+}
+
+function pause(ms, signal) {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    const timer = setTimeout(done, ms);
+    signal?.addEventListener("abort", abort, { once: true });
+    function done() {
+      signal?.removeEventListener("abort", abort);
+      resolve();
+    }
+    function abort() {
+      clearTimeout(timer);
+      reject(signal.reason);
+    }
+  });
+}

@@ -1,0 +1,1828 @@
+// Made from protos/groundline/v1 by `make generate`; do not edit.
+
+/** Any JSON object. */
+export type JsonObject = Record<string, unknown>;
+
+/**
+ * Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain
+ * "groundline.dev"), of degradations, of documents that could not be ingested, and of what validation found in
+ * an answer.
+ *
+ * The values have no prefix, as in google.api.ErrorReason, because `reason` is spelled like them.
+ */
+export type ErrorReason =
+  /** Not known. */
+  | "ERROR_REASON_UNSPECIFIED"
+  /** A field is wrong; the violations name every one. */
+  | "INVALID_REQUEST"
+  /** The principals that came with the call cannot be read. */
+  | "INVALID_PRINCIPALS"
+  /** The request is no JSON, or cannot be decoded. */
+  | "MALFORMED_REQUEST"
+  /** The gateway cannot serve the request. */
+  | "REQUEST_REFUSED"
+  /** There is nothing at this address for this method. */
+  | "ROUTE_NOT_FOUND"
+  /** The body is larger than the limit for this address. */
+  | "BODY_TOO_LARGE"
+  /** The headers are too large. */
+  | "HEADERS_TOO_LARGE"
+  /** The request did not arrive in time. */
+  | "REQUEST_TIMEOUT"
+  /** The API key is missing or wrong. */
+  | "API_KEY_INVALID"
+  /** The caller could not be identified. */
+  | "CALLER_UNKNOWN"
+  /** Too many requests from this client. */
+  | "RATE_LIMITED"
+  /** The option is not available in this release. */
+  | "OPTION_NOT_AVAILABLE"
+  /** The method is not implemented. */
+  | "NOT_IMPLEMENTED"
+  /** The request_id came with another request before. */
+  | "REQUEST_ID_REUSED"
+  /** The request_id made another collection before. */
+  | "REQUEST_ID_USED"
+  /** A request with this request_id is still under way. */
+  | "REQUEST_UNDER_WAY"
+  /** It was not finished in time. */
+  | "DEADLINE_EXCEEDED"
+  /** An unexpected failure; its error_id is in the service's log. */
+  | "INTERNAL"
+  /** A service that the request needs is not available. */
+  | "SERVICE_UNAVAILABLE"
+  /** No such collection, or none that the caller may read. */
+  | "COLLECTION_NOT_FOUND"
+  /** The collection's id is taken. */
+  | "COLLECTION_EXISTS"
+  /** The caller may read the collection, but not change it. */
+  | "COLLECTION_NOT_WRITABLE"
+  /** The collection was deleted or rebuilt meanwhile. */
+  | "COLLECTION_CHANGED"
+  /** No such document, or none that the caller may read. */
+  | "DOCUMENT_NOT_FOUND"
+  /** The document exists, and the caller may not read it, so it cannot be replaced. */
+  | "DOCUMENT_NOT_WRITABLE"
+  /** No such job. */
+  | "JOB_NOT_FOUND"
+  /** The job has no item that can be tried again. */
+  | "NOTHING_TO_RETRY"
+  /** The change takes ReindexCollection. */
+  | "REINDEX_REQUIRED"
+  /** The collection is being indexed again already. */
+  | "REINDEX_RUNNING"
+  /** The collection was embedded with another model than the one running. */
+  | "EMBEDDING_MODEL_MISMATCH"
+  /** The collection was indexed with another keyword engine than the one running. */
+  | "LEXICAL_BACKEND_MISMATCH"
+  /** A keyword index may lack chunks, since the database stopped uncleanly; it is being rebuilt. */
+  | "LEXICAL_INDEX_UNSOUND"
+  /** The index is being built. */
+  | "INDEX_BEING_BUILT"
+  /** No such thread of the caller. */
+  | "THREAD_NOT_FOUND"
+  /** No reader for this kind of file. */
+  | "UNSUPPORTED_TYPE"
+  /** The file is damaged. */
+  | "CORRUPT_DOCUMENT"
+  /** The file is protected by a password. */
+  | "ENCRYPTED_DOCUMENT"
+  /** The document holds no text. */
+  | "EMPTY_TEXT"
+  /** The text is not in the encoding that it should be in. */
+  | "INVALID_ENCODING"
+  /** The text holds characters that cannot be stored. */
+  | "INVALID_TEXT"
+  /** The file is no JSON. */
+  | "INVALID_JSON"
+  /** The file is no table. */
+  | "INVALID_TABLE"
+  /** The document is larger than the service takes. */
+  | "DOCUMENT_TOO_LARGE"
+  /** The document has more pages than the service takes. */
+  | "TOO_MANY_PAGES"
+  /** The document has more chunks than the service takes. */
+  | "TOO_MANY_CHUNKS"
+  /** Images cannot be read: the program for it is not installed. */
+  | "OCR_NOT_AVAILABLE"
+  /** The image could not be read. */
+  | "OCR_FAILED"
+  /** Reading the file took too long. */
+  | "READER_TIMEOUT"
+  /** Reading the file failed, or took too much memory. */
+  | "READER_CRASHED"
+  /** The document's text is no longer stored; hand it in again. */
+  | "TEXT_NOT_STORED"
+  /** The model did not write a context for every chunk. */
+  | "CONTEXTS_INCOMPLETE"
+  /** The ingestor knows no generator, which the collection's contexts need. */
+  | "GENERATOR_NOT_CONFIGURED"
+  /** The embedding model cannot be used. */
+  | "EMBEDDING_MODEL_UNAVAILABLE"
+  /** It was begun too often without an end. */
+  | "ATTEMPTS_EXHAUSTED"
+  /** The address is no http or https URL. */
+  | "INVALID_URL"
+  /** The address is not the internet's, and the crawl may not go there. */
+  | "ADDRESS_NOT_ALLOWED"
+  /** The page leads to another host. */
+  | "OTHER_HOST"
+  /** The page redirects too often. */
+  | "TOO_MANY_REDIRECTS"
+  /** The page redirects to nowhere. */
+  | "INVALID_REDIRECT"
+  /** The server answered with an error. */
+  | "HTTP_STATUS"
+  /** robots.txt does not allow the page. */
+  | "ROBOTS_DISALLOWED"
+  /** The page is larger than a crawl takes. */
+  | "PAGE_TOO_LARGE"
+  /** The page did not come in time. */
+  | "CRAWL_TIMEOUT"
+  /** The crawl found no page that it could have. */
+  | "NO_PAGES"
+  /** Some of the searches for the question failed. */
+  | "SEARCH_INCOMPLETE"
+  /** The index does not hold all that is stored; what is missing is being added. */
+  | "INDEX_INCOMPLETE"
+  /** The question could not be rewritten. */
+  | "REWRITING_UNAVAILABLE"
+  /** The reranker did not answer. */
+  | "RERANKER_UNAVAILABLE"
+  /** The strategy did not answer in time. */
+  | "RERANKER_LATE"
+  /** The reranker is not set up for the strategy. */
+  | "STRATEGY_NOT_CONFIGURED"
+  /** The model's scores are not one number for each passage. */
+  | "SCORES_UNUSABLE"
+  /** The model is not the one that is set up. */
+  | "MODEL_NOT_OFFERED"
+  /** The model cannot be loaded. */
+  | "MODEL_NOT_LOADED"
+  /** The reranker is installed without cross-encoders. */
+  | "CROSS_ENCODER_NOT_INSTALLED"
+  /** The rerank API failed. */
+  | "RERANK_API_FAILED"
+  /** The rerank API's answer cannot be read. */
+  | "RERANK_API_MALFORMED"
+  /** The rerank API's quota is used up. */
+  | "RERANK_API_QUOTA"
+  /** The rerank API refused the request. */
+  | "RERANK_API_REFUSED"
+  /** The rerank API cannot be reached. */
+  | "RERANK_API_UNREACHABLE"
+  /** The language model does not exist, or there is none. */
+  | "MODEL_NOT_AVAILABLE"
+  /** The prompt template does not exist. */
+  | "PROMPT_TEMPLATE_NOT_AVAILABLE"
+  /** A prompt template cannot be used. */
+  | "PROMPT_TEMPLATE_INVALID"
+  /** The limit on calls of the language model is reached. */
+  | "GENERATOR_QUOTA_EXHAUSTED"
+  /** The model's provider is out of reach. */
+  | "PROVIDER_UNAVAILABLE"
+  /** The model's provider did not answer in time. */
+  | "PROVIDER_TIMEOUT"
+  /** The model's provider broke the answer off. */
+  | "PROVIDER_STREAM_CUT"
+  /** The provider's quota is used up. */
+  | "PROVIDER_QUOTA_EXHAUSTED"
+  /** The provider refused the request. */
+  | "PROVIDER_REJECTED_REQUEST"
+  /** The provider does not accept the key. */
+  | "PROVIDER_ACCESS_DENIED"
+  /** The provider's answer cannot be read. */
+  | "PROVIDER_OUTPUT_UNREADABLE"
+  /** The model's reply is not what was asked for. */
+  | "MODEL_OUTPUT_INVALID"
+  /** The model's answer ended without an end. */
+  | "MODEL_STREAM_INCOMPLETE"
+  /** The answer ended without a finish reason. */
+  | "ANSWER_INCOMPLETE"
+  /** The answer is longer than can be judged. */
+  | "ANSWER_TOO_LONG"
+  /** The answer ended for a reason that this release does not know. */
+  | "FINISH_REASON_UNKNOWN"
+  /** The judge did not judge every passage. */
+  | "JUDGEMENT_INCOMPLETE"
+  /** The answer ends at the limit on output tokens. */
+  | "ANSWER_CUT_OFF"
+  /** The provider withheld the answer. */
+  | "ANSWER_WITHHELD"
+  /** The provider withheld a part for safety. */
+  | "WITHHELD_FOR_SAFETY"
+  /** The model wrote nothing. */
+  | "EMPTY_ANSWER"
+  /** No passage is relevant enough to answer from. */
+  | "LOW_RELEVANCE"
+  /** Nothing was found to answer from. */
+  | "NO_PASSAGES"
+  /** No passage supports an answer. */
+  | "NO_SUPPORTING_PASSAGE"
+  /** The model said that the passages hold no answer. */
+  | "NO_ANSWER_MARKER"
+  /** A sentence carries no citation. */
+  | "UNCITED_SENTENCE"
+  /** A sentence is not supported by the passages that it cites. */
+  | "UNSUPPORTED_SENTENCE"
+  /** The answer cites a number that no passage has. */
+  | "UNKNOWN_CITATION"
+  /** Some passages did not fit into the prompt. */
+  | "PASSAGES_OMITTED"
+  /** A part of the request was not used. */
+  | "INPUT_NOT_USED"
+  /** The answer could not be judged. */
+  | "JUDGE_UNAVAILABLE"
+  /** The database is out of reach. */
+  | "DATABASE_UNAVAILABLE"
+  /** The database refuses the connection. */
+  | "DATABASE_REFUSED"
+  /** The database's URL cannot be used. */
+  | "DATABASE_URL_INVALID"
+  /** The database's disk is full. */
+  | "DATABASE_FULL"
+  /** The database did not answer in time, or has no connection left. */
+  | "DATABASE_BUSY"
+  /** The database's schema is older than the service needs. */
+  | "SCHEMA_TOO_OLD"
+  /** The database's schema is newer than the service knows. */
+  | "SCHEMA_TOO_NEW"
+  /** A migration that was applied has been changed since. */
+  | "MIGRATION_CHANGED"
+  /** The database has no keyword engine that can be used. */
+  | "LEXICAL_INDEX_UNAVAILABLE"
+  /** A model or index that the service needs cannot be used. */
+  | "NOT_USABLE"
+  /** The service cannot listen on its address. */
+  | "ADDRESS_UNUSABLE"
+  /** The key or token is not for this; the message names the scope that is. */
+  | "SCOPE_MISSING"
+  /** The token is not one that the gateway takes. */
+  | "TOKEN_INVALID"
+  /** The call was cancelled. */
+  | "CANCELLED"
+  /** A service failed without saying why. */
+  | "UNKNOWN"
+  /** A service refused the call without naming a field. */
+  | "INVALID_ARGUMENT"
+  /** A service did not find what the call names. */
+  | "NOT_FOUND"
+  /** What the call makes is there already. */
+  | "ALREADY_EXISTS"
+  /** The call is not allowed. */
+  | "PERMISSION_DENIED"
+  /** The caller is not known. */
+  | "UNAUTHENTICATED"
+  /** A limit was reached. */
+  | "RESOURCE_EXHAUSTED"
+  /** The call does not fit the state that things are in. */
+  | "FAILED_PRECONDITION"
+  /** A concurrent change won. */
+  | "ABORTED"
+  /** A value is beyond what there is. */
+  | "OUT_OF_RANGE"
+  /** The service does not offer this. */
+  | "UNIMPLEMENTED"
+  /** A service is out of reach. */
+  | "UNAVAILABLE"
+  /** Stored data is damaged. */
+  | "DATA_LOSS"
+  /** A service's disk is full. */
+  | "DISK_FULL"
+  /** The caller may use the collection, but not administer it. */
+  | "COLLECTION_NOT_ADMINISTRABLE";
+
+/**
+ * Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant", as they
+ * do elsewhere: case makes no difference.
+ */
+export type Role =
+  /** Not known. */
+  | "ROLE_UNSPECIFIED"
+  /** The one who asks. */
+  | "USER"
+  /** The one who answers. */
+  | "ASSISTANT";
+
+/** A message of the conversation that comes with a request. */
+export interface ChatMessage {
+  /** Who wrote it. */
+  role: Role;
+  /** Its text, 1 to 32000 characters. */
+  content: string;
+}
+
+/** Which searches run. */
+export type RetrievalMode =
+  /** The collection's default, or hybrid. */
+  | "RETRIEVAL_MODE_UNSPECIFIED"
+  /** BM25 and vector search side by side. */
+  | "RETRIEVAL_MODE_HYBRID"
+  /** Vector search alone. */
+  | "RETRIEVAL_MODE_SEMANTIC"
+  /** BM25 alone; the query is not embedded. */
+  | "RETRIEVAL_MODE_KEYWORD";
+
+/** How pgvector goes on scanning when a filter removes what its first scan found. */
+export type IterativeScan =
+  /** The collection's default, or strict order. */
+  | "ITERATIVE_SCAN_UNSPECIFIED"
+  /** One scan only; a filtered search may return fewer than its limit. */
+  | "ITERATIVE_SCAN_OFF"
+  /** Scans on until the limit is reached; results come exactly ordered by distance. */
+  | "ITERATIVE_SCAN_STRICT_ORDER"
+  /** Scans on until the limit is reached; slightly out of order, with better recall. */
+  | "ITERATIVE_SCAN_RELAXED_ORDER";
+
+/**
+ * Retrieval parameters. A field that is not set takes the collection's default, and where the collection sets
+ * none, the default named here.
+ */
+export interface RetrievalOptions {
+  /** Which searches run. Default: hybrid. */
+  mode: RetrievalMode;
+  /** Maximum number of candidates from BM25. Default: 50. */
+  keywordLimit?: number;
+  /** Maximum number of candidates from vector search. Default: 50. */
+  semanticLimit?: number;
+  /**
+   * Size of the HNSW search list, 1 to 1000; larger finds more and takes longer. Default: 100; never below
+   * semantic_limit.
+   */
+  efSearch?: number;
+  /** What a filtered vector search does when its first scan returns too little. Default: strict order. */
+  iterativeScan: IterativeScan;
+  /** Vector candidates below this cosine similarity (-1 to 1) are dropped. Not set: none is dropped. */
+  minSimilarity?: number;
+  /**
+   * BM25 candidates below this score (0 or more, unbounded, comparable within one collection only) are dropped.
+   * Not set: none is dropped.
+   */
+  minBm25?: number;
+  /**
+   * Chunks to add before and after each hit from the same document, 0 to 10. What overlaps is cut from their texts
+   * and offsets; a chunk that is a passage itself, or a better passage's adjacent chunk, is not repeated. Default:
+   * 0.
+   */
+  adjacentChunks?: number;
+}
+
+/** How the ranked lists of one question become one list. */
+export type FusionMethod =
+  /** The collection's default, or weighted. */
+  | "FUSION_METHOD_UNSPECIFIED"
+  /** Reciprocal rank fusion: the sum over the lists of weight / (rrf_k + rank). */
+  | "FUSION_METHOD_RRF"
+  /**
+   * The weighted sum over the lists of the arms' scores: BM25 as a share of the best in its list, cosine
+   * similarity as it is; a passage that only BM25 found counts with the lowest similarity in the list. A list that
+   * tells its passages little apart so decides little.
+   */
+  | "FUSION_METHOD_WEIGHTED";
+
+/** How fused candidates are put in their final order. */
+export type RerankStrategy =
+  /** The collection's default, or none. */
+  | "RERANK_STRATEGY_UNSPECIFIED"
+  /** The fused order stays. */
+  | "RERANK_STRATEGY_NONE"
+  /** A weighted sum of components; see RerankWeights. */
+  | "RERANK_STRATEGY_WEIGHTED"
+  /** A cross-encoder model scores query and passage together. */
+  | "RERANK_STRATEGY_CROSS_ENCODER"
+  /** A hosted /rerank endpoint. */
+  | "RERANK_STRATEGY_API"
+  /** The generator's language model judges relevance. */
+  | "RERANK_STRATEGY_LLM";
+
+/**
+ * Weights of the components of the weighted strategy, each 0 or more. A component whose weight is 0 is not
+ * computed.
+ */
+export interface RerankWeights {
+  /** The fused score, as a share of the best; component "fused". Default: 0.4. */
+  semantic?: number;
+  /**
+   * The cosine similarity of query and passage; the lowest one found for a passage that vector search did not
+   * find. Default: 0.4.
+   */
+  vector?: number;
+  /** Earlier chunks of a document score higher: 1 / (1 + chunk_index). Default: 0.2. */
+  position?: number;
+  /** Recently updated documents score higher: halves every 90 days before the newest candidate. Default: 0. */
+  recency?: number;
+  /** The source type's priority; see RerankOptions.type_priorities. Default: 0. */
+  type?: number;
+  /** The share of the query's terms that the passage holds, rare ones counting for more. Default: 0. */
+  keyword?: number;
+  /**
+   * How near to each other the passage has the neighbouring words of the query, rare ones counting for more; 0.3
+   * is a good weight beside the other defaults. Default: 0.
+   */
+  proximity?: number;
+}
+
+/**
+ * Fusion, deduplication and reranking parameters. A field that is not set takes the collection's default, and
+ * where the collection sets none, the default named here.
+ */
+export interface RerankOptions {
+  /** Maximum number of passages returned. Default: 8. */
+  topK?: number;
+  /** How the arms are fused. Default: weighted. */
+  fusion: FusionMethod;
+  /** The constant of reciprocal rank fusion, 1 to 1000. Default: 60 (Cormack, Clarke and Buettcher, SIGIR 2009). */
+  rrfK?: number;
+  /** Weight of the keyword arm, 0 or more. Default: 1. */
+  keywordWeight?: number;
+  /** Weight of the semantic arm, 0 or more. Default: 1. */
+  semanticWeight?: number;
+  /** The final ordering. Default: none. */
+  strategy: RerankStrategy;
+  /** Components of the weighted strategy. */
+  weights?: RerankWeights;
+  /**
+   * Passages at least this similar (0 to 1) to a better one are its near-duplicates: they become its alternatives.
+   * 0 switches that off; with 1 only equal texts are duplicates. Similarity is the Jaccard index of the texts'
+   * three-word shingles, estimated from signatures made at ingestion. Default: 0.9.
+   */
+  deduplicationThreshold?: number;
+  /**
+   * Maximal marginal relevance: 1 looks at relevance only, 0 at diversity only. It comes last, and its value is
+   * then the final score. Not set: not applied.
+   */
+  mmrLambda?: number;
+  /** Priority of each source type, 0 to 1, by name ("file", "object", "web"), for the weighted strategy. */
+  typePriorities: Record<string, number>;
+  /**
+   * Model of the api or llm strategy; of the cross_encoder strategy only the one that the reranker is set to.
+   * Default: the reranker's setting.
+   */
+  model?: string;
+  /** Whether the response also lists what was cut, and by which rule. Default: false. */
+  includeCut?: boolean;
+  /** Passages whose score, before diversity, is below this are dropped. Not set: none is dropped. */
+  minScore?: number;
+}
+
+/**
+ * Parameters of the answer. A field that is not set takes the collection's default, and where the collection
+ * sets none, the generator's setting.
+ */
+export interface GenerationOptions {
+  /** Model name as the provider spells it. */
+  model?: string;
+  /** Sampling temperature, 0 to 2. */
+  temperature?: number;
+  /** Maximum number of tokens of the answer. */
+  maxOutputTokens?: number;
+  /** Instructions that come before the suite's own rules on grounding and citation, 8000 characters at most. */
+  systemPrompt?: string;
+  /** Below this relevance (0 to 1) of the best passage the answer is refused. */
+  minRelevance?: number;
+  /** Name of the prompt template. */
+  promptTemplate?: string;
+}
+
+/** When a question is rewritten before retrieval. */
+export type RewritingMode =
+  /** The collection's default, or automatic. */
+  | "REWRITING_MODE_UNSPECIFIED"
+  /** The coordinator decides: follow-ups become standalone questions, complex questions are decomposed. */
+  | "REWRITING_MODE_AUTO"
+  /** Never. */
+  | "REWRITING_MODE_OFF"
+  /** Always. */
+  | "REWRITING_MODE_ALWAYS";
+
+/** Parameters of a chat or an answer. */
+export interface ChatOptions {
+  /** Retrieval parameters. */
+  retrieval?: RetrievalOptions;
+  /** Fusion and reranking parameters. */
+  rerank?: RerankOptions;
+  /** Parameters of the answer. */
+  generation?: GenerationOptions;
+  /** When the question is rewritten. Default: automatic. */
+  rewriting: RewritingMode;
+}
+
+/** Request of Chat. */
+export interface ChatRequest {
+  /** The question, 1 to 8000 characters after trimming white space. */
+  query: string;
+  /** The thread to continue. Empty: a new one. */
+  threadId: string;
+  /**
+   * The conversation so far, oldest first, 100 messages at most. Given, it is used instead of the thread's stored
+   * messages.
+   */
+  chatHistory: ChatMessage[];
+  /** Collections to search, 100 at most. Empty: every collection that the caller may read. */
+  collectionIds: string[];
+  /**
+   * Condition on documents, as a JSON object whose members must all hold. Empty: no condition. A member is - a
+   * metadata path with its conditions, as "year": {"$gte": 2024, "$lt": 2026} or "owner.team": "red", which is
+   * short for {"$eq": "red"}; "a.b" is the member b of the object a. Operators: $eq $ne $in $nin (a string,
+   * number, boolean or null, equal in type too), $gt $gte $lt $lte (numbers by size, strings by code points),
+   * $exists (true or false), $contains (a list with an element equal to the operand). - "$document_id" ($eq $ne
+   * $in $nin with UUIDs), "$source_type" (the same with file, object, web) or "$update_time" ($gt $gte $lt $lte
+   * with an RFC 3339 time, or a date: its first moment in UTC). - "$and" or "$or" with a list of such objects,
+   * "$not" with one. A value that is missing, or of another type, satisfies only $ne, $nin, {"$exists": false} and
+   * $not. At most 100 conditions, 8 levels, 1000 values in a list.
+   */
+  filter?: JsonObject;
+  /** Parameters. */
+  options?: ChatOptions;
+  /**
+   * Makes a retry safe: the same id from the same caller within 10 minutes replays the stored answer: started
+   * (with the trace of the replay), status where the question was rewritten, sources, one delta, completed. What
+   * failed or was cancelled is done anew. 64 characters at most. Empty: no replay.
+   */
+  requestId: string;
+  /** What else the model should know, for example the page that the user is on; 8000 characters at most. */
+  additionalContext: string;
+  /**
+   * Whether question and answer are kept in a thread. Without it started carries no thread_id of its own, and a
+   * request_id cannot be given, since a replay reads the thread. Default: true.
+   */
+  store?: boolean;
+}
+
+/** First event: the request is valid and work begins. */
+export interface ChatStarted {
+  /** The thread; a new one when the request named none, and empty where it named none and is not stored. */
+  threadId: string;
+  /** The answer's message. */
+  messageId: string;
+  /** W3C trace id of this request, 32 hex digits; empty where the request is not traced. */
+  traceId: string;
+}
+
+/** A part of the work, and the parts of it whose time is told. */
+export type Stage =
+  /** Not known. */
+  | "STAGE_UNSPECIFIED"
+  /** The question is made standalone or decomposed. */
+  | "STAGE_REWRITING"
+  /** The collections are searched. */
+  | "STAGE_RETRIEVING"
+  /** Candidates are fused, deduplicated and reranked. */
+  | "STAGE_RERANKING"
+  /** The answer is written. */
+  | "STAGE_GENERATING"
+  /** The chunks that are kept are read. */
+  | "STAGE_FETCHING"
+  /** Part of retrieving: the query is embedded. */
+  | "STAGE_EMBEDDING"
+  /** Part of retrieving: BM25. */
+  | "STAGE_KEYWORD_SEARCH"
+  /** Part of retrieving: vector search. */
+  | "STAGE_SEMANTIC_SEARCH"
+  /** Part of generating: until the first text. */
+  | "STAGE_FIRST_TOKEN";
+
+/** A pause of a second or more before a language model is asked. */
+export interface ModelWait {
+  /** Why: its provider is busy or down, or the generator's own limits are reached. */
+  reason: ErrorReason;
+  /** About how long, in seconds; 0 where that is not known. */
+  durationSeconds: number;
+}
+
+/** A stage begins. Where the first search found too little, rewriting and retrieving may come once more. */
+export interface ChatStatus {
+  /** The stage. */
+  stage: Stage;
+  /** What is searched for, where it differs from the question; with the retrieving stage. */
+  rewrittenQuery: string;
+  /** The parts of a decomposed question, searched beside it; with the retrieving stage. */
+  subQueries: string[];
+  /** What rewrote or decomposed it: a language model, or "rules" where there is none; with either of the two above. */
+  rewritingModel: string;
+  /** What the generating stage has to wait for; sent once more each time that it has to. */
+  waiting?: ModelWait;
+}
+
+/** Where a document came from. */
+export type SourceType =
+  /** Not known. */
+  | "SOURCE_TYPE_UNSPECIFIED"
+  /** A file, or text handed in as one. */
+  | "SOURCE_TYPE_FILE"
+  /** A structured record. */
+  | "SOURCE_TYPE_OBJECT"
+  /** A web page. */
+  | "SOURCE_TYPE_WEB";
+
+/** What one search arm said of a chunk. */
+export interface ArmScore {
+  /** Rank within the arm's list, from 1. */
+  rank: number;
+  /** The arm's own score: BM25 for the keyword arm, cosine similarity for the semantic arm; higher is better. */
+  score: number;
+}
+
+/** One component of a passage's final score. */
+export interface ScoreComponent {
+  /** Name, such as "fused", "vector", "position" or "cross_encoder". */
+  name: string;
+  /** Value before weighting. */
+  value: number;
+  /** Weight it was multiplied with. */
+  weight: number;
+}
+
+/** Why a passage stands where it does. */
+export interface ScoreExplanation {
+  /** Rank and score in the keyword arm; not set when that arm did not find it. */
+  keyword?: ArmScore;
+  /** Rank and score in the semantic arm; not set when that arm did not find it. */
+  semantic?: ArmScore;
+  /** Score after fusion. */
+  fusedScore: number;
+  /** Rank after fusion, from 1. */
+  fusedRank: number;
+  /** Components of the reranking strategy; empty for the strategy none. */
+  components: ScoreComponent[];
+  /** The score that decided the order. */
+  finalScore: number;
+}
+
+/** A passage that was served to the model, with the number it is cited by. */
+export interface Source {
+  /** The number in [n], from 1. */
+  number: number;
+  /** Title of the document. */
+  title: string;
+  /** Where the document is found. */
+  uri: string;
+  /** Where the document came from. */
+  type: SourceType;
+  /**
+   * The part of the passage's text where most of the question's words stand, 400 characters at most; an ellipsis
+   * stands where something is left out.
+   */
+  snippet: string;
+  /** The chunk. */
+  chunkId: string;
+  /** The document. */
+  documentId: string;
+  /** The collection. */
+  collectionId: string;
+  /** Final score; comparable within one answer only. */
+  score: number;
+  /** Why it was chosen. */
+  explanation?: ScoreExplanation;
+  /** Metadata of the document. */
+  metadata?: JsonObject;
+  /** Start in the document's extracted text, in Unicode code points, inclusive. */
+  startOffset: number;
+  /** End in the document's extracted text, in Unicode code points, exclusive. */
+  endOffset: number;
+}
+
+/** The passages that the answer may cite; sent once, before the first delta. Empty when nothing was found. */
+export interface ChatSources {
+  /** In the order of their numbers. */
+  sources: Source[];
+}
+
+/** Text to append to the answer. */
+export interface ChatDelta {
+  /** May end within a word; never within a citation marker. */
+  text: string;
+}
+
+/** Why an answer ended. */
+export type FinishReason =
+  /** Not known. */
+  | "FINISH_REASON_UNSPECIFIED"
+  /** The answer is complete. */
+  | "FINISH_REASON_STOP"
+  /** The documents do not hold the answer; the text says so and nothing is cited. */
+  | "FINISH_REASON_NO_ANSWER"
+  /** The limit on output tokens was reached. */
+  | "FINISH_REASON_MAX_TOKENS"
+  /** The provider withheld the answer for safety. */
+  | "FINISH_REASON_SAFETY"
+  /** The caller went away. */
+  | "FINISH_REASON_CANCELLED";
+
+/** Tokens that a model read and wrote. Zero where no model was called. */
+export interface Usage {
+  /** Tokens read, cached ones included. */
+  promptTokens: number;
+  /** Tokens of the prompt that came from the provider's cache. */
+  cachedTokens: number;
+  /** Tokens written. */
+  outputTokens: number;
+}
+
+/** A claim of the answer and the source that supports it. */
+export interface Citation {
+  /** The source's number. */
+  sourceNumber: number;
+  /** Start of the supported text in the answer, in Unicode code points, inclusive. */
+  startOffset: number;
+  /** End of the supported text in the answer, in Unicode code points, exclusive; the marker [n] is not part of it. */
+  endOffset: number;
+  /** The sentence of the source that supports it best. */
+  supportingText: string;
+  /** The source's chunk. */
+  chunkId: string;
+}
+
+/** Something that validation found. */
+export interface ValidationIssue {
+  /** What it is, such as UNSUPPORTED_SENTENCE or UNKNOWN_CITATION. */
+  reason: ErrorReason;
+  /** The same for people. */
+  message: string;
+}
+
+/** What the finished answer was checked for. */
+export interface Validation {
+  /** Whether the passages support the answer as a whole. */
+  grounded: boolean;
+  /** 0 to 1. */
+  confidence: number;
+  /** What was found wrong; empty when nothing was. */
+  issues: ValidationIssue[];
+  /** Share of the answer's sentences that carry a citation, 0 to 1. */
+  citedShare: number;
+  /** Share of the answer's sentences that their cited passages support, 0 to 1. */
+  supportedShare: number;
+  /** Relevance of the answer to the question, 0 to 1. */
+  queryRelevance: number;
+}
+
+/** A part of the work that can be skipped, fail or come late without failing the request. */
+export type Component =
+  /** Not known. */
+  | "COMPONENT_UNSPECIFIED"
+  /** Keyword search. */
+  | "COMPONENT_KEYWORD_ARM"
+  /** Vector search. */
+  | "COMPONENT_SEMANTIC_ARM"
+  /** Searching for one of several queries. */
+  | "COMPONENT_RETRIEVAL"
+  /** Reranking. */
+  | "COMPONENT_RERANKER"
+  /** Rewriting of the question. */
+  | "COMPONENT_REWRITING"
+  /** Checking of the answer. */
+  | "COMPONENT_VALIDATION"
+  /** Storing of the conversation. */
+  | "COMPONENT_HISTORY";
+
+/** Something that was skipped, failed or came late, without failing the request. */
+export interface Degradation {
+  /** What it was. */
+  component: Component;
+  /** Why. */
+  reason: ErrorReason;
+  /** The same for people. */
+  message: string;
+}
+
+/** How long a stage took. */
+export interface StageTiming {
+  /** The stage, or a part of one, which follows it. */
+  stage: Stage;
+  /** Milliseconds. */
+  durationMs: number;
+}
+
+/** Last event of a request that succeeded. */
+export interface ChatCompleted {
+  /** Why the answer ended. */
+  finishReason: FinishReason;
+  /** Tokens read and written for this request, all model calls included. */
+  usage?: Usage;
+  /** In the order of their position in the answer. */
+  citations: Citation[];
+  /** What the answer was checked for. */
+  validation?: Validation;
+  /** What was skipped, failed or came late; empty when nothing was. */
+  degraded: Degradation[];
+  /** How long each stage took, in order; a stage that ran twice is there twice. */
+  timings: StageTiming[];
+  /** The model that wrote the answer; "extractive" when none did. */
+  model: string;
+  /** Version of the prompt template; empty when no model was called. */
+  promptVersion: string;
+}
+
+/** A wrong field of a request. */
+export interface FieldError {
+  /** Path of the field, such as "chat_history[2].role". */
+  field: string;
+  /** What is wrong with it. */
+  description: string;
+}
+
+/** Last event of a request that failed after it had started. The RPC then ends with the same status. */
+export interface ChatError {
+  /** google.rpc.Code number. */
+  code: number;
+  /** Why, as in the status's ErrorInfo. */
+  reason: ErrorReason;
+  /** For people. */
+  message: string;
+  /** Identifies an internal error in logs and traces; empty for others. */
+  errorId: string;
+  /** Whether the same request may succeed later. */
+  retryable: boolean;
+  /** Wrong fields, where that is the reason. */
+  violations: FieldError[];
+}
+
+/** One event of Chat. */
+export interface ChatResponse {
+  /** Counts from 1 without gaps. */
+  sequence: number;
+  /** First event. */
+  started?: ChatStarted;
+  /** A stage begins. */
+  status?: ChatStatus;
+  /** The passages that the answer may cite. */
+  sources?: ChatSources;
+  /** Text to append. */
+  delta?: ChatDelta;
+  /** Last event, on success. */
+  completed?: ChatCompleted;
+  /** Last event, on failure. */
+  error?: ChatError;
+  /** Identifies the event, for resumption; the id of the server-sent event. */
+  eventId: string;
+}
+
+/** Request of Answer; the fields are those of ChatRequest. */
+export interface AnswerRequest {
+  /** The question, 1 to 8000 characters after trimming white space. */
+  query: string;
+  /** The thread to continue. Empty: a new one. */
+  threadId: string;
+  /** The conversation so far, oldest first, 100 messages at most; used instead of the thread's stored messages. */
+  chatHistory: ChatMessage[];
+  /** Collections to search, 100 at most. Empty: every collection that the caller may read. */
+  collectionIds: string[];
+  /** Condition on documents; see ChatRequest.filter. */
+  filter?: JsonObject;
+  /** Parameters. */
+  options?: ChatOptions;
+  /** Makes a retry safe; see ChatRequest.request_id. */
+  requestId: string;
+  /** What else the model should know; 8000 characters at most. */
+  additionalContext: string;
+  /** Whether question and answer are kept in a thread; see ChatRequest.store. */
+  store?: boolean;
+}
+
+/** Response of Answer. */
+export interface AnswerResponse {
+  /** The thread. */
+  threadId: string;
+  /** The answer's message. */
+  messageId: string;
+  /** W3C trace id of this request; empty where the request is not traced. */
+  traceId: string;
+  /** The whole answer, with its [n] markers. */
+  answer: string;
+  /** The passages that the answer may cite, in the order of their numbers. */
+  sources: Source[];
+  /** How it ended, what it cites, what it cost. */
+  completed?: ChatCompleted;
+  /** What was searched for, where it differs from the question. */
+  rewrittenQuery: string;
+  /** The parts of a decomposed question. */
+  subQueries: string[];
+  /** What rewrote or decomposed it: a language model, or "rules" where there is none. */
+  rewritingModel: string;
+}
+
+/** Parameters of a search without generation. */
+export interface SearchOptions {
+  /** Retrieval parameters. */
+  retrieval?: RetrievalOptions;
+  /** Fusion and reranking parameters. */
+  rerank?: RerankOptions;
+}
+
+/** Request of Search. */
+export interface SearchRequest {
+  /** What to look for, 1 to 8000 characters after trimming white space. */
+  query: string;
+  /** Collections to search, 100 at most. Empty: every collection that the caller may read. */
+  collectionIds: string[];
+  /** Condition on documents; see ChatRequest.filter. */
+  filter?: JsonObject;
+  /** Parameters. */
+  options?: SearchOptions;
+}
+
+/** A stored piece of a document, the unit of retrieval. */
+export interface Chunk {
+  /** Identifier, unique in the installation. */
+  chunkId: string;
+  /** The document it is part of. */
+  documentId: string;
+  /** The collection it is in. */
+  collectionId: string;
+  /** Position within the document, from 0. */
+  chunkIndex: number;
+  /** The chunk's own text, exactly as in the document. */
+  text: string;
+  /** The text that places the chunk in its document; it was embedded and indexed together with the chunk. */
+  context: string;
+  /** Title of the document. */
+  title: string;
+  /** Where the document is found: a path, a URL, or the identifier it was ingested under. */
+  uri: string;
+  /** Where the document came from. */
+  sourceType: SourceType;
+  /** MIME type of the document. */
+  mimeType: string;
+  /** Start in the document's extracted text, in Unicode code points, inclusive. */
+  startOffset: number;
+  /** End in the document's extracted text, in Unicode code points, exclusive. */
+  endOffset: number;
+  /** Metadata of the document. */
+  metadata?: JsonObject;
+  /** When the document was last changed. */
+  updateTime?: string;
+}
+
+/** A near-duplicate of a passage. */
+export interface Alternative {
+  /** The near-duplicate. */
+  chunk?: Chunk;
+  /** Its similarity to the passage, 0 to 1. */
+  similarity: number;
+}
+
+/** A chunk in its final place. */
+export interface Passage {
+  /** The chunk. */
+  chunk?: Chunk;
+  /** Final score; higher is better, comparable within one response only. */
+  score: number;
+  /** Why it stands here. */
+  explanation?: ScoreExplanation;
+  /** Near-duplicates that it stands for, best first. */
+  alternatives: Alternative[];
+  /** Chunks next to it in its document, in document order, where they were asked for. */
+  adjacentChunks: Chunk[];
+}
+
+/** Which rule removed a candidate. */
+export type CutRule =
+  /** Not known. */
+  | "CUT_RULE_UNSPECIFIED"
+  /** It came after the first top_k. */
+  | "CUT_RULE_TOP_K"
+  /** It is a near-duplicate of a better one. */
+  | "CUT_RULE_DUPLICATE"
+  /** Its final score was below min_score. */
+  | "CUT_RULE_MIN_SCORE"
+  /** Maximal marginal relevance preferred others. */
+  | "CUT_RULE_DIVERSITY";
+
+/** A candidate that was not returned. */
+export interface CutPassage {
+  /** The chunk. */
+  chunkId: string;
+  /** The rule that removed it. */
+  rule: CutRule;
+  /** Why it stood where it stood. */
+  explanation?: ScoreExplanation;
+}
+
+/** Response of Search. */
+export interface SearchResponse {
+  /** Best first. */
+  passages: Passage[];
+  /** What was skipped, failed or came late; empty when nothing was. */
+  degraded: Degradation[];
+  /** How long each stage took, in order. */
+  timings: StageTiming[];
+  /** W3C trace id of this request; empty where the request is not traced. */
+  traceId: string;
+  /** What was not returned and why, where it was asked for. */
+  cut: CutPassage[];
+}
+
+/** Request of GetThread. */
+export interface GetThreadRequest {
+  /** The thread. */
+  threadId: string;
+  /** Maximum number of messages to return; 100 if 0, and 1000 where it is more. */
+  pageSize: number;
+  /** Where to go on, from the last response. */
+  pageToken: string;
+}
+
+/** A conversation. Only the caller that began it sees it. */
+export interface Thread {
+  /** Identifier, a UUID. */
+  threadId: string;
+  /** The first question, 120 characters at most. */
+  title: string;
+  /** How many messages it holds. */
+  messageCount: number;
+  /** When it began. */
+  createTime?: string;
+  /** When its last message was stored. */
+  updateTime?: string;
+}
+
+/** A stored message of a thread. */
+export interface Message {
+  /** Identifier, a UUID. */
+  messageId: string;
+  /** Who wrote it. */
+  role: Role;
+  /** Its text. */
+  content: string;
+  /** The passages served for it; of assistant messages only. */
+  sources: Source[];
+  /** What it cites; of assistant messages only. */
+  citations: Citation[];
+  /** Tokens read and written for it; of assistant messages only. */
+  usage?: Usage;
+  /** Why it ended; of assistant messages only. */
+  finishReason: FinishReason;
+  /** The model that wrote it; of assistant messages only. */
+  model: string;
+  /** When it was stored. */
+  createTime?: string;
+}
+
+/** Response of GetThread. */
+export interface GetThreadResponse {
+  /** The thread. */
+  thread?: Thread;
+  /** Its messages, oldest first. */
+  messages: Message[];
+  /** For the next page; empty on the last. */
+  nextPageToken: string;
+}
+
+/** Request of ListThreads. */
+export interface ListThreadsRequest {
+  /** Maximum number of threads to return; 50 if 0, and 1000 where it is more. */
+  pageSize: number;
+  /** Where to go on, from the last response. */
+  pageToken: string;
+}
+
+/** Response of ListThreads. */
+export interface ListThreadsResponse {
+  /** The last used first. */
+  threads: Thread[];
+  /** For the next page; empty on the last. */
+  nextPageToken: string;
+}
+
+/** Request of DeleteThread. */
+export interface DeleteThreadRequest {
+  /** The thread. */
+  threadId: string;
+}
+
+/** Response of DeleteThread. */
+export interface DeleteThreadResponse {
+}
+
+/** How documents are cut into chunks. */
+export type ChunkingStrategy =
+  /** The default, recursive. */
+  | "CHUNKING_STRATEGY_UNSPECIFIED"
+  /** At the largest boundary that fits: headings, paragraphs, sentences, words, characters. */
+  | "CHUNKING_STRATEGY_RECURSIVE"
+  /** At headings; long sections are split further, with overlap. */
+  | "CHUNKING_STRATEGY_SECTIONS"
+  /** A sliding window of words. */
+  | "CHUNKING_STRATEGY_WORDS"
+  /** Whole sentences. */
+  | "CHUNKING_STRATEGY_SENTENCES";
+
+/** What chunk sizes count. */
+export type ChunkSizeUnit =
+  /** The default, characters. */
+  | "CHUNK_SIZE_UNIT_UNSPECIFIED"
+  /** Unicode code points. */
+  | "CHUNK_SIZE_UNIT_CHARACTERS"
+  /** Tokens of the embedding model. */
+  | "CHUNK_SIZE_UNIT_TOKENS";
+
+/** Chunking of a collection. */
+export interface ChunkingSettings {
+  /** Default: recursive. */
+  strategy: ChunkingStrategy;
+  /** Maximum number of units in a chunk. Default: 2000. */
+  chunkSize?: number;
+  /** Units that a chunk shares with the one before, less than half of chunk_size. Default: 200. */
+  chunkOverlap?: number;
+  /** What the sizes count. Default: characters. */
+  unit: ChunkSizeUnit;
+}
+
+/** Where the text that places a chunk in its document comes from. */
+export type ContextualizationMode =
+  /** The default, structural. */
+  | "CONTEXTUALIZATION_MODE_UNSPECIFIED"
+  /** Chunks are indexed as they are. */
+  | "CONTEXTUALIZATION_MODE_NONE"
+  /** Title, path and the trail of headings above the chunk. */
+  | "CONTEXTUALIZATION_MODE_STRUCTURAL"
+  /** A language model writes it from the whole document. */
+  | "CONTEXTUALIZATION_MODE_LLM";
+
+/** Contextualization of a collection. */
+export interface ContextualizationSettings {
+  /** Default: structural. */
+  mode: ContextualizationMode;
+  /** Prompt of the llm mode. Empty: the generator's setting. */
+  prompt: string;
+  /** Model of the llm mode. Empty: the generator's setting. */
+  model: string;
+}
+
+/** Embedding of a collection. */
+export interface EmbeddingSettings {
+  /**
+   * The model's name. Set when the collection is created, from the running embedder where it is empty; changing it
+   * takes ReindexCollection.
+   */
+  model: string;
+  /** Length of its vectors. Output only. */
+  dimensions: number;
+}
+
+/** Lexical indexing of a collection. */
+export interface LexicalSettings {
+  /**
+   * Language of stemming and stop words, by its English name in lower case, such as "english" or "german";
+   * "simple" for none. A language that the index has no stemming for is taken as "simple", and the collection says
+   * so. Default: english.
+   */
+  language: string;
+}
+
+/**
+ * Who may use a collection. A principal is a name that the gateway gives to a caller, such as "user:alice" or
+ * "group:staff"; "*" is every caller. A list that is empty when the collection is created or changed becomes the
+ * caller's own: its first principal. A caller without principals has to fill all three.
+ */
+export interface AccessSettings {
+  /** Principals that may search and read, 1000 at most; "*": every caller. */
+  readers: string[];
+  /** Principals that may bring documents in, change and delete them, 1000 at most; they may also read. */
+  writers: string[];
+  /**
+   * Principals that may change name, settings and access, index the collection again and delete it, 1000 at most;
+   * they may also write and read.
+   */
+  admins: string[];
+}
+
+/** Crawling of web sites into a collection. */
+export interface CrawlSettings {
+  /**
+   * Whether pages may come from private, loopback, link-local and other addresses that are not the internet's.
+   * Whoever may write the collection then reaches what the ingestor reaches. Default: false.
+   */
+  allowPrivateAddresses?: boolean;
+}
+
+/**
+ * How far a request may depart from what a collection sets for answers. A request beyond a limit is refused with
+ * INVALID_ARGUMENT. Where several collections are searched, the limits of each hold.
+ */
+export interface GenerationLimits {
+  /** Models that a request may name, 100 at most. Empty: any. */
+  models: string[];
+  /** Highest sampling temperature, 0 to 2. Not set: no limit. */
+  maxTemperature?: number;
+  /** Highest max_output_tokens, 1 to 32768. Not set: no limit. */
+  maxOutputTokens?: number;
+  /** Highest top_k of reranking, 1 to 100. Not set: no limit. */
+  maxTopK?: number;
+  /** Lowest min_relevance, 0 to 1: a request cannot make refusals rarer than this. Not set: no limit. */
+  lowestMinRelevance?: number;
+  /** Whether requests must leave system_prompt and prompt_template alone. Default: false. */
+  fixedPrompt?: boolean;
+}
+
+/** Settings of a collection, which are the defaults of the requests that use it. */
+export interface CollectionSettings {
+  /** Chunking. */
+  chunking?: ChunkingSettings;
+  /** Contextualization. */
+  contextualization?: ContextualizationSettings;
+  /** Embedding. */
+  embedding?: EmbeddingSettings;
+  /** Lexical indexing. */
+  lexical?: LexicalSettings;
+  /** Defaults of retrieval. */
+  retrieval?: RetrievalOptions;
+  /** Defaults of fusion and reranking. */
+  rerank?: RerankOptions;
+  /** Defaults of answers. */
+  generation?: GenerationOptions;
+  /** Who may use it. */
+  access?: AccessSettings;
+  /** Crawling. */
+  crawl?: CrawlSettings;
+  /** What requests may change of rerank.top_k and generation. Not set: everything. */
+  generationLimits?: GenerationLimits;
+}
+
+/** Request of CreateCollection. */
+export interface CreateCollectionRequest {
+  /** Identifier; see Collection.collection_id. Empty: made from the name. */
+  collectionId: string;
+  /** Name for people. Empty: the id. */
+  name: string;
+  /** Settings; those not set take their defaults. */
+  settings?: CollectionSettings;
+  /**
+   * Makes a retry safe: creating again with the same request_id returns the caller's collection. 64 characters at
+   * most.
+   */
+  requestId: string;
+}
+
+/** A set of documents that are searched together, with one embedding model and one lexical language. */
+export interface Collection {
+  /**
+   * Identifier, chosen by its creator: lower-case letters, digits, "_" and "-", 1 to 63 characters, beginning with
+   * a letter or digit.
+   */
+  collectionId: string;
+  /** Name for people, 200 characters at most. */
+  name: string;
+  /** Settings; those not set are shown with their defaults where the collection itself decides them. */
+  settings?: CollectionSettings;
+  /** How many documents that the caller may read are searchable. */
+  documentCount: number;
+  /** How many chunks of these documents are searchable. */
+  chunkCount: number;
+  /** When it was created. */
+  createTime?: string;
+  /** When its name or settings last changed. */
+  updateTime?: string;
+}
+
+/** Response of CreateCollection. */
+export interface CreateCollectionResponse {
+  /** The new collection. */
+  collection?: Collection;
+}
+
+/** Request of GetCollection. */
+export interface GetCollectionRequest {
+  /** The collection. */
+  collectionId: string;
+}
+
+/** Response of GetCollection. */
+export interface GetCollectionResponse {
+  /** The collection. */
+  collection?: Collection;
+}
+
+/** Request of ListCollections. */
+export interface ListCollectionsRequest {
+  /** Maximum number of collections to return; 100 if 0, and 1000 where it is more. */
+  pageSize: number;
+  /** Where to go on, from the last response. */
+  pageToken: string;
+}
+
+/** Response of ListCollections. */
+export interface ListCollectionsResponse {
+  /** By id. */
+  collections: Collection[];
+  /** For the next page; empty on the last. */
+  nextPageToken: string;
+}
+
+/** Request of UpdateCollection. */
+export interface UpdateCollectionRequest {
+  /** The collection. */
+  collectionId: string;
+  /** The new name. Empty and not in the mask: unchanged. */
+  name: string;
+  /** The new settings. */
+  settings?: CollectionSettings;
+  /**
+   * Paths to change, such as "name" or "settings.chunking". Without it, every field that is set is changed, down
+   * to single settings.
+   */
+  updateMask: string;
+}
+
+/** Response of UpdateCollection. */
+export interface UpdateCollectionResponse {
+  /** The collection as it is now. */
+  collection?: Collection;
+}
+
+/** Request of DeleteCollection. */
+export interface DeleteCollectionRequest {
+  /** The collection. */
+  collectionId: string;
+}
+
+/** Response of DeleteCollection. */
+export interface DeleteCollectionResponse {
+}
+
+/** Request of ReindexCollection. */
+export interface ReindexCollectionRequest {
+  /** The collection. */
+  collectionId: string;
+  /** New embedding, chunking, contextualization and lexical settings. Not set: those of the collection. */
+  settings?: CollectionSettings;
+  /** Makes a retry safe; 64 characters at most. */
+  requestId: string;
+}
+
+/** How far a job has come. */
+export type JobState =
+  /** Not known. */
+  | "JOB_STATE_UNSPECIFIED"
+  /** Stored, not begun. */
+  | "JOB_STATE_QUEUED"
+  /** At work. */
+  | "JOB_STATE_RUNNING"
+  /** Every item ended, and at least one is done (or there was none). */
+  | "JOB_STATE_DONE"
+  /** Every item ended, and none is done. */
+  | "JOB_STATE_FAILED"
+  /** Cancelled; items that were done before stay. */
+  | "JOB_STATE_CANCELLED";
+
+/** Chunks that passed each stage. When an item is done, all four are equal. */
+export interface ChunkCounts {
+  /** Cut from the text. */
+  parsed: number;
+  /** Given their context. */
+  contextualized: number;
+  /** Embedded. */
+  embedded: number;
+  /** Written. */
+  stored: number;
+}
+
+/**
+ * Documents on their way into a collection. Its numbers count the items that the caller may see: all of a job of
+ * its own, of another's those whose document it may read.
+ */
+export interface IngestionJob {
+  /** Identifier, a UUID. */
+  jobId: string;
+  /** The collection. */
+  collectionId: string;
+  /** How far it has come. */
+  state: JobState;
+  /** Documents in it; of a crawl those found so far. A crawl that failed or was cancelled counts as one as well. */
+  itemCount: number;
+  /** Documents that are done, the unchanged ones included. */
+  doneCount: number;
+  /** Documents that were done and had not changed. */
+  unchangedCount: number;
+  /** Documents that failed. */
+  failedCount: number;
+  /** Documents that were cancelled. */
+  cancelledCount: number;
+  /** Chunks of all items. */
+  chunks?: ChunkCounts;
+  /** Tokens of all items. */
+  usage?: Usage;
+  /** When it was stored. */
+  createTime?: string;
+  /** When it was first begun. */
+  startTime?: string;
+  /** When it ended. */
+  endTime?: string;
+}
+
+/** Response of ReindexCollection. */
+export interface ReindexCollectionResponse {
+  /** The job. */
+  job?: IngestionJob;
+}
+
+/** Request of GetCollectionStats. */
+export interface GetCollectionStatsRequest {
+  /** The collection. */
+  collectionId: string;
+}
+
+/** How far a document or an item of a job has come. */
+export type IngestionState =
+  /** Not known. */
+  | "INGESTION_STATE_UNSPECIFIED"
+  /** Stored, not begun. */
+  | "INGESTION_STATE_QUEUED"
+  /** Its text is read out of its bytes. */
+  | "INGESTION_STATE_EXTRACTING"
+  /** Its text is cut into chunks. */
+  | "INGESTION_STATE_CHUNKING"
+  /** Its chunks are given their context. */
+  | "INGESTION_STATE_CONTEXTUALIZING"
+  /** Its chunks are embedded. */
+  | "INGESTION_STATE_EMBEDDING"
+  /** Its chunks are written. */
+  | "INGESTION_STATE_STORING"
+  /** It is searchable. */
+  | "INGESTION_STATE_DONE"
+  /** It failed; what was searchable of it before still is. */
+  | "INGESTION_STATE_FAILED"
+  /** Its job was cancelled before it was done. */
+  | "INGESTION_STATE_CANCELLED";
+
+/** Documents in one state. */
+export interface StateCount {
+  /** The state. */
+  state: IngestionState;
+  /** Documents in it. */
+  documentCount: number;
+}
+
+/**
+ * Whether a collection's vectors have an index of their own. Without it a search reads every vector, which finds
+ * the same or more, slower.
+ */
+export type VectorIndexState =
+  /** Not used. */
+  | "VECTOR_INDEX_STATE_UNSPECIFIED"
+  /** Too few chunks for one. */
+  | "VECTOR_INDEX_STATE_NONE"
+  /** Being built, or will be when what is being ingested is done. */
+  | "VECTOR_INDEX_STATE_PENDING"
+  /** In use. */
+  | "VECTOR_INDEX_STATE_READY";
+
+/**
+ * What a collection holds of documents that the caller may read. Byte and token counts are doubles, exact to
+ * 2^53.
+ */
+export interface CollectionStats {
+  /** Documents in each state. */
+  states: StateCount[];
+  /** Searchable chunks. */
+  chunkCount: number;
+  /** Searchable chunks with an embedding. */
+  vectorCount: number;
+  /** Chunks whose document does not exist; always 0 in a sound database. */
+  orphanCount: number;
+  /** Bytes of the documents as handed in. */
+  documentBytes: number;
+  /** Bytes of the chunks' texts. */
+  textBytes: number;
+  /** Bytes of table and indexes, by the share of chunks. */
+  storageBytes: number;
+  /** Tokens of the chunks, by the embedding model. */
+  tokenCount: number;
+  /** How vectors are searched. */
+  vectorIndex: VectorIndexState;
+}
+
+/** Response of GetCollectionStats. */
+export interface GetCollectionStatsResponse {
+  /** What it holds. */
+  stats?: CollectionStats;
+}
+
+/**
+ * A structured record, serialised field by field. Its own "uri", else "uuid", identifies it where
+ * DocumentInput.uri is empty; "uuid" is shown in the metadata.
+ */
+export interface ObjectContent {
+  /** The record's fields. */
+  properties?: JsonObject;
+  /** Name of the record's type, such as "product"; shown as "schema" in the metadata, unless that has one. */
+  schema: string;
+}
+
+/** A document as it is handed in. */
+export interface DocumentInput {
+  /**
+   * What identifies it within its collection: a path, a URL, a key; 2000 characters and 2500 bytes of UTF-8 at
+   * most. Handing in the same uri again replaces the document. Empty: a name made from the content's hash, so that
+   * the same content is one document.
+   */
+  uri: string;
+  /** Title, 500 characters at most. Empty: the first heading, else the uri's last part. */
+  title: string;
+  /** Text as it is. */
+  text?: string;
+  /** Bytes of a file (base64 in JSON). */
+  data?: string;
+  /** A structured record. */
+  object?: ObjectContent;
+  /**
+   * MIME type. Empty: from the content, with the uri's extension as a hint. Binary formats are told by their
+   * content whatever is said here. Ignored for an object.
+   */
+  mimeType: string;
+  /** Anything to filter by and to show, 64 KiB as JSON at most. */
+  metadata?: JsonObject;
+  /** Principals that may read it, 1000 at most. Empty, or with "*" in it: whoever may read the collection. */
+  allowedPrincipals: string[];
+}
+
+/** Pages of a web site to ingest. */
+export interface WebCrawl {
+  /** Where to begin, http or https. */
+  startUrl: string;
+  /** Maximum number of pages; 100 if 0. */
+  maxPages: number;
+  /** Maximum number of links from the start. Not set: 3. */
+  maxDepth?: number;
+  /** Path patterns (with * and **) of pages to take. Empty: all of the start's host. */
+  includePaths: string[];
+  /** Path patterns of pages to leave out. */
+  excludePaths: string[];
+  /** Seconds between two requests to a host, 0 to 60. Not set: 1, or what robots.txt asks for. */
+  delaySeconds?: number;
+}
+
+/** Request of IngestDocuments. */
+export interface IngestDocumentsRequest {
+  /** The collection. */
+  collectionId: string;
+  /** Documents, 1000 at most. */
+  documents: DocumentInput[];
+  /** Web pages, instead of documents. */
+  crawl?: WebCrawl;
+  /** Makes a retry safe: the same id returns the same job. 64 characters at most. */
+  requestId: string;
+  /** Only estimates chunks and tokens; nothing is stored. Not available for a crawl. Default: false. */
+  dryRun: boolean;
+}
+
+/** What ingesting a document changed. */
+export type IngestionOutcome =
+  /** Not ended, or failed. */
+  | "INGESTION_OUTCOME_UNSPECIFIED"
+  /** It is new. */
+  | "INGESTION_OUTCOME_CREATED"
+  /** It replaced its earlier version. */
+  | "INGESTION_OUTCOME_UPDATED"
+  /** It was the same as before; nothing was done. */
+  | "INGESTION_OUTCOME_UNCHANGED";
+
+/** Why an ingestion failed. */
+export interface IngestionFailure {
+  /** The state it was in. */
+  stage: IngestionState;
+  /** Why, such as UNSUPPORTED_TYPE. */
+  reason: ErrorReason;
+  /** The same for people. */
+  message: string;
+}
+
+/** One document of a job, or the crawl that finds its documents. */
+export interface IngestionItem {
+  /** The document; empty until it is known. */
+  documentId: string;
+  /** What identifies the document within its collection; of a crawl where it begins. */
+  uri: string;
+  /** How far it has come. */
+  state: IngestionState;
+  /** What it changed, once it is done. */
+  outcome: IngestionOutcome;
+  /** Why it failed; not set where it did not. */
+  failure?: IngestionFailure;
+  /** How often it was begun, those times included that do not count against the maximum. */
+  attempts: number;
+  /** Its chunks. */
+  chunks?: ChunkCounts;
+  /** Tokens that its contextualization read and wrote. */
+  usage?: Usage;
+  /**
+   * Whether it is the job's crawl, whose pages are items of their own. It is EXTRACTING while it goes from page to
+   * page.
+   */
+  isCrawl: boolean;
+  /** Its place in the job, from 0. */
+  itemIndex: number;
+}
+
+/** Response of IngestDocuments. */
+export interface IngestDocumentsResponse {
+  /** The job; it may have ended already. */
+  job?: IngestionJob;
+  /** Its first items, 1000 at most. */
+  items: IngestionItem[];
+}
+
+/** Part of the request of UploadDocument; all but content counts in the first one only. */
+export interface UploadDocumentRequest {
+  /** The collection. */
+  collectionId: string;
+  /** Where the document is found; see DocumentInput.uri. */
+  uri: string;
+  /** Its title. Empty: what the document calls itself. */
+  title: string;
+  /** Its metadata, a JSON object; see DocumentInput.metadata. Empty: none. */
+  metadataJson: string;
+  /** Who may read it; see DocumentInput.allowed_principals. */
+  allowedPrincipals: string[];
+  /** Makes a retry safe: the same id returns the same job. 64 characters at most. */
+  requestId: string;
+}
+
+/** Response of UploadDocument. */
+export interface UploadDocumentResponse {
+  /** The job. */
+  job?: IngestionJob;
+  /** Its item. */
+  item?: IngestionItem;
+}
+
+/** Request of GetDocument. */
+export interface GetDocumentRequest {
+  /** The collection. */
+  collectionId: string;
+  /** The document. */
+  documentId: string;
+}
+
+/** A document of a collection. */
+export interface Document {
+  /** Identifier, a UUID; it stays the same when the document is replaced. */
+  documentId: string;
+  /** Its collection. */
+  collectionId: string;
+  /** Where it came from. */
+  sourceType: SourceType;
+  /** What identifies it within its collection. */
+  uri: string;
+  /** Title. */
+  title: string;
+  /** MIME type. */
+  mimeType: string;
+  /** SHA-256 of what was handed in, 64 hex digits. */
+  contentHash: string;
+  /** Metadata. */
+  metadata?: JsonObject;
+  /** Principals that may read it. Empty: whoever may read the collection. */
+  allowedPrincipals: string[];
+  /** How far its last ingestion came. */
+  state: IngestionState;
+  /** How many of its chunks are searchable. */
+  chunkCount: number;
+  /** Size of what was handed in, in bytes. */
+  sizeBytes: number;
+  /** Why its last ingestion failed; not set where it did not. */
+  failure?: IngestionFailure;
+  /** When it was first handed in. */
+  createTime?: string;
+  /** When its content or metadata last changed. */
+  updateTime?: string;
+}
+
+/** Response of GetDocument. */
+export interface GetDocumentResponse {
+  /** The document. */
+  document?: Document;
+}
+
+/** Request of ListDocuments. */
+export interface ListDocumentsRequest {
+  /** The collection. */
+  collectionId: string;
+  /** Maximum number of documents to return; 100 if 0, and 1000 where it is more. */
+  pageSize: number;
+  /** Where to go on, from the last response. */
+  pageToken: string;
+}
+
+/** Response of ListDocuments. */
+export interface ListDocumentsResponse {
+  /** By uri. */
+  documents: Document[];
+  /** For the next page; empty on the last. */
+  nextPageToken: string;
+}
+
+/** Request of DeleteDocument. */
+export interface DeleteDocumentRequest {
+  /** The collection. */
+  collectionId: string;
+  /** The document. */
+  documentId: string;
+}
+
+/** Response of DeleteDocument. */
+export interface DeleteDocumentResponse {
+}
+
+/** Request of DeleteDocuments. */
+export interface DeleteDocumentsRequest {
+  /** The collection. */
+  collectionId: string;
+  /**
+   * Condition on documents; see ChatRequest.filter. One that holds for every document, such as an empty one, is
+   * refused: DeleteCollection deletes all.
+   */
+  filter?: JsonObject;
+  /**
+   * Makes a retry safe: the same id deletes nothing more and returns the same count, for 7 days; 64 characters at
+   * most.
+   */
+  requestId: string;
+  /** Only counts; nothing is deleted. Default: false. */
+  dryRun: boolean;
+}
+
+/** Response of DeleteDocuments. */
+export interface DeleteDocumentsResponse {
+  /** How many were deleted; with dry_run, how many would be. */
+  deletedCount: number;
+}
+
+/** Request of GetJob. */
+export interface GetJobRequest {
+  /** The job. */
+  jobId: string;
+  /** Maximum number of items to return; 100 if 0, and 1000 where it is more. */
+  pageSize: number;
+  /** Where to go on, from the last response. */
+  pageToken: string;
+}
+
+/** Response of GetJob. */
+export interface GetJobResponse {
+  /** The job. */
+  job?: IngestionJob;
+  /** Its items, in the order they were handed in. */
+  items: IngestionItem[];
+  /** For the next page; empty on the last. */
+  nextPageToken: string;
+}
+
+/** Request of ListJobs. */
+export interface ListJobsRequest {
+  /** Only jobs on this collection. Empty: all. */
+  collectionId: string;
+  /** Maximum number of jobs to return; 50 if 0, and 1000 where it is more. */
+  pageSize: number;
+  /** Where to go on, from the last response. */
+  pageToken: string;
+}
+
+/** Response of ListJobs. */
+export interface ListJobsResponse {
+  /** Newest first. */
+  jobs: IngestionJob[];
+  /** For the next page; empty on the last. */
+  nextPageToken: string;
+}
+
+/** Request of WatchJob. */
+export interface WatchJobRequest {
+  /** The job. */
+  jobId: string;
+}
+
+/** One state of a watched job. */
+export interface WatchJobResponse {
+  /** The job as it is now. */
+  job?: IngestionJob;
+  /** Items that changed since the last response; at first the failed ones. */
+  items: IngestionItem[];
+  /** Identifies this state, for resumption; the id of the server-sent event. */
+  eventId: string;
+}
+
+/** Request of CancelJob. */
+export interface CancelJobRequest {
+  /** The job. */
+  jobId: string;
+}
+
+/** Response of CancelJob. */
+export interface CancelJobResponse {
+  /** The job as it is now. */
+  job?: IngestionJob;
+}
+
+/** Request of RetryJob. */
+export interface RetryJobRequest {
+  /** The job. */
+  jobId: string;
+}
+
+/** Response of RetryJob. */
+export interface RetryJobResponse {
+  /** The job as it is now. */
+  job?: IngestionJob;
+}

@@ -1,0 +1,39 @@
+// Made from protos/groundline/v1 by `make generate`; do not edit.
+
+import type { CallOptions, Input } from "./client.js";
+import type * as models from "./models.js";
+
+/** The methods that answer once. */
+export interface Methods {
+  answer(request: Input<models.AnswerRequest>, options?: CallOptions): Promise<models.AnswerResponse>;
+  search(request: Input<models.SearchRequest>, options?: CallOptions): Promise<models.SearchResponse>;
+  getThread(request: Input<models.GetThreadRequest>, options?: CallOptions): Promise<models.GetThreadResponse>;
+  listThreads(request: Input<models.ListThreadsRequest>, options?: CallOptions): Promise<models.ListThreadsResponse>;
+  deleteThread(request: Input<models.DeleteThreadRequest>, options?: CallOptions): Promise<models.DeleteThreadResponse>;
+  createCollection(request: Input<models.CreateCollectionRequest>, options?: CallOptions): Promise<models.CreateCollectionResponse>;
+  getCollection(request: Input<models.GetCollectionRequest>, options?: CallOptions): Promise<models.GetCollectionResponse>;
+  listCollections(request: Input<models.ListCollectionsRequest>, options?: CallOptions): Promise<models.ListCollectionsResponse>;
+  updateCollection(request: Input<models.UpdateCollectionRequest>, options?: CallOptions): Promise<models.UpdateCollectionResponse>;
+  deleteCollection(request: Input<models.DeleteCollectionRequest>, options?: CallOptions): Promise<models.DeleteCollectionResponse>;
+  reindexCollection(request: Input<models.ReindexCollectionRequest>, options?: CallOptions): Promise<models.ReindexCollectionResponse>;
+  getCollectionStats(request: Input<models.GetCollectionStatsRequest>, options?: CallOptions): Promise<models.GetCollectionStatsResponse>;
+  ingestDocuments(request: Input<models.IngestDocumentsRequest>, options?: CallOptions): Promise<models.IngestDocumentsResponse>;
+  getDocument(request: Input<models.GetDocumentRequest>, options?: CallOptions): Promise<models.GetDocumentResponse>;
+  listDocuments(request: Input<models.ListDocumentsRequest>, options?: CallOptions): Promise<models.ListDocumentsResponse>;
+  deleteDocument(request: Input<models.DeleteDocumentRequest>, options?: CallOptions): Promise<models.DeleteDocumentResponse>;
+  deleteDocuments(request: Input<models.DeleteDocumentsRequest>, options?: CallOptions): Promise<models.DeleteDocumentsResponse>;
+  getJob(request: Input<models.GetJobRequest>, options?: CallOptions): Promise<models.GetJobResponse>;
+  listJobs(request: Input<models.ListJobsRequest>, options?: CallOptions): Promise<models.ListJobsResponse>;
+  cancelJob(request: Input<models.CancelJobRequest>, options?: CallOptions): Promise<models.CancelJobResponse>;
+  retryJob(request: Input<models.RetryJobRequest>, options?: CallOptions): Promise<models.RetryJobResponse>;
+}
+
+/** The methods that answer in pages, with what the pages hold. */
+export interface Lists {
+  getThread: { request: models.GetThreadRequest; entry: models.Message };
+  listThreads: { request: models.ListThreadsRequest; entry: models.Thread };
+  listCollections: { request: models.ListCollectionsRequest; entry: models.Collection };
+  listDocuments: { request: models.ListDocumentsRequest; entry: models.Document };
+  getJob: { request: models.GetJobRequest; entry: models.IngestionItem };
+  listJobs: { request: models.ListJobsRequest; entry: models.IngestionJob };
+}

@@ -1,0 +1,28 @@
+// Made from protos/groundline/v1 by `make generate`; do not edit.
+
+export const rpcs = {
+  chat: { verb: "POST", path: "/api/chat", hasBody: true, isIdempotent: false, takesRequestId: true },
+  answer: { verb: "POST", path: "/api/answer", hasBody: true, isIdempotent: false, takesRequestId: true },
+  search: { verb: "POST", path: "/api/search", hasBody: true, isIdempotent: true, takesRequestId: false },
+  getThread: { verb: "GET", path: "/api/threads/{threadId}", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "messages" },
+  listThreads: { verb: "GET", path: "/api/threads", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "threads" },
+  deleteThread: { verb: "DELETE", path: "/api/threads/{threadId}", hasBody: false, isIdempotent: true, takesRequestId: false },
+  createCollection: { verb: "POST", path: "/api/collections", hasBody: true, isIdempotent: true, takesRequestId: true },
+  getCollection: { verb: "GET", path: "/api/collections/{collectionId}", hasBody: false, isIdempotent: true, takesRequestId: false },
+  listCollections: { verb: "GET", path: "/api/collections", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "collections" },
+  updateCollection: { verb: "PATCH", path: "/api/collections/{collectionId}", hasBody: true, isIdempotent: true, takesRequestId: false },
+  deleteCollection: { verb: "DELETE", path: "/api/collections/{collectionId}", hasBody: false, isIdempotent: true, takesRequestId: false },
+  reindexCollection: { verb: "POST", path: "/api/collections/{collectionId}:reindex", hasBody: true, isIdempotent: true, takesRequestId: true },
+  getCollectionStats: { verb: "GET", path: "/api/collections/{collectionId}/stats", hasBody: false, isIdempotent: true, takesRequestId: false },
+  ingestDocuments: { verb: "POST", path: "/api/collections/{collectionId}/documents", hasBody: true, isIdempotent: true, takesRequestId: true },
+  uploadDocument: { verb: "POST", path: "/api/collections/{collectionId}/documents:upload", hasBody: false, isIdempotent: true, takesRequestId: true },
+  getDocument: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}", hasBody: false, isIdempotent: true, takesRequestId: false },
+  listDocuments: { verb: "GET", path: "/api/collections/{collectionId}/documents", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "documents" },
+  deleteDocument: { verb: "DELETE", path: "/api/collections/{collectionId}/documents/{documentId}", hasBody: false, isIdempotent: true, takesRequestId: false },
+  deleteDocuments: { verb: "POST", path: "/api/collections/{collectionId}/documents:delete", hasBody: true, isIdempotent: true, takesRequestId: true },
+  getJob: { verb: "GET", path: "/api/jobs/{jobId}", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "items" },
+  listJobs: { verb: "GET", path: "/api/jobs", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "jobs" },
+  watchJob: { verb: "GET", path: "/api/jobs/{jobId}:watch", hasBody: false, isIdempotent: true, takesRequestId: false },
+  cancelJob: { verb: "POST", path: "/api/jobs/{jobId}:cancel", hasBody: true, isIdempotent: true, takesRequestId: false },
+  retryJob: { verb: "POST", path: "/api/jobs/{jobId}:retry", hasBody: true, isIdempotent: true, takesRequestId: false },
+};
