@@ -6,9 +6,9 @@
     service_requirements.py write               make requirements/closures.toml from what .venv has installed
     service_requirements.py check               fail when it is stale
 
-PATH may be `run`, for what `make run` needs and is installed by. The first three need only Python, so that the build
-of an image can ask. The closures are for all platforms
-and Python versions; what is for some only has its marker from constraints.txt.
+PATH may be `run`, for what `make run` needs and is installed by. The first three need only Python, so that
+the build of an image can ask. The closures are for all platforms and Python versions; what is for some only
+has its marker from constraints.txt.
 """
 
 import re
@@ -45,7 +45,8 @@ def own_packages() -> dict[str, Path]:
 
 
 def _project(directory: Path) -> dict[str, Any]:
-    project: dict[str, Any] = tomllib.loads((directory / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    file = directory / "pyproject.toml"
+    project: dict[str, Any] = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
     return project
 
 
