@@ -678,7 +678,7 @@ class StoreContract:
         self, stores: Stores
     ) -> None:
         collection = await _collection(stores, "charged-crawl")
-        job_id = await stores.crawls.enqueue(collection, pb.WebCrawl(start_url="https://a.test/"), "")
+        job_id = await stores.crawls.enqueue(collection, pb.WebCrawl(start_url="https://a.test/"), (), "")
         assert await _lease_crawl(stores, seconds=0.01) is not None
         await _expired(stores)
         assert await _lease_crawl(stores, alone=False) is None
