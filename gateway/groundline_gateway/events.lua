@@ -1,16 +1,16 @@
 -- Gives each server-sent event the name of what it holds and its id. The transcoder writes messages as
 -- `data: {...}` and an empty line; the first object in a message says what it is, and event_id is its last field. A
--- message that has no id is a service's sign of life, and becomes a comment.
+-- message that holds no object is a service's sign of life, and becomes a comment.
 local find, match, sub, concat = string.find, string.match, string.sub, table.concat
 
 local function event(text)
-  local id = match(text, '"eventId":"([%w-]+)"}$')
-  if not id then
-    return ":\n\n"
-  end
   -- Before the first object stand numbers, whose text holds no brace.
   local name = match(text, '^data: {[^{]-"(%w+)":{')
-  return (name and "event: " .. name .. "\n" or "") .. "id: " .. id .. "\n" .. text .. "\n\n"
+  if not name then
+    return ":\n\n"
+  end
+  local id = match(text, '"eventId":"([%w-]+)"}$')
+  return "event: " .. name .. "\n" .. (id and "id: " .. id .. "\n" or "") .. text .. "\n\n"
 end
 
 function envoy_on_response(response)

@@ -102,6 +102,17 @@ async def test_a_sign_of_life_is_a_comment(upstream: Any, alice: httpx.AsyncClie
     assert (await alice.get("/api/jobs/j-1:watch")).text == ":\n\n"
 
 
+async def test_an_event_of_a_release_without_ids_has_its_name(
+    upstream: Any, alice: httpx.AsyncClient
+) -> None:
+    async def chat(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        yield coordinator_service_pb2.ChatResponse(sequence=1, delta=chat_pb2.ChatDelta(text="x"))
+
+    upstream.on("Chat", chat)
+
+    assert (await alice.post("/api/chat", json={"query": "x"})).text.startswith("event: delta\ndata: {")
+
+
 async def test_a_service_learns_where_a_stream_is_to_go_on(upstream: Any, alice: httpx.AsyncClient) -> None:
     async def chat(_request: Any, _context: Any) -> AsyncIterator[Any]:
         yield delta(8, "x")
