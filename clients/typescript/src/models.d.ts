@@ -143,8 +143,6 @@ export type ErrorReason =
   | "NO_PAGES"
   /** Some of the searches for the question failed. */
   | "SEARCH_INCOMPLETE"
-  /** The index does not hold all that is stored; what is missing is being added. */
-  | "INDEX_INCOMPLETE"
   /** The question could not be rewritten. */
   | "REWRITING_UNAVAILABLE"
   /** The reranker did not answer. */
@@ -219,8 +217,6 @@ export type ErrorReason =
   | "NO_PASSAGES"
   /** No passage supports an answer. */
   | "NO_SUPPORTING_PASSAGE"
-  /** The model said that the passages hold no answer. */
-  | "NO_ANSWER_MARKER"
   /** A sentence carries no citation. */
   | "UNCITED_SENTENCE"
   /** A sentence is not supported by the passages that it cites. */

@@ -154,8 +154,6 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The crawl found no page that it could have."""
     SEARCH_INCOMPLETE: _ErrorReason.ValueType  # 65
     """Some of the searches for the question failed."""
-    INDEX_INCOMPLETE: _ErrorReason.ValueType  # 66
-    """The index does not hold all that is stored; what is missing is being added."""
     REWRITING_UNAVAILABLE: _ErrorReason.ValueType  # 67
     """The question could not be rewritten."""
     RERANKER_UNAVAILABLE: _ErrorReason.ValueType  # 68
@@ -230,8 +228,6 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """Nothing was found to answer from."""
     NO_SUPPORTING_PASSAGE: _ErrorReason.ValueType  # 103
     """No passage supports an answer."""
-    NO_ANSWER_MARKER: _ErrorReason.ValueType  # 104
-    """The model said that the passages hold no answer."""
     UNCITED_SENTENCE: _ErrorReason.ValueType  # 105
     """A sentence carries no citation."""
     UNSUPPORTED_SENTENCE: _ErrorReason.ValueType  # 106
@@ -443,8 +439,6 @@ NO_PAGES: ErrorReason.ValueType  # 64
 """The crawl found no page that it could have."""
 SEARCH_INCOMPLETE: ErrorReason.ValueType  # 65
 """Some of the searches for the question failed."""
-INDEX_INCOMPLETE: ErrorReason.ValueType  # 66
-"""The index does not hold all that is stored; what is missing is being added."""
 REWRITING_UNAVAILABLE: ErrorReason.ValueType  # 67
 """The question could not be rewritten."""
 RERANKER_UNAVAILABLE: ErrorReason.ValueType  # 68
@@ -519,8 +513,6 @@ NO_PASSAGES: ErrorReason.ValueType  # 102
 """Nothing was found to answer from."""
 NO_SUPPORTING_PASSAGE: ErrorReason.ValueType  # 103
 """No passage supports an answer."""
-NO_ANSWER_MARKER: ErrorReason.ValueType  # 104
-"""The model said that the passages hold no answer."""
 UNCITED_SENTENCE: ErrorReason.ValueType  # 105
 """A sentence carries no citation."""
 UNSUPPORTED_SENTENCE: ErrorReason.ValueType  # 106
