@@ -313,7 +313,7 @@ def _cors(origins: Sequence[str]) -> Node:
         "@type": f"{_EXTENSIONS}.filters.http.cors.v3.CorsPolicy",
         "allow_origin_string_match": matches,
         "allow_methods": "GET, POST, PATCH, DELETE",
-        "allow_headers": "authorization, x-api-key, content-type, traceparent, tracestate",
+        "allow_headers": "authorization, x-api-key, content-type, last-event-id, traceparent, tracestate",
         "expose_headers": "x-request-id, retry-after",
         "max_age": "600",
     }

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from groundline.v1 import chat_pb2
 from groundline.v1 import coordinator_service_pb2 as pb
 
 APP = "https://app.example.com"
@@ -42,7 +43,8 @@ async def test_a_page_of_a_named_origin_is_told_that_it_may_call(
     assert asked.status_code == 200
     assert asked.headers["access-control-allow-origin"] == APP
     assert "PATCH" in asked.headers["access-control-allow-methods"]
-    assert "x-api-key" in asked.headers["access-control-allow-headers"]
+    allowed = asked.headers["access-control-allow-headers"].split(", ")
+    assert {"x-api-key", "authorization", "content-type", "last-event-id"} <= set(allowed)
     assert "access-control-allow-credentials" not in asked.headers
     assert "access-control-allow-origin" not in stranger.headers
     assert upstream.calls == []
@@ -99,8 +101,8 @@ async def test_a_large_answer_is_compressed_for_whom_takes_it(
 
 async def test_events_are_not_compressed(upstream: Any, alice: httpx.AsyncClient) -> None:
     async def chat(_request: Any, _context: Any) -> AsyncIterator[Any]:
-        yield pb.ChatResponse(sequence=1)
-        yield pb.ChatResponse(sequence=2)
+        for sequence in (1, 2):
+            yield pb.ChatResponse(sequence=sequence, delta=chat_pb2.ChatDelta(text="x"))
 
     upstream.on("Chat", chat)
     response, body = await raw(alice, "/api/chat", "gzip")
