@@ -39,8 +39,12 @@ class _Commands(click.Group):
         return super().get_command(ctx, cmd_name)
 
 
-_WITH_EXTRA = {"keys": "Create, list and revoke API keys", "up": "Run the suite here"}
-"""Commands that need what the extra `up` installs."""
+_WITH_EXTRA = {
+    "keys": ("Create, list and revoke API keys", "up"),
+    "mcp": ("Give agents on this machine the documents, over MCP", "mcp"),
+    "up": ("Run the suite here", "up"),
+}
+"""Commands that need an extra, what they do, and which it is."""
 
 
 def _with_extra(name: str) -> click.Command:
@@ -56,14 +60,16 @@ def _with_extra(name: str) -> click.Command:
 
 
 def _without_extra(name: str, missing: str) -> click.Command:
+    purpose, extra = _WITH_EXTRA[name]
+
     @click.command(
         name,
-        short_help=f"{_WITH_EXTRA[name]} (not installed: groundline-cli[up]).",
-        help=f"{_WITH_EXTRA[name]}. Needs groundline-cli[up], which is not installed.",
+        short_help=f"{purpose} (not installed: groundline-cli[{extra}]).",
+        help=f"{purpose}. Needs groundline-cli[{extra}], which is not installed.",
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )
     def command() -> None:
-        raise CommandFailedError(f"{missing} is not installed: pip install 'groundline-cli[up]'")
+        raise CommandFailedError(f"{missing} is not installed: pip install 'groundline-cli[{extra}]'")
 
     return command
 

@@ -31,4 +31,6 @@ BRIDGED = (
     Bridged("OpenAiCreateResponse", "POST", "/v1/responses", {Scope.CHAT}, answers=True),
     Bridged("OpenAiListModels", "GET", "/v1/models", frozenset(Scope)),
     Bridged("OpenAiGetModel", "GET", "/v1/models/[^/]+", frozenset(Scope), is_fixed=False),
+    # The bridge shows and runs those tools for which the scopes are enough; sessions there are none.
+    Bridged("McpRequest", None, "/mcp", frozenset(Scope), answers=True),
 )

@@ -180,4 +180,6 @@ function envoy_on_request(request)
   headers:remove("x-api-key")
   headers:remove("authorization")
   headers:replace("x-groundline-principals", holder["principals"])
+  -- For the bridge, whose one address for agents leads to several RPCs.
+  headers:replace("x-groundline-scopes", table.concat(holder["scopes"], ","))
 end

@@ -7,10 +7,15 @@ import grpc
 from groundline_runtime.channels import open_channel
 from groundline_runtime.server import Serving, run_server
 
-from groundline_bridge.adapters import coordinator, ingestor
+from groundline_bridge.adapters.coordinator import SERVICE as COORDINATOR
+from groundline_bridge.adapters.coordinator import GrpcCoordinator
 from groundline_bridge.adapters.http import serving
+from groundline_bridge.adapters.ingestor import SERVICE as INGESTOR
+from groundline_bridge.adapters.ingestor import GrpcIngestor
+from groundline_bridge.adapters.mcp import McpServicer
 from groundline_bridge.servicer import OpenAiServicer, application
 from groundline_bridge.settings import BridgeSettings
+from groundline_bridge.tools import Tools
 
 __all__ = ["main", "start"]
 
@@ -28,15 +33,17 @@ async def start(settings: BridgeSettings) -> AsyncIterator[Serving]:
         )
 
     async with (
-        channel(settings.coordinator_target, coordinator.SERVICE) as to_coordinator,
-        channel(settings.ingestor_target, ingestor.SERVICE) as to_ingestor,
+        channel(settings.coordinator_target, COORDINATOR) as to_coordinator,
+        channel(settings.ingestor_target, INGESTOR) as to_ingestor,
     ):
-        openai = OpenAiServicer(
-            coordinator.GrpcCoordinator(to_coordinator),
-            ingestor.GrpcIngestor(to_ingestor),
-            heartbeat_seconds=settings.heartbeat_seconds,
-        )
-        async with serving(application(openai.routes), settings) as running:
+        coordinator = GrpcCoordinator(to_coordinator)
+        ingestor = GrpcIngestor(to_ingestor)
+        openai = OpenAiServicer(coordinator, ingestor, heartbeat_seconds=settings.heartbeat_seconds)
+        mcp = McpServicer(Tools(coordinator, ingestor), max_request_bytes=settings.max_request_bytes)
+        async with (
+            mcp.running() as mcp_route,
+            serving(application([*openai.routes, mcp_route]), settings) as running,
+        ):
             yield running
 
 

@@ -36,3 +36,11 @@ class Ingestor(Protocol):
     async def list_collections(
         self, request: ingestor_service_pb2.ListCollectionsRequest
     ) -> ingestor_service_pb2.ListCollectionsResponse: ...
+
+    async def get_document(
+        self, request: ingestor_service_pb2.GetDocumentRequest
+    ) -> ingestor_service_pb2.GetDocumentResponse: ...
+
+    async def list_documents(
+        self, request: ingestor_service_pb2.ListDocumentsRequest
+    ) -> ingestor_service_pb2.ListDocumentsResponse: ...

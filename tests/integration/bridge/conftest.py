@@ -15,6 +15,7 @@ from groundline.v1 import (
     collection_pb2,
     coordinator_service_pb2,
     coordinator_service_pb2_grpc,
+    document_pb2,
     ingestor_service_pb2,
     ingestor_service_pb2_grpc,
     passage_pb2,
@@ -40,6 +41,16 @@ SOURCE = chat_pb2.Source(
     collection_id="handbook",
     score=0.9,
 )
+DOCUMENT_ID = "5f0c1d6e-0000-4000-8000-000000000001"
+CHUNK = passage_pb2.Chunk(
+    chunk_id="7",
+    document_id=DOCUMENT_ID,
+    collection_id="handbook",
+    text="Employees have 27 days of leave.",
+    title="Leave",
+    uri="handbook/leave.md",
+    end_offset=32,
+)
 COMPLETED = chat_pb2.ChatCompleted(
     finish_reason=chat_pb2.FINISH_REASON_STOP,
     usage=chat_pb2.Usage(prompt_tokens=20, cached_tokens=5, output_tokens=7),
@@ -64,6 +75,7 @@ class Services:
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     texts: tuple[str, ...] = ("27 days. ", "[1]")
     completed: chat_pb2.ChatCompleted = field(default_factory=lambda: COMPLETED)
+    chunks: list[passage_pb2.Chunk] = field(default_factory=lambda: [CHUNK])
     collections: list[str] = field(default_factory=lambda: ["handbook", "product"])
 
     def asked(self, request: Any) -> None:
@@ -114,6 +126,15 @@ class _Coordinator(coordinator_service_pb2_grpc.CoordinatorServiceServicer):
             completed=self._services.completed,
         )
 
+    async def Search(self, request: Any, context: Any) -> coordinator_service_pb2.SearchResponse:  # noqa: N802
+        self._services.asked(request)
+        if self._services.hangs:
+            await self._services.hang()
+        if self._services.error:
+            raise self._services.error
+        passages = [passage_pb2.Passage(chunk=chunk, score=0.9) for chunk in self._services.chunks]
+        return coordinator_service_pb2.SearchResponse(passages=passages)
+
 
 class _Ingestor(ingestor_service_pb2_grpc.IngestorServiceServicer):
     def __init__(self, services: Services) -> None:
@@ -124,6 +145,20 @@ class _Ingestor(ingestor_service_pb2_grpc.IngestorServiceServicer):
         if request.collection_id not in self._services.collections:
             raise NotFoundError("COLLECTION_NOT_FOUND", f"no such collection: {request.collection_id}")
         return ingestor_service_pb2.GetCollectionResponse(collection=_collection(request.collection_id))
+
+    async def GetDocument(self, request: Any, context: Any) -> ingestor_service_pb2.GetDocumentResponse:  # noqa: N802
+        self._services.asked(request)
+        if request.document_id != DOCUMENT_ID:
+            raise NotFoundError("DOCUMENT_NOT_FOUND", "no such document")
+        return ingestor_service_pb2.GetDocumentResponse(document=_document(request.collection_id))
+
+    async def ListDocuments(self, request: Any, context: Any) -> ingestor_service_pb2.ListDocumentsResponse:  # noqa: N802
+        self._services.asked(request)
+        # Two pages of one.
+        return ingestor_service_pb2.ListDocumentsResponse(
+            documents=[_document(request.collection_id)],
+            next_page_token="" if request.page_token else "second",
+        )
 
     async def ListCollections(  # noqa: N802
         self, request: Any, context: Any
@@ -136,6 +171,16 @@ class _Ingestor(ingestor_service_pb2_grpc.IngestorServiceServicer):
             collections=[_collection(self._services.collections[page])],
             next_page_token="" if is_last else str(page + 1),
         )
+
+
+def _document(collection_id: str) -> document_pb2.Document:
+    return document_pb2.Document(
+        document_id=DOCUMENT_ID,
+        collection_id=collection_id,
+        uri="handbook/leave.md",
+        title="Leave",
+        chunk_count=2,
+    )
 
 
 def _collection(collection_id: str) -> collection_pb2.Collection:

@@ -28,3 +28,15 @@ class GrpcIngestor:
     ) -> ingestor_service_pb2.ListCollectionsResponse:
         with translated_rpc_errors():
             return await self._stub.ListCollections(request)
+
+    async def get_document(
+        self, request: ingestor_service_pb2.GetDocumentRequest
+    ) -> ingestor_service_pb2.GetDocumentResponse:
+        with translated_rpc_errors():
+            return await self._stub.GetDocument(request)
+
+    async def list_documents(
+        self, request: ingestor_service_pb2.ListDocumentsRequest
+    ) -> ingestor_service_pb2.ListDocumentsResponse:
+        with translated_rpc_errors():
+            return await self._stub.ListDocuments(request)

@@ -1,0 +1,222 @@
+"""The Model Context Protocol as the bridge speaks it, with the official client, before scripted services."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+import httpx
+import httpx2
+import pytest
+from groundline.v1 import chat_pb2, options_pb2, passage_pb2
+from groundline_runtime.errors import UnavailableError
+from mcp import Client, MCPError
+from mcp.client.streamable_http import streamable_http_client
+
+type Services = Any
+type Connect = Callable[..., AbstractAsyncContextManager[Client]]
+
+DOCUMENT_ID = "5f0c1d6e-0000-4000-8000-000000000001"
+READ = {"collection": "handbook", "document_id": DOCUMENT_ID}
+
+
+def text_of(result: Any) -> str:
+    (content,) = result.content
+    return str(content.text)
+
+
+@pytest.fixture(params=["legacy", "auto"])
+async def connect(request: pytest.FixtureRequest, client: httpx.AsyncClient) -> Connect:
+    """connect(scopes=…): a client of each era of the protocol, as the gateway lets it in."""
+
+    @asynccontextmanager
+    async def connected(scopes: str = "search,chat") -> AsyncIterator[Client]:
+        headers = {"x-groundline-principals": "user:alice", "x-groundline-scopes": scopes}
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=30, trust_env=False) as http,
+            Client(
+                streamable_http_client(f"{client.base_url}/mcp".replace("//mcp", "/mcp"), http_client=http),
+                mode=request.param,
+            ) as agent,
+        ):
+            yield agent
+
+    return connected
+
+
+@pytest.mark.parametrize(
+    ("scopes", "names"),
+    [
+        ("", []),
+        ("ingest", ["list_collections"]),
+        ("chat", ["ask", "list_collections"]),
+        ("search,chat", ["search_documents", "ask", "get_document", "list_collections"]),
+    ],
+)
+async def test_a_key_sees_the_tools_that_its_scopes_allow(
+    connect: Connect, scopes: str, names: list[str]
+) -> None:
+    async with connect(scopes) as agent:
+        assert [tool.name for tool in (await agent.list_tools()).tools] == names
+
+
+async def test_a_tool_beyond_the_scopes_is_not_run(connect: Connect, services: Services) -> None:
+    async with connect("search") as agent:
+        with pytest.raises(MCPError):
+            await agent.call_tool("ask", {"question": "How long?"})
+    async with connect("chat") as agent:
+        with pytest.raises(MCPError):
+            await agent.read_resource(f"groundline://handbook/{DOCUMENT_ID}")
+    assert services.requests == []
+
+
+async def test_every_wrong_argument_is_named_for_the_model(connect: Connect, services: Services) -> None:
+    async with connect() as agent:
+        result = await agent.call_tool("search_documents", {"query": "", "top_k": 101, "limit": 3})
+    assert result.is_error
+    assert all(name in text_of(result) for name in ("query", "top_k", "limit"))
+    assert services.requests == []
+
+
+async def test_a_failure_is_a_result_that_says_why(connect: Connect, services: Services) -> None:
+    services.error = UnavailableError("DATABASE_UNAVAILABLE", "the database is away")
+    async with connect() as agent:
+        result = await agent.call_tool("search_documents", {"query": "leave"})
+    assert (result.is_error, text_of(result)) == (True, "DATABASE_UNAVAILABLE: the database is away")
+
+
+async def test_a_document_that_does_not_exist_is_said(connect: Connect) -> None:
+    async with connect() as agent:
+        result = await agent.call_tool("get_document", READ | {"document_id": "other"})
+        assert (result.is_error, text_of(result)) == (True, "DOCUMENT_NOT_FOUND: no such document")
+        for uri in ("groundline://handbook/other", "file:///etc/passwd"):
+            with pytest.raises(MCPError):
+                await agent.read_resource(uri)
+
+
+async def test_whoever_leaves_cancels_the_tool(connect: Connect, services: Services) -> None:
+    services.hangs = True
+
+    async def ask() -> None:
+        async with connect() as agent:
+            await agent.call_tool("ask", {"question": "How long?"})
+
+    async with asyncio.timeout(30):
+        asking = asyncio.create_task(ask())
+        await services.waiting.wait()
+        asking.cancel()
+        await services.cancelled.wait()
+
+
+async def test_there_is_no_stream_to_get_and_no_session_to_delete(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/mcp")).status_code == 405
+    assert (await client.delete("/mcp")).status_code == 405
+
+
+async def test_tools_act_for_the_caller(connect: Connect, services: Services) -> None:
+    async with connect() as agent:
+        await agent.call_tool("list_collections", {})
+        await agent.call_tool("search_documents", {"query": "leave"})
+    assert set(services.callers) == {("user:alice",)}
+
+
+async def test_a_search_is_asked_as_it_was_meant(connect: Connect, services: Services) -> None:
+    arguments = {
+        "query": "leave",
+        "top_k": 3,
+        "filter": {"year": {"$gte": 2024}},
+        "collections": ["handbook"],
+        "mode": "keyword",
+        "strategy": "weighted",
+    }
+    async with connect() as agent:
+        result = await agent.call_tool("search_documents", arguments)
+    (asked,) = services.requests
+    assert (asked.query, asked.collection_ids) == ("leave", ["handbook"])
+    assert asked.filter["year"]["$gte"] == 2024
+    assert asked.options.retrieval.mode == options_pb2.RETRIEVAL_MODE_KEYWORD
+    assert (asked.options.rerank.top_k, asked.options.rerank.strategy) == (
+        3,
+        options_pb2.RERANK_STRATEGY_WEIGHTED,
+    )
+    assert result.structured_content is not None
+    (passage,) = result.structured_content["passages"]
+    assert passage["uri"] == "handbook/leave.md"
+    assert text_of(result) == "[1] Leave (handbook/leave.md)\nEmployees have 27 days of leave."
+
+
+async def test_an_answer_comes_with_the_sources_that_it_cites(connect: Connect, services: Services) -> None:
+    async with connect() as agent:
+        result = await agent.call_tool("ask", {"question": "How much?", "collections": ["handbook"]})
+    (asked,) = services.requests
+    assert (asked.query, asked.collection_ids, asked.store) == ("How much?", ["handbook"], False)
+    assert text_of(result) == "27 days. [1]\n\nSources:\n[1] Leave (handbook/leave.md)"
+    assert result.structured_content is not None
+    assert result.structured_content["has_answer"] is True
+    assert result.structured_content["sources"][0]["document_id"] == DOCUMENT_ID
+
+
+async def test_what_the_documents_do_not_hold_is_no_answer(connect: Connect, services: Services) -> None:
+    services.completed = chat_pb2.ChatCompleted(finish_reason=chat_pb2.FINISH_REASON_NO_ANSWER)
+    async with connect() as agent:
+        result = await agent.call_tool("ask", {"question": "Who?"})
+    assert result.structured_content is not None
+    assert (result.structured_content["has_answer"], result.structured_content["sources"]) == (False, [])
+
+
+async def test_a_document_is_read_whole_from_chunks_that_overlap(
+    connect: Connect, services: Services
+) -> None:
+    second = passage_pb2.Chunk(text="of leave. No more.", chunk_index=1, start_offset=23, end_offset=41)
+    services.chunks = [second, *services.chunks]
+    async with connect() as agent:
+        result = await agent.call_tool("get_document", READ)
+        resource = await agent.read_resource(f"groundline://handbook/{DOCUMENT_ID}")
+    assert result.structured_content is not None
+    assert result.structured_content["text"] == "Employees have 27 days of leave. No more."
+    assert result.structured_content["is_complete"] is True
+    assert [getattr(each, "text", "") for each in resource.contents] == [result.structured_content["text"]]
+
+
+async def test_a_document_with_a_gap_says_so(connect: Connect, services: Services) -> None:
+    async with connect() as agent:
+        result = await agent.call_tool("get_document", READ)
+        cut = await agent.call_tool("get_document", READ | {"max_characters": 9})
+    for incomplete in (result, cut):
+        assert incomplete.structured_content is not None
+        assert incomplete.structured_content["is_complete"] is False
+    assert cut.structured_content is not None
+    assert cut.structured_content["text"] == "Employees"
+
+
+async def test_documents_are_resources_page_by_page(connect: Connect) -> None:
+    found, cursor = [], None
+    async with connect() as agent:
+        while True:
+            page = await agent.list_resources(cursor=cursor)
+            found += [str(each.uri) for each in page.resources]
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        with pytest.raises(MCPError):
+            await agent.list_resources(cursor="none of ours")
+    assert found == [
+        f"groundline://{each}/{DOCUMENT_ID}" for each in ("handbook", "handbook", "product", "product")
+    ]
+
+
+async def test_schemas_say_what_the_contract_allows(connect: Connect) -> None:
+    async with connect() as agent:
+        tools = {tool.name: tool for tool in (await agent.list_tools()).tools}
+    search = tools["search_documents"].input_schema
+    assert search["properties"]["top_k"]["maximum"] == 100
+    assert search["properties"]["query"]["maxLength"] == 8000
+    assert search["required"] == ["query"]
+    assert "$defs" not in json.dumps([tool.input_schema for tool in tools.values()])
+    for tool in tools.values():
+        assert tool.annotations is not None
+        assert tool.annotations.read_only_hint is True
+        assert len((tool.description or "").split()) > 15
+        for described in tool.input_schema["properties"].values():
+            assert described["description"]
