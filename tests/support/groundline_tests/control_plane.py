@@ -6,6 +6,7 @@ and enforces no network policy.
 
 import asyncio
 import json
+import os
 import secrets
 import socket
 import ssl
@@ -18,6 +19,7 @@ from typing import Any
 
 import httpx
 import yaml
+from groundline_cli.stack.process import ChildProcess, Command
 
 type Node = dict[str, Any]
 
@@ -249,20 +251,14 @@ async def _running(
     programs: Path, folder: Path, name: str, options: dict[str, object]
 ) -> AsyncIterator[None]:
     arguments = [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
-    with (folder / f"{name}.log").open("wb") as log:
-        process = await asyncio.create_subprocess_exec(
-            programs / "bin" / name, *arguments, stdout=log, stderr=log, stdin=asyncio.subprocess.DEVNULL
-        )
-        try:
-            yield
-        finally:
-            with suppress(ProcessLookupError):
-                process.terminate()
-            try:
-                await asyncio.wait_for(process.wait(), STOP_SECONDS)
-            except TimeoutError:
-                process.kill()
-                await process.wait()
+    program = str(programs / "bin" / name)
+    command = Command(name, (program, *arguments), dict(os.environ), grace_seconds=STOP_SECONDS)
+    # The kernel ends it with this process, should that be killed.
+    process = await ChildProcess.start(command, folder / f"{name}.log")
+    try:
+        yield
+    finally:
+        await process.stop()
 
 
 async def _answers(cluster: Cluster) -> None:
