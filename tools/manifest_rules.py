@@ -791,10 +791,10 @@ def _untagged(name: str, image: str) -> Iterator[str]:
 POSTGRES_BUILD = ROOT / "deploy/images/postgres/Dockerfile"
 """What makes the database's image, with the versions in it."""
 
-EXTENSIONS = {"pg_textsearch": ("pg_textsearch",), "vchord_bm25": ("pg_tokenizer", "vchord_bm25")}
+EXTENSIONS = {"pg_textsearch": ("pg_textsearch",), "vchord_bm25": ("vchord_bm25",)}
 """Keyword engine → its extensions."""
 
-PRELOADED = ("pg_textsearch", "pg_tokenizer")
+PRELOADED = ("pg_textsearch",)
 """Extensions that do not work unless they are loaded when the server starts."""
 
 _DATABASE_IMAGE = re.compile(r"groundline/postgres:(?P<postgres>[\d.]+)-(?P<engine>\w+)-(?P<version>[\d.]+)")

@@ -1,32 +1,24 @@
 """Timescale's pg_textsearch: a BM25 index in PostgreSQL's own pages, on its text search configurations."""
 
-import logging
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Self
 
 import asyncpg
 
+from groundline_lexical.configurations import configuration, warn_if_missing
 from groundline_lexical.errors import LexicalIndexError
-from groundline_lexical.languages import SIMPLE, STEMMED, without_stop_words
+from groundline_lexical.languages import SIMPLE, without_stop_words
 from groundline_lexical.ports import Capabilities, Connection
 from groundline_lexical.tables import plain_name, rebuild_index
 from groundline_lexical.text import searched_text
 
 __all__ = ["PgTextsearchIndex"]
 
-_log = logging.getLogger(__name__)
-
 # From 1.3 on, rows that no segment holds yet are in pages under the write-ahead log; before, a crash lost
 # them. 0.6 has the same SQL.
 _OLDEST, _BEFORE, _OLDEST_OF_SAME_SQL = (1, 3), (2, 0), (0, 6)
 
-_HAS_CONFIGURATION = """
-    SELECT EXISTS (
-        SELECT FROM pg_ts_config WHERE cfgname = $1 AND cfgnamespace = 'pg_catalog'::regnamespace
-    )
-"""
 _CREATE_INDEX = """
     CREATE INDEX {table}_bm25 ON {table} USING bm25 (lexical_text) WITH (text_config = 'pg_catalog.{name}')
 """
@@ -117,11 +109,8 @@ class PgTextsearchIndex:
     async def create_index(
         self, connection: Connection, table: str, language: str, *, is_shared: bool = False
     ) -> None:
-        name = language if language in STEMMED else SIMPLE
-        if name != SIMPLE and not await connection.fetchval(_HAS_CONFIGURATION, name):
-            _warn_of_missing_configuration(name)
-            name = SIMPLE
-        await connection.execute(_CREATE_INDEX.format(table=plain_name(table), name=name))
+        warn_if_missing(language)
+        await connection.execute(_CREATE_INDEX.format(table=plain_name(table), name=configuration(language)))
 
     def search_sql(
         self,
@@ -169,9 +158,3 @@ class PgTextsearchIndex:
 
     async def rebuild(self, connection: Connection, table: str) -> None:
         await rebuild_index(connection, table)
-
-
-@lru_cache
-def _warn_of_missing_configuration(language: str) -> None:
-    """Once in a process: every collection in the language would say the same."""
-    _log.warning("PostgreSQL has no text search configuration for %s: it is indexed as simple", language)

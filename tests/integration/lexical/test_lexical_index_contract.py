@@ -113,14 +113,6 @@ def table(connection: Connection, index: LexicalIndex) -> Table:
     return Table(connection, index)
 
 
-@pytest.fixture
-def whole_words(request: pytest.FixtureRequest, index: LexicalIndex) -> None:
-    """For what a backend cannot keep that takes words apart: one finds all that share a part with it."""
-    if index.name == "vchord_bm25":
-        reason = "known difference: vchord_bm25 indexes the subwords of a multilingual vocabulary"
-        request.applymarker(pytest.mark.xfail(reason=reason, strict=False))
-
-
 @pytest.mark.parametrize(
     "query",
     ["", "   ", "?!", "\0", "\ud83d", "🙂", "\u0301", "the of and", "x" * 8000, "é" * 300],
@@ -130,7 +122,6 @@ async def test_a_query_without_a_word_to_search_for_finds_nothing(table: Table, 
     assert await table.found(query) == []
 
 
-@pytest.mark.usefixtures("whole_words")
 async def test_a_query_without_a_known_word_finds_nothing(table: Table) -> None:
     await table.create([LEASES, BREAD])
     assert await table.found("zzzunknown") == []
@@ -365,7 +356,6 @@ async def test_without_a_limit_every_match_is_found(table: Table) -> None:
     assert len(await table.search("lease", limit=2200)) == 2200
 
 
-@pytest.mark.usefixtures("whole_words")
 async def test_names_are_found_by_their_parts_and_in_either_spelling(table: Table) -> None:
     await table.create([LEASES, CODE, BREAD])
     for query in ("parse", "config", "parseConfig", "parse_config", "PARSECONFIG", "loadSettings", "utf-8"):
@@ -403,7 +393,6 @@ async def test_the_words_that_an_english_question_is_asked_with_are_not_searched
     assert await table.found(" ".join(ENGLISH_STOP_WORDS)) == []
 
 
-@pytest.mark.usefixtures("whole_words")
 @pytest.mark.parametrize("language", ["simple", "english"])
 @pytest.mark.parametrize(
     ("query", "number"),
@@ -436,7 +425,6 @@ async def test_german_words_are_found_in_any_form(table: Table) -> None:
     assert await table.found("die und das") == []
 
 
-@pytest.mark.usefixtures("whole_words")
 @pytest.mark.parametrize("language", ["simple", "klingon", "", "English'; --"])
 async def test_an_unknown_language_is_indexed_as_it_is(table: Table, language: str) -> None:
     await table.create([INVOICES, BREAD], language)

@@ -13,12 +13,15 @@ import asyncpg
 import pytest
 from groundline_database import DatabaseSettings, migrate, register_vectors
 from groundline_lexical import LexicalIndex
-from groundline_tests.lexical import ROLE, create_role, lexical_server_settings, offered_index
+from groundline_lexical.detection import BACKENDS
+from groundline_tests.lexical import PREPARATION, ROLE, create_role, lexical_server_settings, offered_index
 from groundline_tests.postgres import PostgresServer, server_binaries
 from pydantic import SecretStr
 from service_requirements import ROOT
 
-ENGINES = ("pg_search", "pg_textsearch")
+# A backend that is skipped is to be seen, not to fail.
+pytestmark = pytest.mark.filterwarnings("default:LEXICAL BACKEND NOT TESTED:pytest.PytestWarning")
+
 TEXTS = (
     "The valve opens at 41 degrees",
     "The pump was painted green",
@@ -106,16 +109,24 @@ class Site:
         await superuser.execute(f"CREATE DATABASE groundline OWNER {ROLE}")
         await superuser.close()
         superuser = await asyncpg.connect(self.server.dsn_of("groundline"))
-        for extension in ("vector", self.index.name):
-            await superuser.execute(f"CREATE EXTENSION {extension}")
+        for statement in ("CREATE EXTENSION vector", *PREPARATION[self.index.name]):
+            await superuser.execute(statement)
         await superuser.close()
-        for service in ("ingestor", "coordinator"):
-            await migrate(DatabaseSettings(database_url=SecretStr(self.url)), service)
+        await self.migrate()
+
+    async def migrate(self) -> None:
+        settings = DatabaseSettings(database_url=SecretStr(self.url))
+        await migrate(settings, "ingestor", prepare=self.index.create_extension)
+        await migrate(settings, "coordinator")
 
     async def restore(self, folder: Path) -> None:
-        script = commands("restore")
-        assert "CREATE EXTENSION pg_textsearch" in script
-        await shell(script.replace("pg_textsearch", self.index.name), folder, self.server)
+        await shell(self.with_own_engine(commands("restore")), folder, self.server)
+
+    def with_own_engine(self, script: str) -> str:
+        """The README's commands with this engine's extension, and what it is granted, as it says."""
+        one = "--command='CREATE EXTENSION pg_textsearch'"
+        assert one in script
+        return script.replace(one, " ".join(f"--command='{sql}'" for sql in PREPARATION[self.index.name]))
 
     async def store(self, collection: str, texts: Sequence[str]) -> None:
         connection = await asyncpg.connect(self.url)
@@ -153,6 +164,8 @@ class Site:
             "SELECT partition_id FROM collections WHERE collection_id = $1", collection
         )
         table = f"chunks_p{partition}"
+        for name, value in self.index.search_settings(10).items():
+            await connection.execute("SELECT set_config($1, $2, false)", name, value)
         rows = await connection.fetch(sql(table), self.index.prepare_query(query, "english"))
         texts = [
             await connection.fetchval(
@@ -176,8 +189,7 @@ class Site:
         assert [await self.nearest("manuals", text) for text in TEXTS] == list(TEXTS)
         await self.store("afterwards", [LATER])
         assert await self.found("afterwards", "siren") == [LATER]
-        for service in ("ingestor", "coordinator"):
-            await migrate(DatabaseSettings(database_url=SecretStr(self.url)), service)
+        await self.migrate()
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +210,7 @@ async def server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Post
         yield server
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=BACKENDS)
 async def site(request: pytest.FixtureRequest, server: PostgresServer, corpus_on: Any) -> Site:
     site = Site(server, await offered_index(server.dsn, request.param), corpus_on)
     await site.create()
@@ -221,7 +233,7 @@ async def test_a_restore_that_fails_leaves_everything_as_it_was(site: Site, tmp_
     await site.store("later", [LATER])
     without_vectors = commands("restore").replace("--command='CREATE EXTENSION vector'", "")
     with pytest.raises(AssertionError, match="pg_restore: error"):
-        await shell(without_vectors.replace("pg_textsearch", site.index.name), tmp_path, site.server)
+        await shell(site.with_own_engine(without_vectors), tmp_path, site.server)
     assert await site.collections() == ["later", "manuals"]
     assert await site.found("manuals", "painted pumps") == [TEXTS[1]]
 

@@ -17,6 +17,7 @@ from groundline_lexical.pg_textsearch import PgTextsearchIndex
 from groundline_tests.postgres import server_binaries
 
 __all__ = [
+    "PREPARATION",
     "ROLE",
     "SEARCH_SETTINGS",
     "URL_VARIABLE",
@@ -36,17 +37,15 @@ ROLE = "groundline"
 SEARCH_SETTINGS = {"plan_cache_mode": "force_generic_plan", "max_parallel_workers_per_gather": "0"}
 """Of connections that search."""
 
-# What a superuser does before others migrate, as the README of groundline-lexical has it.
-_PREPARATION: Mapping[str, Sequence[str]] = {
+PREPARATION: Mapping[str, Sequence[str]] = {
     "pg_textsearch": ("CREATE EXTENSION pg_textsearch",),
     "pg_search": ("CREATE EXTENSION pg_search",),
     "vchord_bm25": (
-        "CREATE EXTENSION pg_tokenizer",
         "CREATE EXTENSION vchord_bm25",
-        f"GRANT USAGE ON SCHEMA bm25_catalog, tokenizer_catalog TO {ROLE}",
-        f"GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA tokenizer_catalog TO {ROLE}",
+        f"GRANT USAGE ON SCHEMA bm25_catalog TO {ROLE}",
     ),
 }
+"""What a superuser does before others migrate, as the README of groundline-lexical has it."""
 
 _OFFERED = "SELECT default_version FROM pg_available_extensions WHERE name = $1"
 
@@ -69,8 +68,7 @@ async def lexical_server_settings() -> Mapping[str, str]:
     output, _ = await process.communicate()
     folder = output.decode().strip()
     files = {name.partition(".")[0] for name in os.listdir(folder)}
-    loaded = [name for name in ("pg_textsearch", "pg_tokenizer") if name in files]
-    return {"shared_preload_libraries": f"'{','.join(loaded)}'"}
+    return {"shared_preload_libraries": "'pg_textsearch'"} if "pg_textsearch" in files else {}
 
 
 async def create_role(url: str) -> None:
@@ -97,7 +95,7 @@ async def database_with(
         try:
             if owner is not None:
                 superuser = await asyncpg.connect(_database(server, name))
-                for statement in _PREPARATION[backend]:
+                for statement in PREPARATION[backend]:
                     await superuser.execute(statement)
                 await superuser.close()
             url = _database(server, name, owner)

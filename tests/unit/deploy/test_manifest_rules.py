@@ -446,8 +446,8 @@ BREAKS: dict[str, tuple[str, Break]] = {
         lambda m: cluster(m)["postgresql"].update(shared_preload_libraries=[]),
     ),
     "a preloaded library that the image lacks": (
-        "preloads pg_tokenizer, which is not in it",
-        lambda m: cluster(m)["postgresql"]["shared_preload_libraries"].append("pg_tokenizer"),
+        "preloads timescaledb, which is not in it",
+        lambda m: cluster(m)["postgresql"]["shared_preload_libraries"].append("timescaledb"),
     ),
     "an extension that nobody creates": (
         "creates vector, not pg_textsearch, vector",
