@@ -51,7 +51,7 @@ _QUESTIONS = ("questions.json",)
     help=f"Ingest these documents as collection `{_EXAMPLES_COLLECTION}` if there is no collection yet.",
 )
 def up(data_dir: Path, gateway_port: int, ready_file: Path | None, examples: Path | None) -> None:
-    """Run PostgreSQL, the five services and the gateway until Ctrl-C.
+    """Run PostgreSQL, the services and the gateway until Ctrl-C.
 
     The services read their settings from GROUNDLINE_… variables. GROUNDLINE_DATABASE_URL replaces the
     embedded PostgreSQL, GROUNDLINE_API_KEY the generated key.

@@ -36,7 +36,7 @@ _SOCKET_PATH_LIMIT_BYTES = 103  # sun_path without its terminating zero: 107 on 
 _CONFIGURATION = """\
 # Written by Groundline at every start. Put your own settings into postgresql.conf, below the include.
 listen_addresses = ''              # unix socket only
-max_connections = 100              # the pools of five services, migrations and a psql or two
+max_connections = 100              # the pools of the services, migrations and a psql or two
 shared_buffers = 256MB
 work_mem = 16MB
 maintenance_work_mem = 256MB       # an HNSW build that outgrows it slows down several times
