@@ -104,6 +104,11 @@ test: setup ## Run all tests: unit, integration, e2e
 test-unit test-integration test-e2e: test-%: setup ## Run one kind of tests
 	$(BIN)/python -m pytest tests/$*
 
+.PHONY: fuzz
+fuzz: setup ## Send 10,000 fuzzed requests to the gateway and 5,000 to each service of a suite of its own
+	GROUNDLINE_FUZZ_HTTP_REQUESTS=10000 GROUNDLINE_FUZZ_SERVICE_REQUESTS=5000 \
+	  $(BIN)/python -m pytest tests/e2e/test_fuzz.py --capture=no
+
 .PHONY: test-cluster
 test-cluster: setup ## Apply the manifests to a real control plane, built from Go modules at first (some minutes)
 	@command -v go > /dev/null || { echo "test-cluster: install Go 1.24 or newer" >&2; exit 1; }

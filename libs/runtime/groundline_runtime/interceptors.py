@@ -22,6 +22,7 @@ import grpc
 import structlog
 from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 from opentelemetry import metrics, trace
 from opentelemetry.instrumentation.grpc._aio_server import OpenTelemetryAioServerInterceptor
@@ -32,6 +33,7 @@ from groundline_runtime.errors import (
     DeadlineExceededError,
     GroundlineError,
     InternalError,
+    InvalidArgumentError,
     UnimplementedError,
 )
 from groundline_runtime.json_names import as_sent
@@ -236,7 +238,9 @@ class _Errors(_Interceptor):
 
     async def around(self, method: str, inner: Behavior, request: Any, context: Context) -> Any:
         try:
-            return await inner(request, context)
+            if isinstance(request, AsyncIterator):
+                return await inner(_decoded_requests(request), context)
+            return await inner(_decoded_request(request), context)
         except grpc.aio.AbortError:
             raise
         except GroundlineError as error:
@@ -389,6 +393,36 @@ async def _write(context: Context, response: Any) -> None:
         raise asyncio.CancelledError("the peer went away") from error
 
 
+_UNDECODABLE = object()
+"""Stands for a request that is no message of its type; gRPC itself would answer UNKNOWN."""
+
+
+def _decoding(deserialize: Callable[[bytes], Any] | None) -> Callable[[bytes], Any] | None:
+    if deserialize is None:
+        return None
+
+    def decode(data: bytes) -> Any:
+        try:
+            return deserialize(data)
+        except DecodeError:
+            return _UNDECODABLE
+
+    return decode
+
+
+def _decoded_request(request: Any) -> Any:
+    if request is _UNDECODABLE:
+        raise InvalidArgumentError(
+            (), reason="MALFORMED_REQUEST", message="the request is no message of its type"
+        )
+    return request
+
+
+async def _decoded_requests(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async for request in requests:
+        yield _decoded_request(request)
+
+
 def _with_behavior(handler: Handler, behavior: Behavior) -> Handler:
     factory: Callable[..., Handler] = {
         (False, False): grpc.unary_unary_rpc_method_handler,
@@ -398,6 +432,6 @@ def _with_behavior(handler: Handler, behavior: Behavior) -> Handler:
     }[handler.request_streaming, handler.response_streaming]
     return factory(
         behavior,
-        request_deserializer=handler.request_deserializer,
+        request_deserializer=_decoding(handler.request_deserializer),
         response_serializer=handler.response_serializer,
     )
