@@ -50,7 +50,7 @@ async def open_channel(
     `target` is `host:port`, `dns:///host:port`, or addresses of several replicas, `ip:port,ip:port`; calls
     are spread over all of them. `service` is the full name (`groundline.v1.RetrieverService`) whose generated
     module is already imported; its methods with an idempotency_level have up to three attempts while the
-    service is unavailable or shows no sign of life (see Application.acknowledges). A replica that fails most
+    service is unavailable or shows no sign of life within two seconds. A replica that fails most
     calls gets none for a while, if there is another.
 
     Every call has a deadline: the smaller of its own timeout and what the current request has left, or
@@ -116,7 +116,7 @@ def service_config(service: ServiceDescriptor) -> dict[str, Any]:
 
 # gRFC A50. A single replica is never ejected.
 _EJECTION: dict[str, Any] = {
-    "interval": "0.5s",
+    "interval": "1s",
     "baseEjectionTime": "5s",
     "maxEjectionTime": "30s",
     "maxEjectionPercent": 50,

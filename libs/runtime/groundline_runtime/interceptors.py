@@ -64,19 +64,18 @@ _log = structlog.get_logger(__name__)
 def server_interceptors(
     default_timeout_seconds: float,
     *,
-    acknowledges: bool = False,
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
 ) -> list[grpc.aio.ServerInterceptor]:
     """The interceptors of every Groundline server; health and reflection calls pass them untouched.
 
-    Where no span is recorded, none is made: the requests' context carries the ids of the trace on. For
-    `acknowledges` see Application.
+    Where no span is recorded, none is made: the requests' context carries the ids of the trace on. A
+    request that takes long is acknowledged: see _Acknowledgement.
     """
     tracing = [_Tracing()] if is_recording() else []
     return [
         *tracing,
         _Context(default_timeout_seconds, traced=bool(tracing)),
-        _Errors(heartbeat_seconds, acknowledges),
+        _Errors(heartbeat_seconds),
     ]
 
 
@@ -222,19 +221,18 @@ class _Errors(_Interceptor):
     Innermost, so it is here that streamed responses are written.
     """
 
-    def __init__(self, heartbeat_seconds: float, acknowledges: bool) -> None:
+    def __init__(self, heartbeat_seconds: float) -> None:
         super().__init__()
         self._heartbeat_seconds = heartbeat_seconds
-        self._acknowledges = acknowledges
 
     def inner(self, method: str, handler: Handler) -> Behavior:
-        if self._acknowledges:
-            return _as_acknowledged_coroutine(handler)
         found = _method(method)
         if found is None or not handler.response_streaming:
-            return _as_coroutine(handler)
+            return _as_answering_coroutine(handler)
         nothing = GetMessageClass(found.output_type)()
-        return _as_coroutine(handler, lambda context: _beating(context, nothing, self._heartbeat_seconds))
+        return _as_answering_coroutine(
+            handler, lambda context: _beating(context, nothing, self._heartbeat_seconds)
+        )
 
     async def around(self, method: str, inner: Behavior, request: Any, context: Context) -> Any:
         try:
@@ -279,15 +277,26 @@ def _behavior_of(handler: Handler) -> Callable[..., Any]:
     return behavior
 
 
-def _as_coroutine(handler: Handler, beating: Beating | None = None) -> Behavior:
-    """`beating` gives what writes the responses of a stream where it has to be kept alive."""
+def _as_coroutine(handler: Handler) -> Behavior:
     behavior = _behavior_of(handler)
 
     async def call(request: Any, context: Context) -> Any:
         outcome = behavior(request, context)
+        return await outcome if inspect.isawaitable(outcome) else outcome
+
+    return call
+
+
+def _as_answering_coroutine(handler: Handler, beating: Beating | None = None) -> Behavior:
+    """Of a servicer's own method. `beating` gives what writes the responses of a stream where it has to be
+    kept alive."""
+    behavior = _behavior_of(handler)
+
+    async def transcoded(request: Any, context: Context) -> Any:
+        outcome = behavior(request, context)
         if inspect.isasyncgen(outcome):
             async with aclosing(outcome) as responses:
-                if beating is None or not request_context.is_transcoded():
+                if beating is None:
                     async for response in responses:
                         await _write(context, response)
                 else:
@@ -297,13 +306,7 @@ def _as_coroutine(handler: Handler, beating: Beating | None = None) -> Behavior:
             return None
         return await outcome if inspect.isawaitable(outcome) else outcome
 
-    return call
-
-
-def _as_acknowledged_coroutine(handler: Handler) -> Behavior:
-    behavior = _behavior_of(handler)
-
-    async def call(request: Any, context: Context) -> Any:
+    async def acknowledged(request: Any, context: Context) -> Any:
         acknowledgement = _Acknowledgement(context)
         try:
             outcome = behavior(request, context)
@@ -317,11 +320,18 @@ def _as_acknowledged_coroutine(handler: Handler) -> Behavior:
         finally:
             await acknowledgement.settled()
 
+    async def call(request: Any, context: Context) -> Any:
+        return await (transcoded if request_context.is_transcoded() else acknowledged)(request, context)
+
     return call
 
 
 class _Acknowledgement:
-    """Sends the headers of a response that takes long before it: a sign of life."""
+    """Sends the headers of a response that takes longer than a second ahead of it. By this sign of life
+    clients (`open_channel`) tell a server that works from one that hangs.
+
+    Not to the gateway, which could tell no error as an HTTP status after that.
+    """
 
     def __init__(self, context: Context) -> None:
         self._context = context

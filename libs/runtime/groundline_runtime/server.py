@@ -37,11 +37,6 @@ class Application:
     readiness: Mapping[str, ReadinessCheck] = field(default_factory=dict)
     """Dependency name → check that raises when the dependency cannot be used."""
 
-    acknowledges: bool = False
-    """Whether a response that takes longer than a second has its headers sent ahead, so that clients
-    (`open_channel`) tell a server that works from one that hangs. Not behind a gateway: it could tell no
-    error as an HTTP status after that."""
-
 
 class Serving(Protocol):
     """A server whose port is open."""
@@ -191,9 +186,7 @@ async def serving(application: Application, settings: ServiceSettings) -> AsyncI
     Raises FailedPreconditionError when the address cannot be had.
     """
     server = grpc.aio.server(
-        interceptors=server_interceptors(
-            settings.default_timeout_seconds, acknowledges=application.acknowledges
-        ),
+        interceptors=server_interceptors(settings.default_timeout_seconds),
         options=_options(settings),
     )
     for register in application.services.values():

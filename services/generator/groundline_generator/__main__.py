@@ -39,7 +39,6 @@ async def wire(settings: GeneratorSettings) -> AsyncIterator[Application]:
                     servicer, server
                 )
             },
-            acknowledges=True,
         )
 
 

@@ -35,7 +35,6 @@ async def wire(settings: RerankerSettings) -> AsyncIterator[Application]:
                     servicer, server
                 )
             },
-            acknowledges=True,
         )
 
 

@@ -45,7 +45,6 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
                     )
                 },
                 readiness={"database": store.require_schema, "lexical_index": store.require_sound_indexes},
-                acknowledges=True,
             )
     except (LexicalIndexError, ModelError) as error:
         raise FailedPreconditionError("NOT_USABLE", str(error)) from None
