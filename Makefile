@@ -122,6 +122,15 @@ test-lexical: setup ## Test the keyword engines, on the server that GROUNDLINE_T
 bench-lexical: setup ## Measure keyword engines, those of GROUNDLINE_BENCH_POSTGRES_URL if it is set
 	$(BIN)/groundline bench lexical
 
+.PHONY: chaos
+chaos: setup ## Try every fault on a suite of two replicas under load (some 10 minutes); fails where a bound is missed
+	$(BIN)/groundline bench chaos
+
+MINUTES ?= 10
+.PHONY: soak
+soak: setup ## Use a suite for MINUTES=10, and fail where memory, descriptors, connections or threads grow
+	$(BIN)/groundline bench soak --minutes $(MINUTES)
+
 .PHONY: generate
 generate: setup ## Write stubs, client, reference and OpenAPI document from protos/
 	$(BIN)/python tools/protos.py generate

@@ -6,7 +6,7 @@ import click
 
 __all__ = ["bench"]
 
-_BENCHMARKS = ("chat", "extract", "idle", "ingest", "lexical", "retrieval")
+_BENCHMARKS = ("chaos", "chat", "extract", "idle", "ingest", "lexical", "retrieval", "soak")
 
 
 class _Benchmarks(click.Group):

@@ -54,10 +54,15 @@ class Suite:
 
     connection: Connection
     addresses: Mapping[str, str]
-    """host:port of each service."""
+    """host:port of each service; of several replicas, all of them with commas between."""
     pids: Mapping[str, int]
-    """Process ids of its parts by name: the services, `postgres`, `envoy`, and SUPERVISOR."""
+    """Process ids of its parts by name, at its start: the services, `postgres`, `envoy`, and SUPERVISOR."""
     database_url: str
+    ready_file: Path
+
+    def pid(self, name: str) -> int:
+        """Of a part as it runs now, which may have been started again."""
+        return int(json.loads(self.ready_file.read_text())["pids"][name])
 
 
 @contextmanager
@@ -71,7 +76,9 @@ def working_directory(data_dir: Path | None) -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def started_suite(directory: Path, environment: Mapping[str, str]) -> AsyncIterator[Suite]:
+async def started_suite(
+    directory: Path, environment: Mapping[str, str], *, replicas: int = 1
+) -> AsyncIterator[Suite]:
     """`groundline up` on free ports with its data below `directory`; stopped on leaving.
 
     The database is the embedded one, whatever GROUNDLINE_DATABASE_URL says, unless `environment` names
@@ -84,6 +91,7 @@ async def started_suite(directory: Path, environment: Mapping[str, str]) -> Asyn
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "groundline_cli", "up", "--gateway-port", "0"),
             *("--data-dir", str(directory / "data"), "--ready-file", str(ready_file)),
+            *("--replicas", str(replicas)),
             env={**inherited, **_UNLIMITED, **environment},
             stdout=log,
             stderr=log,
@@ -100,6 +108,7 @@ async def started_suite(directory: Path, environment: Mapping[str, str]) -> Asyn
             addresses=ready["services"],
             pids={**ready["pids"], SUPERVISOR: process.pid},
             database_url=ready["database_url"],
+            ready_file=ready_file,
         )
     except TimeoutError as error:
         if ready_file.exists():

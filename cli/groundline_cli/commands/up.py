@@ -45,21 +45,31 @@ _QUESTIONS = ("questions.json",)
     "beside ready.json in the data directory.",
 )
 @click.option(
+    "--replicas",
+    type=click.IntRange(1, 10),
+    default=1,
+    show_default=True,
+    help="Processes of each service; of several, the others go on when one fails.",
+)
+@click.option(
     "--examples",
     type=click.Path(exists=True, path_type=Path),
     metavar="PATH",
     help=f"Ingest these documents as collection `{_EXAMPLES_COLLECTION}` if there is no collection yet.",
 )
-def up(data_dir: Path, gateway_port: int, ready_file: Path | None, examples: Path | None) -> None:
+def up(
+    data_dir: Path, gateway_port: int, ready_file: Path | None, replicas: int, examples: Path | None
+) -> None:
     """Run PostgreSQL, the services and the gateway until Ctrl-C.
 
     The services read their settings from GROUNDLINE_… variables. GROUNDLINE_DATABASE_URL replaces the
-    embedded PostgreSQL, GROUNDLINE_API_KEY the generated key.
+    embedded PostgreSQL, GROUNDLINE_API_KEY the generated key. A service that crashes is started again.
     """
     options = StackOptions(
         data_dir=data_dir,
         gateway_port=gateway_port,
         environ=dict(os.environ),
+        replicas=replicas,
         ready_files=(data_dir / "ready.json", *([ready_file] if ready_file else [])),
     )
     started = time.monotonic()

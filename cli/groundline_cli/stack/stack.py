@@ -42,6 +42,8 @@ class StackOptions:
     """0: a free one."""
     environ: Mapping[str, str]
     """Settings of the services (GROUNDLINE_…); a GROUNDLINE_DATABASE_URL replaces the embedded server."""
+    replicas: int = 1
+    """Processes of each service."""
     ready_files: tuple[Path, ...] = ()
     """Files that hold `ReadyInfo` as JSON while the suite is ready."""
 
@@ -53,7 +55,7 @@ class ReadyInfo:
     gateway: str
     api_key: str
     services: Mapping[str, str]
-    """host:port by name."""
+    """host:port by name; of several replicas, all of them with commas between."""
     pids: Mapping[str, int]
     """Of every child by name."""
     database_url: str
@@ -98,7 +100,9 @@ async def running_stack(
         api_key = options.environ.get("GROUNDLINE_API_KEY") or read_or_create_secret(data_dir / "api_key")
         port = resources.enter_context(reserved_port(options.gateway_port))
         addresses = {
-            service.name: f"{LOOPBACK}:{resources.enter_context(reserved_port())}"
+            service.name: ",".join(
+                f"{LOOPBACK}:{resources.enter_context(reserved_port())}" for _ in range(options.replicas)
+            )
             for service in parts.services
         }
         logs = data_dir / "logs"
@@ -122,7 +126,8 @@ async def running_stack(
                 migrate = Command(name="migrate", argv=argv, env=environment)
                 await supervisor.run(migrate, timeout_seconds=_MIGRATE_TIMEOUT_SECONDS)
         for service in parts.services:
-            await supervisor.start(service.command(environment, addresses))
+            for command in service.commands(environment, addresses):
+                await supervisor.start(command)
         await supervisor.until(_all_serving(parts.services, addresses, report))
         with _step(report, "gateway answers"):
             config_path = data_dir / "envoy.json"
@@ -178,11 +183,15 @@ async def run_until_stopped(
 async def _all_serving(services: Sequence[Service], addresses: Mapping[str, str], report: Report) -> None:
     async def one(service: Service) -> None:
         with _step(report, f"{service.name} serves on {addresses[service.name]}"):
-            address = addresses[service.name]
-            if service.speaks_grpc:
-                await wait_until_serving(address, service.grpc_name, timeout_seconds=_SERVICE_TIMEOUT_SECONDS)
-            else:
-                await wait_until_healthy(f"http://{address}/readyz", timeout_seconds=_SERVICE_TIMEOUT_SECONDS)
+            for address in addresses[service.name].split(","):
+                if service.speaks_grpc:
+                    await wait_until_serving(
+                        address, service.grpc_name, timeout_seconds=_SERVICE_TIMEOUT_SECONDS
+                    )
+                else:
+                    await wait_until_healthy(
+                        f"http://{address}/readyz", timeout_seconds=_SERVICE_TIMEOUT_SECONDS
+                    )
 
     try:
         async with asyncio.TaskGroup() as group:

@@ -41,16 +41,20 @@ class Service:
         """The full gRPC service name, under which the health service knows it."""
         return f"groundline.v1.{self.name.capitalize()}Service"
 
-    def command(self, environment: Mapping[str, str], addresses: Mapping[str, str]) -> Command:
-        """How to start it, listening on its entry of `addresses` (name → host:port)."""
+    def commands(self, environment: Mapping[str, str], addresses: Mapping[str, str]) -> list[Command]:
+        """How to start its replicas, one for each address of its entry in `addresses` (name →
+        host:port,host:port); of several, each has its number behind its name."""
         prefix = f"GROUNDLINE_{self.name.upper()}_"
-        host, _, port = addresses[self.name].rpartition(":")
         targets = {f"{prefix}{other.upper()}_TARGET": addresses[other] for other in self.calls}
-        return Command(
-            name=self.name,
-            argv=self.argv or _module(self.name),
-            env={**environment, f"{prefix}HOST": host, f"{prefix}PORT": port, **targets},
-        )
+        own = [address.rpartition(":") for address in addresses[self.name].split(",")]
+        return [
+            Command(
+                name=self.name if len(own) == 1 else f"{self.name}-{number}",
+                argv=self.argv or _module(self.name),
+                env={**environment, f"{prefix}HOST": host, f"{prefix}PORT": port, **targets},
+            )
+            for number, (host, _, port) in enumerate(own, start=1)
+        ]
 
 
 def _module(service: str) -> tuple[str, ...]:

@@ -15,7 +15,8 @@ KEY = "a-key-of-sixteen-characters-or-more"
 
 def _service(name: str) -> dict[str, str]:
     service = next(service for service in SERVICES if service.name == name)
-    return dict(service.command({"GROUNDLINE_LOG_LEVEL": "debug"}, ADDRESSES).env)
+    [command] = service.commands({"GROUNDLINE_LOG_LEVEL": "debug"}, ADDRESSES)
+    return dict(command.env)
 
 
 def test_api_keys_do_not_reach_the_services() -> None:
@@ -102,3 +103,14 @@ async def test_the_gateways_configuration_is_private_and_knows_every_key_by_its_
         assert key not in everything
     assert str(path) in command.argv
     assert set(command.env) == {"PATH"}
+
+
+def test_each_replica_listens_on_its_own_address_and_knows_all_of_the_others() -> None:
+    addresses = {name: f"{address},127.0.0.1:{6000 + len(name)}" for name, address in ADDRESSES.items()}
+    coordinator = next(service for service in SERVICES if service.name == "coordinator")
+    one, two = coordinator.commands({}, addresses)
+    assert (one.name, two.name) == ("coordinator-1", "coordinator-2")
+    ports = [command.env["GROUNDLINE_COORDINATOR_PORT"] for command in (one, two)]
+    assert [f"127.0.0.1:{port}" for port in ports] == addresses["coordinator"].split(",")
+    for command in (one, two):
+        assert command.env["GROUNDLINE_COORDINATOR_RETRIEVER_TARGET"] == addresses["retriever"]

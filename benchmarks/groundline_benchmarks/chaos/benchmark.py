@@ -1,0 +1,166 @@
+"""One fault under load: what is done, what came back meanwhile, and what should have."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+import httpx
+
+from groundline_benchmarks.chaos.faults import Bounds, Fault
+from groundline_benchmarks.chaos.load import Asked, Kind, Load, Outcome, http_client
+from groundline_benchmarks.measuring.goals import Goal
+from groundline_benchmarks.measuring.running import Report
+from groundline_benchmarks.measuring.suite import Suite
+
+__all__ = ["FaultFigures", "measure_fault", "prepared_load"]
+
+_DOCUMENTS = 40
+_BEFORE_SECONDS = 2.0
+_AFTER_SECONDS = 6.0
+_EJECTED_SECONDS = 3.0
+"""Who begins later must not meet a replica that hangs."""
+_SETTLE_SECONDS = 120.0
+_HEALTH_SECONDS = 0.25
+
+
+@dataclass
+class FaultFigures:
+    """What became of the requests around a fault. Times are of time.monotonic."""
+
+    name: str
+    bounds: Bounds
+    asked: Sequence[Asked] = ()
+    begin: float = 0.0
+    end: float = 0.0
+    health: list[tuple[float, bool]] = field(default_factory=list)
+    """Whether `/healthz` said that all is well, and when."""
+    is_settled: bool = True
+    """Whether every document that was handed in has ended two minutes later."""
+    lost: Sequence[str] = ()
+    doubled: Sequence[str] = ()
+
+    @property
+    def during(self) -> list[Asked]:
+        """What was asked while the fault lasted."""
+        return [one for one in self.asked if self.begin <= one.begun <= self.end]
+
+    def counts(self, asked: Sequence[Asked] | None = None) -> Mapping[Outcome, int]:
+        """Of all requests, or of those given."""
+        return Counter(one.outcome for one in (self.asked if asked is None else asked))
+
+    @property
+    def reasons(self) -> Mapping[str, int]:
+        """Of what failed."""
+        return Counter(one.reason for one in self.asked if one.outcome is Outcome.FAILED)
+
+    @property
+    def failed_percent(self) -> float:
+        asked = [one for one in self.during if one.kind is not Kind.INGEST]
+        failed = sum(one.outcome in (Outcome.FAILED, Outcome.CUT) for one in asked)
+        return 100 * failed / max(1, len(asked))
+
+    @property
+    def slowest_seconds(self) -> float:
+        return max((one.seconds for one in self.asked), default=0.0)
+
+    @property
+    def slowest_later_seconds(self) -> float:
+        later = [one.seconds for one in self.during if one.begun > self.begin + _EJECTED_SECONDS]
+        return max(later, default=0.0)
+
+    @property
+    def well_after_seconds(self) -> float:
+        unwell = [one.begun for one in self.asked if one.outcome not in (Outcome.OK, Outcome.DEGRADED)]
+        return max(0.0, max(unwell, default=0.0) - self.end)
+
+    @property
+    def unready_after_seconds(self) -> float:
+        """Infinite where it was never said."""
+        unready = [moment for moment, is_well in self.health if not is_well and moment >= self.begin]
+        return min(unready, default=float("inf")) - self.begin
+
+    def goals(self) -> list[Goal]:
+        """What is asked of the fault."""
+        bounds, counts = self.bounds, self.counts()
+        found = [
+            Goal("silently wrong", counts.get(Outcome.WRONG, 0), bounds.wrong),
+            Goal("acknowledged documents lost", len(self.lost), 0),
+            Goal("documents doubled", len(self.doubled), 0),
+            Goal("ingestion still unfinished after two minutes", int(not self.is_settled), 0),
+        ]
+        for name, figure, limit in (
+            ("streams cut without an end", counts.get(Outcome.CUT, 0), bounds.cut),
+            ("failed during the fault, percent", self.failed_percent, bounds.failed_percent),
+            ("slowest, s", self.slowest_seconds, bounds.slowest_seconds),
+            ("slowest from 3 s on, s", self.slowest_later_seconds, bounds.slowest_later_seconds),
+            ("last failure after the end, s", self.well_after_seconds, bounds.well_after_seconds),
+            ("unready after, s", self.unready_after_seconds, bounds.unready_after_seconds),
+        ):
+            if limit is not None:
+                found.append(Goal(name, figure, limit))
+        if bounds.is_ready:
+            found.append(Goal("times unready", sum(not well for _, well in self.health), 0))
+        return found
+
+
+@asynccontextmanager
+async def prepared_load(suite: Suite) -> AsyncIterator[Load]:
+    """Load on a suite that knows some documents. Raises httpx.HTTPError."""
+    async with http_client(suite.connection) as client:
+        load = Load(client)
+        await load.prepare(_DOCUMENTS)
+        yield load
+
+
+async def measure_fault(
+    name: str, fault: Fault, suite: Suite, load: Load, seconds: float, report: Report
+) -> FaultFigures:
+    """Under load before, while and after the fault, which lasts so many seconds."""
+    report(f"{name}: {fault.summary}")
+    figures = FaultFigures(name, fault.bounds)
+    load.asked = []
+    watch = asyncio.create_task(_watch_health(load.client, figures.health))
+    try:
+        async with load.running(searches=4, chats=2, hand_ins=1):
+            await asyncio.sleep(_BEFORE_SECONDS)
+            figures.begin = time.monotonic()
+            async with fault.happens(suite), asyncio.TaskGroup() as burst:
+                for _ in range(fault.burst):
+                    burst.create_task(load.search())
+                await asyncio.sleep(seconds)
+            figures.end = time.monotonic()
+            await asyncio.sleep(_AFTER_SECONDS)
+    finally:
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
+    figures.asked = load.asked
+    figures.is_settled = await _settled(load)
+    figures.lost, figures.doubled = await load.lost_and_doubled()
+    return figures
+
+
+async def _settled(load: Load) -> bool:
+    """Whether all documents have ended in two minutes."""
+    try:
+        async with asyncio.timeout(_SETTLE_SECONDS):
+            while True:
+                with suppress(httpx.HTTPError):
+                    if await load.settled():
+                        return True
+                await asyncio.sleep(0.5)
+    except TimeoutError:
+        return False
+
+
+async def _watch_health(client: httpx.AsyncClient, health: list[tuple[float, bool]]) -> None:
+    while True:
+        moment = time.monotonic()
+        try:
+            response = await client.get("/healthz", timeout=5)
+            health.append((moment, response.is_success))
+        except httpx.TransportError:
+            health.append((moment, False))
+        await asyncio.sleep(_HEALTH_SECONDS)

@@ -1,0 +1,113 @@
+"""groundline bench chaos"""
+
+from collections.abc import Sequence
+
+import click
+import httpx
+from groundline_cli.commands.gateway import json_option
+from groundline_cli.terminal import print_columns, print_json
+
+from groundline_benchmarks.chaos.benchmark import FaultFigures, measure_fault, prepared_load
+from groundline_benchmarks.chaos.faults import FAULTS
+from groundline_benchmarks.chaos.load import Outcome
+from groundline_benchmarks.measuring.goals import Goal, goals_as_json, print_goals
+from groundline_benchmarks.measuring.running import MeasurementError, Report, run
+from groundline_benchmarks.measuring.suite import started_suite, working_directory
+
+__all__ = ["chaos"]
+
+_MISSED_EXIT_CODE = 1
+_REPLICAS = 2
+
+
+@click.command()
+@click.option(
+    "--fault",
+    "names",
+    type=click.Choice(list(FAULTS)),
+    multiple=True,
+    help="Only this one; may be given several times.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=1),
+    default=12.0,
+    show_default=True,
+    help="How long each fault lasts.",
+)
+@json_option
+def chaos(names: Sequence[str], seconds: float, as_json: bool) -> None:
+    """Faults, one after the other, in a suite of its own with two replicas of each service under load.
+
+    Searches, chats and hand-ins come all the time, each with a word that only one document has, so that a
+    wrong answer is known. Exits with 1 where a bound is missed.
+    """
+
+    async def measure(report: Report) -> list[FaultFigures]:
+        with working_directory(None) as directory:
+            report(f"starting a suite of {_REPLICAS} replicas")
+            async with started_suite(directory, {}, replicas=_REPLICAS) as suite:
+                try:
+                    async with prepared_load(suite) as load:
+                        return [
+                            await measure_fault(name, FAULTS[name], suite, load, seconds, report)
+                            for name in names or FAULTS
+                        ]
+                except httpx.HTTPError as error:
+                    raise MeasurementError(f"the suite does not answer: {type(error).__name__}") from error
+
+    found = run(measure)
+    if as_json:
+        print_json({"faults": [_as_json(figures) for figures in found]})
+    else:
+        _print(found)
+    if not all(goal.is_met for figures in found for goal in figures.goals()):
+        raise SystemExit(_MISSED_EXIT_CODE)
+
+
+def _print(found: Sequence[FaultFigures]) -> None:
+    print_columns(
+        (
+            "FAULT",
+            "DURING",
+            *(outcome.upper() for outcome in Outcome),
+            "FAILED %",
+            "SLOWEST S",
+            "FROM 3 S ON",
+        ),
+        [
+            (
+                figures.name,
+                len(figures.during),
+                *(figures.counts(figures.during).get(outcome, 0) for outcome in Outcome),
+                figures.failed_percent,
+                figures.slowest_seconds,
+                figures.slowest_later_seconds,
+            )
+            for figures in found
+        ],
+    )
+    print_goals(
+        [
+            Goal(f"{figures.name}: {goal.name}", goal.figure, goal.limit, goal.is_minimum)
+            for figures in found
+            for goal in figures.goals()
+        ]
+    )
+
+
+def _as_json(figures: FaultFigures) -> dict[str, object]:
+    return {
+        "fault": figures.name,
+        "counts": {outcome.value: count for outcome, count in figures.counts().items()},
+        "countsDuring": {outcome.value: count for outcome, count in figures.counts(figures.during).items()},
+        "reasons": dict(figures.reasons),
+        "failedPercent": figures.failed_percent,
+        "slowestSeconds": figures.slowest_seconds,
+        "slowestLaterSeconds": figures.slowest_later_seconds,
+        "wellAfterSeconds": figures.well_after_seconds,
+        "settled": figures.is_settled,
+        "lost": list(figures.lost),
+        "doubled": list(figures.doubled),
+        "goals": goals_as_json(figures.goals()),
+    }

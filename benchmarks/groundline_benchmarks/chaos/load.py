@@ -1,0 +1,244 @@
+"""Searches, chats and documents that come all the time, each with a marker word that nothing else has."""
+
+import asyncio
+import itertools
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import httpx
+from groundline_cli.connection import Connection
+from groundline_client import is_loopback
+
+__all__ = ["COLLECTION", "Asked", "Kind", "Load", "Outcome", "http_client"]
+
+COLLECTION = "chaos"
+_SYLLABLES = ("ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", "te", "vi", "wo", "xu", "za")
+_GIVEN_UP_SECONDS = 60.0
+
+
+class Kind(StrEnum):
+    """What was asked for."""
+
+    SEARCH = "search"
+    CHAT = "chat"
+    INGEST = "ingest"
+
+
+class Outcome(StrEnum):
+    """What came back."""
+
+    OK = "ok"
+    DEGRADED = "degraded"
+    """Answered, and said that something was left out."""
+    FAILED = "failed"
+    """An error that says so."""
+    WRONG = "wrong"
+    """Answered without the document that the marker stands in, and without a word of it."""
+    CUT = "cut"
+    """A stream that ended without an end."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request."""
+
+    kind: Kind
+    begun: float
+    """Of time.monotonic."""
+    seconds: float
+    outcome: Outcome
+    reason: str = ""
+
+
+def marker(number: int) -> str:
+    """A word that nothing else has."""
+    word = ""
+    while True:
+        number, digit = divmod(number, len(_SYLLABLES))
+        word += _SYLLABLES[digit]
+        if not number:
+            return f"qy{word}q"
+
+
+def http_client(connection: Connection) -> httpx.AsyncClient:
+    """One that repeats nothing, unlike the suite's own: what is measured is what the suite does."""
+    return httpx.AsyncClient(
+        base_url=connection.gateway,
+        headers={"x-api-key": connection.api_key},
+        timeout=_GIVEN_UP_SECONDS,
+        trust_env=not is_loopback(connection.gateway),
+        limits=httpx.Limits(max_connections=None),
+    )
+
+
+@dataclass
+class Load:
+    """Requests of a number of clients, and what became of them."""
+
+    client: httpx.AsyncClient
+    asked: list[Asked] = field(default_factory=list)
+    known: list[str] = field(default_factory=list)
+    """Markers of documents that can be found."""
+    handed_in: dict[str, str] = field(default_factory=dict)
+    """Marker → job of each document whose hand-in was acknowledged."""
+    _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+    _turns: "itertools.count[int]" = field(default_factory=itertools.count)
+
+    async def prepare(self, documents: int) -> None:
+        """Make the collection, and documents to ask for. Raises httpx.HTTPError."""
+        made = await self.client.post("/api/collections", json={"collectionId": COLLECTION})
+        made.raise_for_status()
+        for _ in range(documents):
+            await self.hand_in()
+        while not await self.settled():  # noqa: ASYNC110 (asks a server)
+            await asyncio.sleep(0.2)
+        self.known = list(self.handed_in)
+
+    @asynccontextmanager
+    async def running(self, *, searches: int, chats: int, hand_ins: int) -> AsyncIterator[None]:
+        """So many clients at it within the block; what is under way at its end is waited for."""
+        ended = asyncio.Event()
+
+        async def client(ask: Callable[[], Awaitable[None]], pause: float) -> None:
+            while not ended.is_set():
+                await ask()
+                await asyncio.sleep(pause)
+
+        async with asyncio.TaskGroup() as group:
+            for ask, count, pause in (
+                (self.search, searches, 0.05),
+                (self.chat, chats, 0.1),
+                (self.hand_in, hand_ins, 0.3),
+            ):
+                for _ in range(count):
+                    group.create_task(client(ask, pause))
+            try:
+                yield
+            finally:
+                ended.set()
+
+    async def search(self) -> None:
+        """Ask for a document by its marker."""
+        word = self._next_known()
+        async with self._noted(Kind.SEARCH) as note:
+            response = await self.client.post(
+                "/api/search", json={"query": word, "collectionIds": [COLLECTION]}
+            )
+            if response.is_error:
+                note(Outcome.FAILED, _reason(response.text))
+                return
+            body = response.json()
+            texts = [passage["chunk"]["text"] for passage in body.get("passages", ())]
+            note(*_judged(any(word in text for text in texts), body.get("degraded", ())))
+
+    async def chat(self) -> None:
+        """Ask a question about a document by its marker, and read the stream to its end."""
+        word = self._next_known()
+        question = {"query": f"What is the code of {word}?", "collectionIds": [COLLECTION], "store": False}
+        async with (
+            self._noted(Kind.CHAT) as note,
+            self.client.stream("POST", "/api/chat", json=question) as response,
+        ):
+            if response.is_error:
+                note(Outcome.FAILED, _reason((await response.aread()).decode()))
+                return
+            found, last = False, {}
+            async for line in response.aiter_lines():
+                if line.startswith("data:"):
+                    last = json.loads(line.removeprefix("data:"))
+                    if "sources" in last:
+                        found = word in json.dumps(last["sources"])
+            if "error" in last:
+                note(Outcome.FAILED, last["error"].get("reason", ""))
+            elif "completed" not in last:
+                note(Outcome.CUT)
+            else:
+                note(*_judged(found, last["completed"].get("degraded", ())))
+
+    async def hand_in(self) -> None:
+        """Hand a new document in, once more with the same request id until it is acknowledged."""
+        word = marker(next(self._numbers))
+        document = {
+            "uri": f"{word}.md",
+            "text": f"The code of {word} is {word}-77.",
+            "mimeType": "text/plain",
+        }
+        body = {"documents": [document], "requestId": f"chaos-{word}"}
+        for _ in range(20):
+            async with self._noted(Kind.INGEST) as note:
+                response = await self.client.post(f"/api/collections/{COLLECTION}/documents", json=body)
+                if response.is_error:
+                    note(Outcome.FAILED, _reason(response.text))
+                else:
+                    self.handed_in[word] = response.json()["job"]["jobId"]
+                    note(Outcome.OK)
+                    return
+            await asyncio.sleep(1)
+
+    async def settled(self) -> bool:
+        """Whether every document that was handed in has ended."""
+        listed = await self.client.get("/api/jobs", params={"collectionId": COLLECTION, "pageSize": 1000})
+        listed.raise_for_status()
+        states = [job["state"] for job in listed.json().get("jobs", ())]
+        return not any(state in ("JOB_STATE_QUEUED", "JOB_STATE_RUNNING") for state in states)
+
+    async def lost_and_doubled(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Markers whose documents are not found, and those found more than once."""
+        lost, doubled = [], []
+        for word in self.handed_in:
+            response = await self.client.post(
+                "/api/search",
+                json={
+                    "query": word,
+                    "collectionIds": [COLLECTION],
+                    "options": {"retrieval": {"mode": "RETRIEVAL_MODE_KEYWORD"}},
+                },
+            )
+            # An error is no answer: it is not found.
+            found = () if response.is_error else response.json().get("passages", ())
+            texts = [passage["chunk"]["text"] for passage in found]
+            count = sum(word in text for text in texts)
+            if count == 0:
+                lost.append(word)
+            elif count > 1:
+                doubled.append(word)
+        return lost, doubled
+
+    def _next_known(self) -> str:
+        return self.known[next(self._turns) % len(self.known)]
+
+    @asynccontextmanager
+    async def _noted(self, kind: Kind) -> AsyncIterator[Callable[..., None]]:
+        """Write down what the block says of its request, or how it failed."""
+        begun = time.monotonic()
+        said: list[tuple[Outcome, str]] = []
+
+        def note(outcome: Outcome, reason: str = "") -> None:
+            said.append((outcome, reason))
+
+        try:
+            yield note
+        except (httpx.RemoteProtocolError, httpx.ReadError) as error:
+            note(Outcome.CUT if kind is Kind.CHAT else Outcome.FAILED, type(error).__name__)
+        except httpx.TransportError as error:
+            note(Outcome.FAILED, type(error).__name__)
+        outcome, reason = said[-1]
+        self.asked.append(Asked(kind, begun, time.monotonic() - begun, outcome, reason))
+
+
+def _judged(found: bool, degraded: Sequence[object]) -> tuple[Outcome, str]:
+    if degraded:
+        return Outcome.DEGRADED, ""
+    return (Outcome.OK if found else Outcome.WRONG), ""
+
+
+def _reason(body: str) -> str:
+    try:
+        details = json.loads(body).get("details", ())
+    except ValueError:
+        return "NO_JSON"
+    return next((str(one["reason"]) for one in details if "reason" in one), "")

@@ -1,0 +1,101 @@
+"""What grows in a suite that is used for a long time."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import psutil
+
+from groundline_benchmarks.chaos.load import Load, Outcome
+from groundline_benchmarks.measuring.goals import Goal
+from groundline_benchmarks.measuring.running import Report
+from groundline_benchmarks.measuring.suite import Suite
+
+__all__ = ["Held", "SoakFigures", "measure_soak"]
+
+_WARM_SECONDS = 30.0
+"""Caches, pools and threads are filled by then."""
+_REPORT_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a process and its children hold."""
+
+    memory_mib: float
+    descriptors: int
+    connections: int
+    threads: int
+
+
+@dataclass(frozen=True)
+class SoakFigures:
+    """Of each process by name, warm and at the end."""
+
+    minutes: float
+    requests: int
+    failed: int
+    before: Mapping[str, Held]
+    after: Mapping[str, Held]
+
+    def goals(self) -> list[Goal]:
+        """Growth that a steady load does not explain: PostgreSQL's own caches fill for as long as there are
+        new documents, so its memory is shown and not judged."""
+        found = [Goal("requests that failed", self.failed, 0)]
+        for name, after in self.after.items():
+            before = self.before[name]
+            if name != "postgres":
+                limit = max(16.0, before.memory_mib / 10)
+                found.append(Goal(f"{name}: memory, MiB more", after.memory_mib - before.memory_mib, limit))
+            found.append(Goal(f"{name}: descriptors more", after.descriptors - before.descriptors, 16))
+            found.append(Goal(f"{name}: connections more", after.connections - before.connections, 16))
+            found.append(Goal(f"{name}: threads more", after.threads - before.threads, 8))
+        return found
+
+
+async def measure_soak(suite: Suite, load: Load, minutes: float, report: Report) -> SoakFigures:
+    """Under a steady load for so many minutes."""
+    async with load.running(searches=2, chats=2, hand_ins=1):
+        report(f"{_WARM_SECONDS:g} s to warm up")
+        await asyncio.sleep(_WARM_SECONDS)
+        before = _all_held(suite)
+        load.asked.clear()
+        end = time.monotonic() + minutes * 60
+        while (left := end - time.monotonic()) > 0:
+            report(f"{left / 60:.1f} minutes to go, {len(load.asked)} requests until now")
+            await asyncio.sleep(min(left, _REPORT_SECONDS))
+    # Nothing is under way, so what is still held is held for good.
+    await asyncio.sleep(2)
+    failed = sum(one.outcome not in (Outcome.OK, Outcome.DEGRADED) for one in load.asked)
+    return SoakFigures(minutes, len(load.asked), failed, before, _all_held(suite))
+
+
+def _all_held(suite: Suite) -> dict[str, Held]:
+    named = frozenset(suite.pids.values())
+    return {name: _held(psutil.Process(pid), named) for name, pid in suite.pids.items()}
+
+
+def _held(process: psutil.Process, named: frozenset[int]) -> Held:
+    family = [process, *(child for child in _children(process, named))]
+    memory, descriptors, connections, threads = 0.0, 0, 0, 0
+    for one in family:
+        try:
+            with one.oneshot():
+                # Shared pages count once for all that share them.
+                memory += one.memory_full_info().pss / 2**20
+                descriptors += one.num_fds()
+                connections += len(one.net_connections("all"))
+                threads += one.num_threads()
+        except psutil.NoSuchProcess:
+            continue
+    return Held(memory, descriptors, connections, threads)
+
+
+def _children(process: psutil.Process, named: frozenset[int]) -> list[psutil.Process]:
+    """What it has started and is not named itself."""
+    found: list[psutil.Process] = []
+    for child in process.children():
+        if child.pid not in named:
+            found += [child, *_children(child, named)]
+    return found

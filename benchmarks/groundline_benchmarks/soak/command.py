@@ -1,0 +1,89 @@
+"""groundline bench soak"""
+
+from dataclasses import asdict
+
+import click
+import httpx
+from groundline_cli.commands.gateway import json_option
+from groundline_cli.terminal import print_columns, print_json
+
+from groundline_benchmarks.chaos.benchmark import prepared_load
+from groundline_benchmarks.measuring.goals import goals_as_json, print_goals
+from groundline_benchmarks.measuring.running import MeasurementError, Report, run
+from groundline_benchmarks.measuring.suite import started_suite, working_directory
+from groundline_benchmarks.soak.benchmark import SoakFigures, measure_soak
+
+__all__ = ["soak"]
+
+_MISSED_EXIT_CODE = 1
+
+
+@click.command()
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    help="How long it is used, after half a minute to warm up.",
+)
+@json_option
+def soak(minutes: float, as_json: bool) -> None:
+    """Growth of memory, descriptors, connections and threads of each process under a steady load.
+
+    Starts a suite of its own. Exits with 1 where something grows that should not, or a request fails.
+    """
+
+    async def measure(report: Report) -> SoakFigures:
+        with working_directory(None) as directory:
+            report("starting a suite")
+            async with started_suite(directory, {}) as suite:
+                try:
+                    async with prepared_load(suite) as load:
+                        return await measure_soak(suite, load, minutes, report)
+                except httpx.HTTPError as error:
+                    raise MeasurementError(f"the suite does not answer: {type(error).__name__}") from error
+
+    figures = run(measure)
+    if as_json:
+        print_json(
+            {
+                "minutes": figures.minutes,
+                "requests": figures.requests,
+                "failed": figures.failed,
+                "processes": {
+                    name: {"before": asdict(figures.before[name]), "after": asdict(after)}
+                    for name, after in figures.after.items()
+                },
+                "goals": goals_as_json(figures.goals()),
+            }
+        )
+    else:
+        print_columns(
+            (
+                "PROCESS",
+                "MEMORY MIB",
+                "AFTER",
+                "DESCRIPTORS",
+                "AFTER",
+                "CONNECTIONS",
+                "AFTER",
+                "THREADS",
+                "AFTER",
+            ),
+            [
+                (
+                    name,
+                    *(
+                        figure
+                        for pair in zip(
+                            asdict(figures.before[name]).values(), asdict(after).values(), strict=True
+                        )
+                        for figure in pair
+                    ),
+                )
+                for name, after in figures.after.items()
+            ],
+        )
+        print_goals(figures.goals())
+    if not all(goal.is_met for goal in figures.goals()):
+        raise SystemExit(_MISSED_EXIT_CODE)

@@ -1,0 +1,19 @@
+"""`groundline bench chaos` on its quickest faults: nothing is lost, and nothing is silently wrong."""
+
+import json
+
+from click.testing import CliRunner
+from groundline_benchmarks.command import bench
+
+
+def test_a_hanging_and_a_killed_replica_lose_nothing_and_answer_nothing_wrong() -> None:
+    faults = ["retriever-hangs", "coordinator-killed"]
+    arguments = ["chaos", "--seconds", "4", "--json", *(f"--fault={name}" for name in faults)]
+    result = CliRunner().invoke(bench, arguments)
+    # 1: a bound that depends on how busy the machine is may be missed.
+    assert result.exit_code in (0, 1), result.output
+    found = json.loads(result.stdout)["faults"]
+    assert [one["fault"] for one in found] == faults
+    for one in found:
+        assert one["countsDuring"].get("ok"), one
+        assert (one["counts"].get("wrong", 0), one["lost"], one["doubled"]) == (0, [], []), one
