@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 
 import asyncpg
 import psutil
+from groundline_lexical import LAST_RECOVERY
 
 from groundline_cli.stack.errors import PostgresError
 from groundline_cli.stack.files import DirectoryLock, make_private_directory, write_private
@@ -64,6 +65,14 @@ _BM25_INDEXES = """
     WHERE a.amname = 'bm25' AND c.relkind = 'i'
     ORDER BY 1
 """
+# So that the suite's workers do not rebuild them once more.
+_HAS_PARTITIONS = """
+    SELECT EXISTS (
+        SELECT FROM pg_attribute
+        WHERE attrelid = to_regclass('public.chunk_partitions') AND attname = 'lexical_built_after'
+    )
+"""
+_ALL_BUILT = f"UPDATE public.chunk_partitions SET lexical_built_after = {LAST_RECOVERY}"  # noqa: S608
 
 
 def binaries() -> Path:
@@ -327,6 +336,8 @@ class EmbeddedPostgres:
                 for (index,) in await connection.fetch(_BM25_INDEXES):
                     await connection.execute(f"REINDEX INDEX {index}")
                     rebuilt.append(f"{database}.{index}")
+                if await connection.fetchval(_HAS_PARTITIONS):
+                    await connection.execute(_ALL_BUILT)
         self._rebuilt = tuple(rebuilt)
         self._rebuild_marker.unlink()
 
