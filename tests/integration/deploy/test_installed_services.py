@@ -3,9 +3,10 @@
 import asyncio
 from pathlib import Path
 
+import httpx
 import pytest
 from groundline_tests.asking import ASK, fill
-from groundline_tests.installed import SERVICES, Installation, run, started, stop_under_load
+from groundline_tests.installed import PROGRAMS, SERVICES, Installation, run, started, stop_under_load
 from grpc_health.v1 import health_pb2
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -47,9 +48,23 @@ async def test_it_answers_alone_and_loses_no_request_when_stopped(
         assert "service_stopped" in log
 
 
-@pytest.mark.parametrize("service", SERVICES)
+async def test_the_bridge_answers_alone_and_stops_when_it_is_told_to(
+    installation: Installation, tmp_path: Path
+) -> None:
+    nowhere = {f"GROUNDLINE_BRIDGE_{name}_TARGET": "127.0.0.1:9" for name in ("COORDINATOR", "INGESTOR")}
+    async with (
+        started(installation, "bridge", tmp_path, GROUNDLINE_DRAIN_SECONDS="0", **nowhere) as running,
+        httpx.AsyncClient(base_url=f"http://{running.target}", trust_env=False) as client,
+    ):
+        assert (await client.get("/readyz")).status_code == 200
+        assert (await client.get("/v1/models")).status_code == 503
+        assert await running.stopped() == 0
+        assert "service_stopped" in (tmp_path / "bridge.log").read_text()
+
+
+@pytest.mark.parametrize("service", PROGRAMS)
 async def test_no_other_service_is_installed_with_it(service: str, installation: Installation) -> None:
-    others = [f"groundline_{other}" for other in (*SERVICES, "gateway", "cli") if other != service]
+    others = [f"groundline_{other}" for other in (*PROGRAMS, "gateway", "cli") if other != service]
     script = f"""
 from importlib.util import find_spec
 raise SystemExit([other for other in {others} if find_spec(other)] or None)

@@ -17,6 +17,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from service_requirements import ROOT, closure_of, directory, hashed, needs, pins
 
 SERVICES = ("coordinator", "generator", "ingestor", "reranker", "retriever")
+"""Those that speak gRPC."""
+PROGRAMS = (*SERVICES, "bridge")
 START_SECONDS = 120
 
 
@@ -38,7 +40,7 @@ class Installation:
         for step in [self._threads.submit(self._build_wheels), self._threads.submit(self._fetch_wheels)]:
             step.result()
         self._made: dict[str, Future[Path]] = {
-            service: self._threads.submit(self._install, service) for service in SERVICES
+            service: self._threads.submit(self._install, service) for service in PROGRAMS
         }
 
     async def python(self, service: str) -> Path:
@@ -49,14 +51,14 @@ class Installation:
         self._threads.shutdown(cancel_futures=True)
 
     def _build_wheels(self) -> None:
-        packages = {path for service in SERVICES for path in needs(directory(service))[0]}
+        packages = {path for service in PROGRAMS for path in needs(directory(service))[0]}
         pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", self._wheels, *sorted(packages))
 
     def _fetch_wheels(self) -> None:
         """All that any service needs, once."""
         everything = self._folder / "everything.txt"
         pinned = pins()
-        names = {name for service in SERVICES for name in closure_of(service)}
+        names = {name for service in PROGRAMS for name in closure_of(service)}
         everything.write_text("\n".join(pinned[name] for name in sorted(names)))
         pip("download", "--no-deps", "--require-hashes", "--dest", self._wheels, "-r", everything)
 
