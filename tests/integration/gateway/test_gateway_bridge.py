@@ -6,9 +6,12 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import httpx
+import httpx2
 import openai
 import pytest
 from groundline.v1 import chat_pb2, coordinator_service_pb2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 
 type Gateway = Any
 type Upstream = Any
@@ -61,6 +64,17 @@ async def test_asking_needs_the_scope_chat(launch: Launch, upstream: Upstream) -
                     assert refused.value.code == "scope_missing"
                 assert [model.id async for model in client.models.list()] == ["groundline"]
         assert [call.method for call in upstream.calls] == ["ListCollections"] * 2
+
+
+async def test_an_agent_sees_the_tools_of_its_keys_scopes_whatever_it_says_of_them(launch: Launch) -> None:
+    async with launch(api_keys=list(KEYS.values())) as gateway:
+        headers = {"x-api-key": KEYS["search"]["key"], "x-groundline-scopes": "chat,admin"}
+        async with (
+            httpx2.AsyncClient(headers=headers, trust_env=False) as http,
+            Client(streamable_http_client(f"{gateway.url}/mcp", http_client=http)) as agent,
+        ):
+            tools = [tool.name for tool in (await agent.list_tools()).tools]
+    assert tools == ["search_documents", "get_document", "list_collections"]
 
 
 async def test_identity_cannot_be_sent_along(gateway: Gateway, upstream: Upstream) -> None:
