@@ -14,7 +14,7 @@ class Coordinator(Protocol):
     def chat(
         self, request: coordinator_service_pb2.ChatRequest
     ) -> AsyncGenerator[coordinator_service_pb2.ChatResponse]:
-        """The events of an answer but `error`, which is raised. Closing it ends the work."""
+        """The events of an answer; an `error` is raised, a sign of life is none. Closing it ends the work."""
         ...
 
     async def answer(

@@ -102,6 +102,7 @@ class _Coordinator(coordinator_service_pb2_grpc.CoordinatorServiceServicer):
         if services.error and not services.texts:
             raise services.error
         yield event(sequence=1, started=chat_pb2.ChatStarted(message_id="m1", trace_id="f" * 32))
+        yield event()  # a sign of life
         yield event(sequence=2, sources=chat_pb2.ChatSources(sources=[SOURCE]))
         for text in services.texts:
             yield event(delta=chat_pb2.ChatDelta(text=text))

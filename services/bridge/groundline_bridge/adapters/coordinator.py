@@ -26,8 +26,9 @@ class GrpcCoordinator:
         with translated_rpc_errors():
             async with cancelled_on_exit(self._stub.Chat(request)) as responses:
                 async for response in responses:
-                    # The status that follows says the same, and more.
-                    if not response.HasField("error"):
+                    # After an error follows the status, which says more; an empty message is a sign of life,
+                    # and would put off those that the bridge gives.
+                    if response.WhichOneof("event") not in (None, "error"):
                         yield response
 
     async def answer(
