@@ -18,6 +18,7 @@ import httpx
 import psutil
 import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, MethodDescriptor
+from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
@@ -122,6 +123,9 @@ class Fuzzer:
         message: Message = GetMessageClass(descriptor)()
         if isinstance(message, Struct):
             message.update(self.json_object(depth))
+            return message
+        if isinstance(message, FieldMask):  # JSON can say no other
+            message.paths.append(self.random.choice(("name", "settings.access", "settings.none", "x", "*")))
             return message
         share = self.random.choice((0.1, 0.3, 0.7))
         for field in descriptor.fields:

@@ -140,7 +140,8 @@ class DocumentRepository(Protocol):
         """
 
     async def stats(self, collection: StoredCollection, principals: Sequence[str]) -> pb.CollectionStats:
-        """What the collection holds of what one of the principals may read."""
+        """What the collection holds of what one of the principals may read. Raises AbortedError when its
+        partition is gone."""
 
 
 class JobRepository(Protocol):

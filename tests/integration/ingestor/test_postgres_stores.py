@@ -18,7 +18,7 @@ from groundline_ingestor.domain.documents import DocumentVersion
 from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment
 from groundline_ingestor.domain.work import NewVersion
 from groundline_lexical import LexicalIndex, detect_lexical_index
-from groundline_runtime.errors import UnavailableError
+from groundline_runtime.errors import AbortedError, UnavailableError
 from groundline_tests.ingestor import StoreContract
 from groundline_tests.ingestor.messages import a_collection
 from pydantic import SecretStr
@@ -108,3 +108,15 @@ async def test_the_page_of_a_chunk_is_metadata_of_its_own_unless_the_document_ha
         assert await stored_metadata() == [{}] * 2
     finally:
         await collections.delete("pages")
+
+
+async def test_figures_of_a_partition_that_was_dropped_meanwhile_are_asked_for_again(pool: Pool) -> None:
+    async with acquire(pool) as connection:
+        lexical = await detect_lexical_index(connection)
+    collections, documents = PostgresCollections(pool, lexical), PostgresDocuments(pool, lexical)
+    collection = await collections.create(a_collection("dropped", dimensions=2), "", "")
+    gone = replace(collection, partition_id=collection.partition_id + 100_000)
+    with pytest.raises(AbortedError) as raised:
+        await documents.stats(gone, ())
+    assert raised.value.reason == "COLLECTION_CHANGED"
+    await collections.delete("dropped")

@@ -206,7 +206,7 @@ class IngestorServiceServicer:
     def GetCollectionStats(self, request, context):
         """Returns what a collection holds.
 
-        INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection.
+        INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. ABORTED: it was indexed again meanwhile.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -81,7 +81,7 @@ class IngestorServiceStub:
     GetCollectionStats: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetCollectionStatsRequest, _ingestor_service_pb2.GetCollectionStatsResponse]
     """Returns what a collection holds.
 
-    INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection.
+    INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. ABORTED: it was indexed again meanwhile.
     """
     IngestDocuments: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.IngestDocumentsRequest, _ingestor_service_pb2.IngestDocumentsResponse]
     """Takes documents in, or a web site to crawl, and returns the job that ingests them. A document is searchable when
@@ -215,7 +215,7 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     GetCollectionStats: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetCollectionStatsRequest, _ingestor_service_pb2.GetCollectionStatsResponse]  # type: ignore[assignment]
     """Returns what a collection holds.
 
-    INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection.
+    INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. ABORTED: it was indexed again meanwhile.
     """
     IngestDocuments: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.IngestDocumentsRequest, _ingestor_service_pb2.IngestDocumentsResponse]  # type: ignore[assignment]
     """Takes documents in, or a web site to crawl, and returns the job that ingests them. A document is searchable when
@@ -388,7 +388,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_ingestor_service_pb2.GetCollectionStatsResponse, _abc.Awaitable[_ingestor_service_pb2.GetCollectionStatsResponse]]:
         """Returns what a collection holds.
 
-        INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection.
+        INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such collection. ABORTED: it was indexed again meanwhile.
         """
 
     @_abc_1.abstractmethod

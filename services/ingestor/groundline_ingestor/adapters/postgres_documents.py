@@ -229,6 +229,14 @@ class PostgresDocuments:
         return count
 
     async def stats(self, collection: StoredCollection, principals: Sequence[str]) -> pb.CollectionStats:
+        try:
+            return await self._stats(collection, principals)
+        except asyncpg.UndefinedTableError:
+            raise AbortedError(
+                "COLLECTION_CHANGED", "the collection was indexed again meanwhile; try again"
+            ) from None
+
+    async def _stats(self, collection: StoredCollection, principals: Sequence[str]) -> pb.CollectionStats:
         table = chunk_table(collection.partition_id)
         readable = is_readable_document("$2")
         async with acquire(self._pool) as connection:

@@ -7,7 +7,7 @@ from groundline.v1 import document_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_filters import holds_always, parse, plain
 from groundline_runtime.context import Caller
-from groundline_runtime.errors import FieldViolation, InvalidArgumentError, NotFoundError
+from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
 from groundline_runtime.paging import page_size, page_token, read_page_token
 
 from groundline_ingestor.domain.documents import is_document_readable
@@ -75,9 +75,14 @@ class DocumentService:
         return count
 
     async def stats(self, caller: Caller, collection_id: str) -> pb.CollectionStats:
-        """What a collection holds of what the caller may read. Raises NotFoundError."""
+        """What a collection holds of what the caller may read. Raises NotFoundError, AbortedError."""
         collection = await readable_collection(self._collections, caller, collection_id)
-        return await self._documents.stats(collection, caller.principals)
+        try:
+            return await self._documents.stats(collection, caller.principals)
+        except AbortedError:
+            # It has another partition by now, or is gone.
+            collection = await readable_collection(self._collections, caller, collection_id)
+            return await self._documents.stats(collection, caller.principals)
 
     async def _readable(self, caller: Caller, collection_id: str, document_id: str) -> document_pb2.Document:
         document = await self._documents.find(collection_id, document_id)
