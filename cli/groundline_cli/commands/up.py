@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -19,6 +20,7 @@ from groundline_cli.stack.stack import ReadyInfo, Report, StackOptions, run_unti
 __all__ = ["announce", "up"]
 
 _EXAMPLES_COLLECTION = "examples"
+_READY_FILE = "ready.json"
 # Beside the documents for whoever tries them out; no document itself.
 _QUESTIONS = ("questions.json",)
 
@@ -70,7 +72,7 @@ def up(
         gateway_port=gateway_port,
         environ=dict(os.environ),
         replicas=replicas,
-        ready_files=(data_dir / "ready.json", *([ready_file] if ready_file else [])),
+        ready_files=(data_dir / _READY_FILE, *([ready_file] if ready_file else [])),
     )
     started = time.monotonic()
 
@@ -79,7 +81,8 @@ def up(
 
     after_ready = _ingest_examples(examples, report) if examples else None
     try:
-        asyncio.run(run_until_stopped(options, report, announce, after_ready=after_ready))
+        announced = partial(announce, ready_file=data_dir / _READY_FILE)
+        asyncio.run(run_until_stopped(options, report, announced, after_ready=after_ready))
     except StackError as error:
         raise CommandFailedError(str(error)) from error
 
@@ -103,12 +106,15 @@ def _ingest_examples(path: Path, report: Report) -> Callable[[ReadyInfo], Awaita
     return ingest
 
 
-def announce(info: ReadyInfo) -> None:
-    """Say on standard output (progress goes to standard error) where the suite answers, and how to ask it."""
-    curl = f"""curl -N -H 'x-api-key: {info.api_key}' {info.gateway}/api/chat -d '{{"query": "…"}}'"""
+def announce(info: ReadyInfo, *, ready_file: Path) -> None:
+    """Say on standard output (progress goes to standard error) where the suite answers, and how to ask it.
+
+    The key is shown to a terminal alone: what is written elsewhere is often kept, and read by others.
+    """
     if sys.stdout.isatty():
+        curl = f"""curl -N -H 'x-api-key: {info.api_key}' {info.gateway}/api/chat -d '{{"query": "…"}}'"""
         click.secho(f"\nGroundline is ready: {info.gateway}", fg="green", bold=True)
         click.echo(f"  API key  {info.api_key}\n  try      {curl}\n  stop     Ctrl-C\n")
     else:
-        click.echo(f"ready: {info.gateway} api-key: {info.api_key} try: {curl}")
+        click.echo(f'ready: {info.gateway} api-key: in {ready_file} try: groundline ask "…"')
     sys.stdout.flush()
