@@ -24,7 +24,7 @@ __all__ = [
     "working_directory",
 ]
 
-SERVICES = ("coordinator", "retriever", "reranker", "generator", "ingestor")
+SERVICES = ("coordinator", "retriever", "reranker", "generator", "ingestor", "bridge")
 SUPERVISOR = "groundline up"
 """The name among `Suite.pids` of the process that has started the others."""
 
