@@ -52,7 +52,9 @@ def not_root(tmp_path: Path) -> Iterator[None]:
         return
     nobody = pwd.getpwnam("nobody")
     os.chown(tmp_path, nobody.pw_uid, nobody.pw_gid)
-    closed = [path for path in tmp_path.parents if path.owner() == "root" and not path.stat().st_mode & 0o001]
+    here = Path(__file__).resolve()
+    above = dict.fromkeys([*tmp_path.parents, *here.parents])
+    closed = [path for path in above if path.owner() == "root" and not path.stat().st_mode & 0o001]
     modes = {path: path.stat().st_mode for path in closed}
     for path in closed:
         path.chmod(modes[path] | 0o011)

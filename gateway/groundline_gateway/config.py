@@ -46,7 +46,8 @@ _RETRY_SAFE = {
             "typed_config": {"@type": f"{_EXTENSIONS}.retry.host.previous_hosts.v3.PreviousHostsPredicate"},
         }
     ],
-    "host_selection_retry_max_attempts": 3,
+    # Of two replicas the same one is chosen every other time: 3 attempts left one retry in 16 where it was.
+    "host_selection_retry_max_attempts": 12,
 }
 # RPCs by what their deadline and their size depend on; the others take request_timeout_seconds.
 _ANSWERS = frozenset({"Answer", "Chat", "Search"})

@@ -57,27 +57,34 @@ async def test_vectors_come_as_halfvec_once_the_extension_is_there(
 
 
 @pytest.mark.parametrize(
-    ("readers", "writers", "principals", "expected"),
+    ("readers", "writers", "admins", "principals", "expected"),
     [
-        (["ann"], [], [], False),
-        (["ann"], [], ["bob"], False),
-        (["ann"], ["bob"], ["cid"], False),
-        (["ann"], [], ["bob", "ann"], True),
-        (["ann"], ["bob"], ["bob"], True),
-        ([], [], [], True),
-        ([], ["bob"], ["ann"], True),
+        (["ann"], [], [], [], False),
+        (["ann"], [], [], ["bob"], False),
+        (["ann"], ["bob"], ["dan"], ["cid"], False),
+        (["ann"], [], [], ["bob", "ann"], True),
+        (["ann"], ["bob"], [], ["bob"], True),
+        (["ann"], ["bob"], ["dan"], ["dan"], True),
+        ([], [], [], [], True),
+        ([], ["bob"], ["dan"], ["ann"], True),
     ],
 )
-async def test_a_collection_is_read_by_readers_and_writers_or_by_all(
-    pool: Pool, readers: list[str], writers: list[str], principals: list[str], expected: bool
+async def test_a_collection_is_read_by_readers_writers_and_admins_or_by_all(
+    pool: Pool,
+    readers: list[str],
+    writers: list[str],
+    admins: list[str],
+    principals: list[str],
+    expected: bool,
 ) -> None:
-    collections = "(SELECT $2::text[], $3::text[]) c (readers, writers)"
+    collections = "(SELECT $2::text[], $3::text[], $4::text[]) c (readers, writers, admins)"
     for table in ("", "c"):
         found = await pool.fetchval(
             f"SELECT {is_readable_collection('$1', table)} FROM {collections}",
             principals,
             readers,
             writers,
+            admins,
         )
         assert found is expected
 

@@ -86,6 +86,7 @@ async def test_principals_cannot_be_forged(upstream: Any, alice: httpx.AsyncClie
         ("X-Groundline-Principals", "user:root,group:admin"),
         ("x-groundline-principals-bin", "dXNlcjpyb290"),
         ("x-groundline-client", "root"),
+        ("x-groundline-scopes", "admin"),
         ("x-groundline-transcoded", "forged"),
         ("connection", "x-groundline-principals"),
     ]
@@ -95,6 +96,7 @@ async def test_principals_cannot_be_forged(upstream: Any, alice: httpx.AsyncClie
         ours = {(key, value) for key, value in call.metadata if key.startswith("x-groundline-")}
         assert ours == {
             ("x-groundline-principals", "user:alice,group:staff"),
+            ("x-groundline-scopes", "search,chat,ingest,admin"),
             ("x-groundline-transcoded", "true"),
         }
 

@@ -1,6 +1,7 @@
 """`groundline up` as typed: what it refuses, and what it says when everything is up."""
 
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,14 +29,18 @@ def test_a_taken_port_is_one_line_and_exit_code_1(tmp_path: Path) -> None:
     assert result.stdout == ""
 
 
-def test_off_a_terminal_one_line_holds_address_key_and_a_curl(capsys: pytest.CaptureFixture[str]) -> None:
-    announce(
-        ReadyInfo(
-            gateway="http://127.0.0.1:8080", api_key="the-key", services={}, pids={}, database_url="secret"
-        )
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_the_key_is_shown_to_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_terminal: bool
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    info = ReadyInfo(
+        gateway="http://127.0.0.1:8080", api_key="the-key", services={}, pids={}, database_url="secret"
     )
-    (line,) = capsys.readouterr().out.splitlines()
-    assert line == (
-        "ready: http://127.0.0.1:8080 api-key: the-key try: curl -N -H 'x-api-key: the-key' "
-        """http://127.0.0.1:8080/api/chat -d '{"query": "…"}'"""
-    )
+    announce(info, ready_file=Path("data/ready.json"))
+    shown = capsys.readouterr().out
+    assert "secret" not in shown
+    assert (info.api_key in shown) == is_terminal
+    if not is_terminal:
+        (line,) = shown.splitlines()
+        assert line == 'ready: http://127.0.0.1:8080 api-key: in data/ready.json try: groundline ask "…"'
