@@ -42,11 +42,11 @@ async def post_without_an_end(gateway: Any) -> bytes:
 
 
 async def test_unfinished_requests_do_not_take_the_memory(upstream: Any, launch: Any) -> None:
-    """600 MiB of them meet a gateway that may use 100, and it serves again."""
+    """1,500 MiB of them meet a gateway that may use 100, and it serves again."""
     async with launch(max_heap_bytes=100 * MIB, max_concurrent_requests=10_000) as gateway:
         await gateway.becomes(200)
         before = highest = psutil.Process(gateway.pid).memory_info().rss
-        posts = [asyncio.create_task(post_without_an_end(gateway)) for _ in range(200)]
+        posts = [asyncio.create_task(post_without_an_end(gateway)) for _ in range(500)]
         try:
             async with asyncio.timeout(60), gateway.client(BOB) as bob:
                 await asyncio.wait(posts, return_when=asyncio.FIRST_COMPLETED)
@@ -60,8 +60,9 @@ async def test_unfinished_requests_do_not_take_the_memory(upstream: Any, launch:
                 task.cancel()
             await asyncio.gather(*posts, return_exceptions=True)
 
-    # Some arrives before the pressure is seen, and what is freed stays with the process for a while.
-    assert highest - before < 300 * MIB
+    # What arrives before the pressure is seen (every 50 ms) comes on top, and what is freed stays with the
+    # process for a while: 250 to 370 MiB have been seen.
+    assert highest - before < 600 * MIB
 
 
 async def test_one_clients_unfinished_requests_hold_up_nobody_else(upstream: Any, launch: Any) -> None:
