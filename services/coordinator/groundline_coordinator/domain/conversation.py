@@ -1,11 +1,11 @@
-"""What of a conversation goes to the model, and what a request has used."""
+"""What of a conversation goes to the model."""
 
 from collections.abc import Sequence
 
 from groundline.v1 import chat_pb2
 from groundline_runtime.tokens import estimated_tokens
 
-__all__ = ["add_usage", "recent_history"]
+__all__ = ["recent_history"]
 
 
 def recent_history(
@@ -19,10 +19,3 @@ def recent_history(
             break
         kept.append(message)
     return kept[::-1]
-
-
-def add_usage(total: chat_pb2.Usage, used: chat_pb2.Usage) -> None:
-    """Adds the tokens of one model call to a total."""
-    total.prompt_tokens += used.prompt_tokens
-    total.cached_tokens += used.cached_tokens
-    total.output_tokens += used.output_tokens

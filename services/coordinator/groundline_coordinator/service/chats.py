@@ -22,6 +22,7 @@ from groundline.v1 import (
     passage_pb2,
     thread_pb2,
 )
+from groundline_runtime.charges import total
 from groundline_runtime.context import (
     Caller,
     current_trace_id,
@@ -32,7 +33,7 @@ from groundline_runtime.context import (
 from groundline_runtime.errors import GroundlineError, InternalError, NotFoundError
 from groundline_runtime.reasons import reason_value
 
-from groundline_coordinator.domain.conversation import add_usage, recent_history
+from groundline_coordinator.domain.conversation import recent_history
 from groundline_coordinator.domain.options import scope_of
 from groundline_coordinator.domain.passages import number_sources, numbered_passages
 from groundline_coordinator.domain.positions import Position
@@ -224,7 +225,7 @@ class ChatService:
             generated = await self._generate(exchange, searched, progress, emit)
         completed = chat_pb2.ChatCompleted(
             finish_reason=generated.finish_reason,
-            usage=generated.usage,
+            usage=total([generated.usage, searched.rewrite.usage]),
             citations=generated.citations,
             validation=generated.validation,
             degraded=progress.degraded,
@@ -232,7 +233,6 @@ class ChatService:
             model=generated.model,
             prompt_version=generated.prompt_version,
         )
-        add_usage(completed.usage, searched.rewrite.usage)
         exchange.has_ended = True
         # Whoever leaves now has read the whole answer: it is stored as such.
         await asyncio.shield(self._detach(self._store(exchange, completed)))
