@@ -14,13 +14,13 @@ from groundline_client import AsyncClient, GatewayError
 from groundline_cli import ingestion
 from groundline_cli.commands.gateway import CommandFailedError
 from groundline_cli.commands.ingest import progress_bar
+from groundline_cli.connection import READY_FILE
 from groundline_cli.stack.errors import StackError
 from groundline_cli.stack.stack import ReadyInfo, Report, StackOptions, run_until_stopped
 
 __all__ = ["announce", "up"]
 
 _EXAMPLES_COLLECTION = "examples"
-_READY_FILE = "ready.json"
 # Beside the documents for whoever tries them out; no document itself.
 _QUESTIONS = ("questions.json",)
 
@@ -29,7 +29,7 @@ _QUESTIONS = ("questions.json",)
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
-    default=Path(".groundline"),
+    default=READY_FILE.parent,
     show_default=True,
     help="Where the database, the logs and the API key are kept.",
 )
@@ -72,7 +72,7 @@ def up(
         gateway_port=gateway_port,
         environ=dict(os.environ),
         replicas=replicas,
-        ready_files=(data_dir / _READY_FILE, *([ready_file] if ready_file else [])),
+        ready_files=(data_dir / READY_FILE.name, *([ready_file] if ready_file else [])),
     )
     started = time.monotonic()
 
@@ -81,7 +81,7 @@ def up(
 
     after_ready = _ingest_examples(examples, report) if examples else None
     try:
-        announced = partial(announce, ready_file=data_dir / _READY_FILE)
+        announced = partial(announce, ready_file=data_dir / READY_FILE.name)
         asyncio.run(run_until_stopped(options, report, announced, after_ready=after_ready))
     except StackError as error:
         raise CommandFailedError(str(error)) from error
