@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from generated import write_or_check
 from google.api import annotations_pb2  # type: ignore[import-untyped]
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
@@ -372,24 +373,7 @@ def formatted(source: str) -> str:
 
 
 def main() -> int:
-    fresh = contract_files()
-    match sys.argv[1:]:
-        case ["write"]:
-            for path, text in fresh.items():
-                path.write_text(text, encoding="utf-8")
-        case ["check"]:
-            stale = [
-                path.name
-                for path, text in fresh.items()
-                if not path.exists() or path.read_text(encoding="utf-8") != text
-            ]
-            if stale:
-                print(f"the clients are stale, run make generate: {', '.join(stale)}", file=sys.stderr)
-                return 1
-        case _:
-            print(__doc__, file=sys.stderr)
-            return 2
-    return 0
+    return write_or_check(sys.argv[1:], contract_files(), "make generate", str(__doc__))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from generated import write_or_check
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, MethodDescriptor
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
@@ -51,23 +52,6 @@ too.
 - A stream is `text/event-stream`: each event has a name (`event`), a number (`id`) and a JSON object
   (`data`). Comments keep the connection alive while nothing comes.
 """
-
-# As Envoy maps them.
-HTTP_STATUSES: Mapping[Code, int] = {
-    Code.INVALID_ARGUMENT: 400,
-    Code.FAILED_PRECONDITION: 400,
-    Code.OUT_OF_RANGE: 400,
-    Code.UNAUTHENTICATED: 401,
-    Code.PERMISSION_DENIED: 403,
-    Code.NOT_FOUND: 404,
-    Code.ALREADY_EXISTS: 409,
-    Code.ABORTED: 409,
-    Code.RESOURCE_EXHAUSTED: 429,
-    Code.INTERNAL: 500,
-    Code.UNIMPLEMENTED: 501,
-    Code.UNAVAILABLE: 503,
-    Code.DEADLINE_EXCEEDED: 504,
-}
 
 # What any request may be answered with.
 _COMMON: Mapping[int, tuple[str, str]] = {
@@ -479,10 +463,10 @@ def _named_codes(comments: Comments, method: MethodDescriptor) -> Mapping[int, l
     text = comments[method.full_name]
     if other := re.search(r"Status codes as for (\w+)\.", text):
         text = comments[f"{method.containing_service.full_name}.{other[1]}"]
-    codes = "|".join(code.name for code in HTTP_STATUSES)
+    codes = "|".join(code.name for code in Code)
     found: dict[int, list[str]] = defaultdict(list)
     for part in re.split(rf"(?=\b(?:{codes})\b(?: \(\w+\)| with \w+)?:)", text)[1:]:
-        found[HTTP_STATUSES[Code[part.partition(":")[0].split()[0]]]].append(part.strip())
+        found[Code[part.partition(":")[0].split()[0]].http_status].append(part.strip())
     return found
 
 
@@ -580,18 +564,7 @@ def document() -> str:
 
 
 def main() -> int:
-    fresh = document()
-    match sys.argv[1:]:
-        case ["write"]:
-            DOCUMENT.write_text(fresh, encoding="utf-8")
-        case ["check"]:
-            if not DOCUMENT.exists() or DOCUMENT.read_text(encoding="utf-8") != fresh:
-                print(f"{DOCUMENT.relative_to(ROOT)} is stale, run make generate", file=sys.stderr)
-                return 1
-        case _:
-            print(__doc__, file=sys.stderr)
-            return 2
-    return 0
+    return write_or_check(sys.argv[1:], {DOCUMENT: document()}, "make generate", str(__doc__))
 
 
 if __name__ == "__main__":

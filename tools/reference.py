@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from generated import write_or_check
 from google.api import annotations_pb2  # type: ignore[import-untyped]
 from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor_pb2 import (
@@ -247,19 +248,7 @@ def spaced(paragraphs: Iterable[str]) -> list[str]:
 
 
 def main() -> int:
-    fresh = reference()
-    match sys.argv[1:]:
-        case ["write"]:
-            REFERENCE.parent.mkdir(parents=True, exist_ok=True)
-            REFERENCE.write_text(fresh, encoding="utf-8")
-        case ["check"]:
-            if not REFERENCE.exists() or REFERENCE.read_text(encoding="utf-8") != fresh:
-                print(f"{REFERENCE.relative_to(ROOT)} is stale, run make generate", file=sys.stderr)
-                return 1
-        case _:
-            print(__doc__, file=sys.stderr)
-            return 2
-    return 0
+    return write_or_check(sys.argv[1:], {REFERENCE: reference()}, "make generate", str(__doc__))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from generated import write_or_check
 from groundline_bridge.settings import BridgeSettings
 from groundline_coordinator.settings import CoordinatorSettings
 from groundline_gateway.settings import GatewaySettings
@@ -73,21 +74,10 @@ def tables() -> str:
 
 
 def main() -> int:
-    text = README.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
+    before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     fresh = f"{before}{BEGIN}\n{tables()}{END}{after}"
-    match sys.argv[1:]:
-        case ["write"]:
-            README.write_text(fresh, encoding="utf-8")
-        case ["check"]:
-            if text != fresh:
-                print("README.md: the settings tables are stale, run make settings-tables", file=sys.stderr)
-                return 1
-        case _:
-            print(__doc__, file=sys.stderr)
-            return 2
-    return 0
+    return write_or_check(sys.argv[1:], {README: fresh}, "make settings-tables", str(__doc__))
 
 
 if __name__ == "__main__":

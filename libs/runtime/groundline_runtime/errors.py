@@ -23,7 +23,7 @@ import enum
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, Final
 
 __all__ = [
     "AbortedError",
@@ -69,6 +69,28 @@ class Code(enum.Enum):
     UNAVAILABLE = 14
     DATA_LOSS = 15
     UNAUTHENTICATED = 16
+
+    @property
+    def http_status(self) -> int:
+        """The status of HTTP, as Envoy maps it."""
+        return _HTTP_STATUSES.get(self, 500)
+
+
+_HTTP_STATUSES: Final[Mapping[Code, int]] = {
+    Code.INVALID_ARGUMENT: 400,
+    Code.FAILED_PRECONDITION: 400,
+    Code.OUT_OF_RANGE: 400,
+    Code.UNAUTHENTICATED: 401,
+    Code.PERMISSION_DENIED: 403,
+    Code.NOT_FOUND: 404,
+    Code.ALREADY_EXISTS: 409,
+    Code.ABORTED: 409,
+    Code.RESOURCE_EXHAUSTED: 429,
+    Code.CANCELLED: 499,
+    Code.UNIMPLEMENTED: 501,
+    Code.UNAVAILABLE: 503,
+    Code.DEADLINE_EXCEEDED: 504,
+}
 
 
 @dataclass(frozen=True)

@@ -2,27 +2,12 @@
 
 from typing import Any, Final
 
-from groundline_runtime.errors import Code, GroundlineError
+from groundline_runtime.errors import GroundlineError
 
 from groundline_bridge.domain.models import unknown_model
 
 __all__ = ["body_of", "in_words_of_openai", "status_of"]
 
-_STATUS: Final = {
-    Code.INVALID_ARGUMENT: 400,
-    Code.FAILED_PRECONDITION: 400,
-    Code.OUT_OF_RANGE: 400,
-    Code.UNAUTHENTICATED: 401,
-    Code.PERMISSION_DENIED: 403,
-    Code.NOT_FOUND: 404,
-    Code.ALREADY_EXISTS: 409,
-    Code.ABORTED: 409,
-    Code.RESOURCE_EXHAUSTED: 429,
-    Code.CANCELLED: 499,
-    Code.UNIMPLEMENTED: 501,
-    Code.UNAVAILABLE: 503,
-    Code.DEADLINE_EXCEEDED: 504,
-}
 _TYPES: Final = {
     401: "authentication_error",
     403: "permission_error",
@@ -49,7 +34,7 @@ def in_words_of_openai(error: GroundlineError, model: str) -> GroundlineError:
 
 def status_of(error: GroundlineError) -> int:
     """The HTTP status."""
-    return _STATUS.get(error.code, 500)
+    return error.code.http_status
 
 
 def body_of(error: GroundlineError) -> dict[str, Any]:
