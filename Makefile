@@ -52,9 +52,11 @@ $(VENV)/.runs: $(RUN_INPUTS)
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation $$($(BIN)/python tools/service_requirements.py packages run | sed 's|^|-e ./|')
 	touch $@
 
-$(VENV)/.ready: $(VENV)/.runs
-	@count=$$(grep -c '^[^ #].*==' requirements/constraints.txt)
-	$(BIN)/python -m pip install --progress-bar off --require-hashes -r requirements/constraints.txt | tools/show-progress "setup: packages that lint and test" "$$count"
+TEST_REQUIREMENTS := requirements/constraints.txt requirements/docs.txt
+
+$(VENV)/.ready: $(VENV)/.runs $(TEST_REQUIREMENTS)
+	@count=$$(cat $(TEST_REQUIREMENTS) | grep '^[^ #].*==' | sort -u | wc -l)
+	$(BIN)/python -m pip install --progress-bar off --require-hashes $(addprefix -r ,$(TEST_REQUIREMENTS)) | tools/show-progress "setup: packages that lint and test" "$$count"
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation $(addprefix -e ,$(PACKAGES))
 	touch $@
 
@@ -63,7 +65,7 @@ run: $(VENV)/.runs ## Run the whole suite with the examples; Ctrl-C stops it
 	exec $(BIN)/groundline up --data-dir $(DATA_DIR) --gateway-port $(GATEWAY_PORT) --examples examples
 
 .PHONY: lint
-lint: setup ## Lint contracts, code and types
+lint: setup docs ## Lint contracts, code, types and documentation
 	$(BIN)/python tools/protos.py lint
 	$(BIN)/python tools/protos.py check
 	$(BIN)/python tools/protos.py breaking
@@ -71,6 +73,7 @@ lint: setup ## Lint contracts, code and types
 	$(BIN)/python tools/openapi.py check
 	$(BIN)/python tools/client.py check
 	$(BIN)/python tools/settings_tables.py check
+	$(BIN)/python tools/commands.py check
 	$(BIN)/python tools/service_requirements.py check
 	$(BIN)/python tools/manifests.py
 	$(BIN)/ruff check
@@ -138,8 +141,19 @@ generate: setup ## Write stubs, client, reference and OpenAPI document from prot
 	$(BIN)/python tools/openapi.py write
 	$(BIN)/python tools/client.py write
 
+# Where make docs puts the site.
+SITE ?= site
+
+.PHONY: docs
+docs: setup ## Build the documentation site into site/; a broken link, anchor or menu fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir "$(abspath $(SITE))"
+
+.PHONY: command-reference
+command-reference: setup ## Write the reference of the commands from the code
+	$(BIN)/python tools/commands.py write
+
 .PHONY: settings-tables
-settings-tables: setup ## Write the settings tables of README.md from the code
+settings-tables: setup ## Write the reference of the settings from the code
 	$(BIN)/python tools/settings_tables.py write
 
 .PHONY: check-generate

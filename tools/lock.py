@@ -1,7 +1,9 @@
-"""Pins every third-party dependency of the workspace, with hashes, in requirements/constraints.txt.
+"""Pins every third-party dependency of the workspace, with hashes, in requirements/*.txt.
 
 Reads the pyproject.toml of each package and requirements/dev.in, drops the workspace's own packages, and lets
-uv resolve once for all supported Python versions. The result names no index and no host.
+uv resolve once for all supported Python versions, into constraints.txt. What only the documentation site
+needs (docs.in) is a list of its own, docs.txt, which keeps to the versions of the first. No list names an
+index or a host.
 """
 
 import re
@@ -12,6 +14,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+PINS = ROOT / "requirements/constraints.txt"
 
 
 def third_party_requirements() -> list[str]:
@@ -29,15 +32,21 @@ def third_party_requirements() -> list[str]:
     return sorted(r for r in requirements if not re.match(r"groundline[-_]", r))
 
 
+def compile_pins(source: Path, pins: Path, *options: str) -> int:
+    """Let uv resolve the requirements of `source`; its exit code."""
+    command = ["uv", "pip", "compile", str(source), "--universal", "--python-version", "3.12"]
+    command += ["--generate-hashes", "--no-header", "--no-annotate", "--no-emit-index-url"]
+    command += ["--no-emit-find-links", "--quiet", *options, "--output-file", str(pins)]
+    return subprocess.run(command, check=False).returncode
+
+
 def main() -> int:
     with tempfile.NamedTemporaryFile("w", suffix=".in") as requirements:
         requirements.write("\n".join(third_party_requirements()) + "\n")
         requirements.flush()
-        command = ["uv", "pip", "compile", requirements.name, "--universal", "--python-version", "3.12"]
-        command += ["--generate-hashes", "--no-header", "--no-annotate", "--no-emit-index-url"]
-        command += ["--no-emit-find-links", "--quiet", *sys.argv[1:]]
-        command += ["--output-file", str(ROOT / "requirements/constraints.txt")]
-        return subprocess.run(command, check=False).returncode
+        failed = compile_pins(Path(requirements.name), PINS, *sys.argv[1:])
+    docs = PINS.with_name("docs.in")
+    return failed or compile_pins(docs, docs.with_suffix(".txt"), "--constraint", str(PINS), *sys.argv[1:])
 
 
 if __name__ == "__main__":

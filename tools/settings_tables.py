@@ -1,7 +1,7 @@
-"""Keeps the settings tables of README.md equal to the settings classes.
+"""Makes docs/reference/settings.md, the reference of all settings, from the settings classes.
 
-settings_tables.py write    rewrite the tables
-settings_tables.py check    fail when they are stale
+settings_tables.py write    write it
+settings_tables.py check    fail when it is stale
 """
 
 import sys
@@ -21,8 +21,19 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-README = Path(__file__).resolve().parent.parent / "README.md"
-BEGIN, END = "<!-- settings tables: make settings-tables -->\n", "<!-- end of settings tables -->\n"
+REFERENCE = Path(__file__).resolve().parent.parent / "docs/reference/settings.md"
+
+HEAD = """\
+# Settings
+
+Made from the settings classes by `make settings-tables`; do not edit.
+
+Every setting is an environment variable, or a line of a dotenv file given with `--settings FILE`. A service's
+own name wins over the shared one: `GROUNDLINE_RETRIEVER_PORT`, then `GROUNDLINE_PORT`. A wrong setting ends
+the start with one line that names it. `groundline up` passes the variables of its own environment on to the
+services.
+
+"""
 CLASSES: tuple[tuple[str, type[Settings]], ...] = (
     ("coordinator", CoordinatorSettings),
     ("retriever", RetrieverSettings),
@@ -55,11 +66,11 @@ def shown_default(field: FieldInfo) -> str:
 
 
 def table(title: str, body: list[str]) -> str:
-    return "\n".join([f"**{title}**\n", "| variable | default | |", "|---|---|---|", *body]) + "\n\n"
+    return "\n".join([f"## {title}\n", "| variable | default | |", "|---|---|---|", *body]) + "\n\n"
 
 
 def tables() -> str:
-    shared = table("every service", list(rows(ServiceSettings, "GROUNDLINE_")))
+    shared = table("Every service", list(rows(ServiceSettings, "GROUNDLINE_")))
     own = []
     for name, settings in CLASSES:
         # A default of the class's own is worth a row again.
@@ -69,15 +80,17 @@ def tables() -> str:
             if issubclass(settings, ServiceSettings) and settings.model_fields[field].default == info.default
         )
         body = list(rows(settings, f"GROUNDLINE_{name.upper()}_", same))
-        own.append(table(name, body) if body else f"**{name}**: nothing beyond what every service has.\n\n")
+        own.append(
+            table(name.capitalize(), body)
+            if body
+            else f"## {name.capitalize()}\n\nNothing beyond what every service has.\n\n"
+        )
     return shared + "".join(own)
 
 
 def main() -> int:
-    before, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    fresh = f"{before}{BEGIN}\n{tables()}{END}{after}"
-    return write_or_check(sys.argv[1:], {README: fresh}, "make settings-tables", str(__doc__))
+    fresh = (HEAD + tables()).rstrip("\n") + "\n"
+    return write_or_check(sys.argv[1:], {REFERENCE: fresh}, "make settings-tables", str(__doc__))
 
 
 if __name__ == "__main__":
