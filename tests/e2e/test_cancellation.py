@@ -47,10 +47,10 @@ def listening(provider: ProviderServer) -> None:
 
 
 async def stored(client: httpx.AsyncClient, thread_id: str) -> list[dict[str, Any]]:
-    """The thread's messages, once it is there: who has gone away is not waited for."""
-    while (kept := await client.get(f"/api/threads/{thread_id}")).status_code == 404:
-        pass
-    messages: list[dict[str, Any]] = kept.json()["messages"]
+    """Question and answer, once they are there: who has gone away is not waited for."""
+    messages: list[dict[str, Any]] = []
+    while len(messages) < 2:
+        messages = (await client.get(f"/api/threads/{thread_id}")).json().get("messages", [])
     return messages
 
 

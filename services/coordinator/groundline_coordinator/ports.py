@@ -79,7 +79,7 @@ class ThreadStore(Protocol):
     ) -> coordinator_service_pb2.AnswerResponse | None:
         """Take a request_id for this request, or return the answer that a request with it has got already.
 
-        A claim ends with `append`, with `release`, or after `lease_seconds`. Raises AbortedError
+        A claim ends with `answer`, with `release`, or after `lease_seconds`. Raises AbortedError
         (REQUEST_UNDER_WAY) while another holds it, InvalidArgumentError (REQUEST_ID_REUSED) when it was or is
         used for another request.
         """
@@ -90,24 +90,34 @@ class ThreadStore(Protocol):
         ...
 
     async def history(self, owner: str, thread_id: str, limit: int) -> Sequence[chat_pb2.ChatMessage]:
-        """The last `limit` messages, oldest first. Raises NotFoundError."""
+        """The last `limit` messages, oldest first, without questions that have no answer.
+
+        Raises NotFoundError.
+        """
         ...
 
-    async def append(
+    async def ask(
+        self, owner: str, thread_id: str, title: str, question: thread_pb2.Message, *, create: bool
+    ) -> None:
+        """Store a question, once for each message_id; `create` begins the thread with it where there is none.
+
+        Raises NotFoundError when the thread is gone.
+        """
+        ...
+
+    async def answer(
         self,
         owner: str,
         thread_id: str,
-        title: str,
-        messages: Sequence[thread_pb2.Message],
+        question_id: str,
+        answer: thread_pb2.Message,
         *,
-        create: bool,
         answered: tuple[RequestClaim, coordinator_service_pb2.AnswerResponse] | None = None,
     ) -> None:
-        """Store messages one after the other, all or none; `create` begins the thread with them.
+        """Store the answer directly behind its question, in place of what an earlier attempt has left there.
 
-        Appending to a thread at the same time is safe: the messages of one call stay together. With
-        `answered`, the claim is answered by it for the next REPLAY_SECONDS, in the same transaction. Raises
-        NotFoundError when the thread is gone.
+        With `answered`, the claim is answered by it for the next REPLAY_SECONDS, in the same transaction.
+        Raises NotFoundError when the thread is gone.
         """
         ...
 

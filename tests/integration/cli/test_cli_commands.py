@@ -467,6 +467,13 @@ def test_an_answer_that_fails_midway_says_so(groundline: Run, gateway: FakeGatew
     assert result.stderr == "error: the retriever is down (RETRIEVER_UNAVAILABLE)\n"
 
 
+def test_an_answer_that_just_ends_says_so(groundline: Run, gateway: FakeGateway) -> None:
+    gateway.chat_events = CHAT[:4]
+    result = groundline("ask", "x")
+    assert result.exit_code == 1
+    assert "broke off" in result.stderr
+
+
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_refusal_has_its_own_exit_code(groundline: Run, gateway: FakeGateway, as_json: bool) -> None:
     text = "I cannot answer this from the documents."

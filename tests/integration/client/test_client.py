@@ -167,10 +167,14 @@ async def test_a_chat_that_ends_in_an_error_event_is_an_error(
         list(blocking.chat("x"))
 
 
-async def test_a_chat_that_just_ends_is_an_error(gateway: FakeGateway, client: AsyncClient) -> None:
+async def test_a_chat_that_just_ends_is_an_error(
+    gateway: FakeGateway, client: AsyncClient, blocking: Client
+) -> None:
     gateway.chat_events = [{"sequence": 1, "started": {}}]
     with pytest.raises(UnreachableError, match="broke off"):
         _ = [event async for event in client.chat("x")]
+    with pytest.raises(UnreachableError, match="broke off"):
+        list(blocking.chat("x"))
 
 
 async def test_a_connection_lost_within_a_stream_is_an_error() -> None:

@@ -5,7 +5,6 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-import asyncpg
 import pytest
 from google.protobuf.struct_pb2 import Struct
 from groundline.v1 import (
@@ -41,6 +40,21 @@ def exchange(question: str, answer: str = "Yes.") -> tuple[thread_pb2.Message, t
     return asked(question), thread_pb2.Message(
         message_id=new_id(), role=ASSISTANT, content=answer, finish_reason=STOP
     )
+
+
+async def exchanged(
+    threads: ThreadStore,
+    owner: str,
+    thread_id: str,
+    messages: tuple[thread_pb2.Message, thread_pb2.Message],
+    **answered: Any,
+) -> None:
+    """Store question and answer; the first begin the thread."""
+    question, answer = messages
+    known, _ = await threads.threads(owner, 100, "")
+    create = thread_id not in {thread.thread_id for thread in known}
+    await threads.ask(owner, thread_id, f"title {thread_id}", question, create=create)
+    await threads.answer(owner, thread_id, question.message_id, answer, **answered)
 
 
 @pytest.fixture(params=["fake", "postgres"])
@@ -109,7 +123,7 @@ async def test_what_is_not_there_is_not_found(threads: ThreadStore) -> None:
         lambda key: threads.get("", key),
         lambda key: threads.messages("", key, 10, ""),
         lambda key: threads.delete("", key),
-        lambda key: threads.append("", key, "t", exchange("q"), create=False),
+        lambda key: threads.ask("", key, "t", asked("q"), create=False),
     )
     for call in calls:
         with pytest.raises(NotFoundError) as failure:
@@ -119,20 +133,20 @@ async def test_what_is_not_there_is_not_found(threads: ThreadStore) -> None:
 
 async def test_another_owners_thread_is_not_found_and_stays(threads: ThreadStore) -> None:
     key = new_id()
-    await threads.append("user:a", key, "t", exchange("q"), create=True)
+    await exchanged(threads, "user:a", key, exchange("q"))
     with pytest.raises(NotFoundError):
         await threads.get("user:b", key)
     with pytest.raises(NotFoundError):
         await threads.delete("user:b", key)
     with pytest.raises(NotFoundError):
-        await threads.append("user:b", key, "t", exchange("q"), create=False)
+        await threads.ask("user:b", key, "t", asked("q"), create=False)
     assert (await threads.get("user:a", key)).message_count == 2
 
 
 @pytest.mark.parametrize("token", ["x", "bm9wZQ==", "é", "WzFd" * 3])
 async def test_a_made_up_page_token_is_refused(threads: ThreadStore, token: str) -> None:
     key = new_id()
-    await threads.append("", key, "t", exchange("q"), create=True)
+    await exchanged(threads, "", key, exchange("q"))
     with pytest.raises(InvalidArgumentError):
         await threads.threads("", 10, token)
     with pytest.raises(InvalidArgumentError):
@@ -175,9 +189,7 @@ async def keep(
     answer = thread_pb2.Message(
         message_id=claim.message_id, role=ASSISTANT, content=answered.answer, finish_reason=STOP
     )
-    await threads.append(
-        claim.owner, thread_id, "t", (asked("q"), answer), create=True, answered=(claim, answered)
-    )
+    await exchanged(threads, claim.owner, thread_id, (asked("q"), answer), answered=(claim, answered))
     return answered
 
 
@@ -275,8 +287,8 @@ async def test_messages_come_back_whole_and_in_pages(threads: ThreadStore) -> No
         finish_reason=chat_pb2.FINISH_REASON_MAX_TOKENS,
         model="m",
     )
-    await threads.append("", key, "t", (asked("q"), answer), create=True)
-    await threads.append("", key, "ignored", exchange("r"), create=False)
+    await exchanged(threads, "", key, (asked("q"), answer))
+    await exchanged(threads, "", key, exchange("r"))
     first, token = await threads.messages("", key, 3, "")
     assert [message.content for message in first] == ["q", "Yes 🎉 [1]", "r"]
     assert first[1].HasField("create_time")
@@ -289,16 +301,16 @@ async def test_messages_come_back_whole_and_in_pages(threads: ThreadStore) -> No
 
 async def test_history_is_the_end_of_the_thread(threads: ThreadStore) -> None:
     key = new_id()
-    await threads.append("", key, "t", exchange("q", "a"), create=True)
-    await threads.append("", key, "t", exchange("r", "b"), create=False)
+    await exchanged(threads, "", key, exchange("q", "a"))
+    await exchanged(threads, "", key, exchange("r", "b"))
     assert [message.content for message in await threads.history("", key, 3)] == ["a", "r", "b"]
 
 
 async def test_threads_are_listed_last_used_first_in_pages(threads: ThreadStore) -> None:
     owner, keys = f"user:{new_id()}", [new_id() for _ in range(3)]
     for key in keys:
-        await threads.append(owner, key, f"title {key}", exchange("q"), create=True)
-    await threads.append(owner, keys[0], "t", exchange("r"), create=False)
+        await exchanged(threads, owner, key, exchange("q"))
+    await exchanged(threads, owner, keys[0], exchange("r"))
     first, token = await threads.threads(owner, 2, "")
     last, token = await threads.threads(owner, 2, token)
     assert [thread.thread_id for thread in (*first, *last)] == [keys[0], keys[2], keys[1]]
@@ -311,23 +323,51 @@ async def test_threads_are_listed_last_used_first_in_pages(threads: ThreadStore)
 
 async def test_concurrent_writers_of_a_thread_lose_nothing(threads: ThreadStore) -> None:
     key = new_id()
-    await threads.append("", key, "t", exchange("0", "0"), create=True)
-    await asyncio.gather(
-        *(threads.append("", key, "t", exchange(str(n), str(n)), create=False) for n in range(1, 8))
-    )
-    messages, _ = await threads.messages("", key, 100, "")
-    contents = [message.content for message in messages]
+    await exchanged(threads, "", key, exchange("0", "0"))
+    await asyncio.gather(*(exchanged(threads, "", key, exchange(str(n), str(n))) for n in range(1, 8)))
+    contents = await contents_of(threads, key)
     assert contents[::2] == contents[1::2]
     assert sorted(contents[::2]) == [str(n) for n in range(8)]
 
 
-async def test_a_failed_append_leaves_no_thread(database: Pool) -> None:
-    threads, key = PostgresThreads(database), new_id()
-    user, assistant = exchange("q")
-    with pytest.raises(asyncpg.UniqueViolationError):
-        await threads.append("", key, "t", (user, assistant, user), create=True)
+async def test_a_question_is_there_before_its_answer_and_leaves_room_for_it(threads: ThreadStore) -> None:
+    key, first, second = new_id(), exchange("q", "a"), exchange("r", "b")
+    await threads.ask("", key, "title", first[0], create=True)
+    await threads.ask("", key, "ignored", second[0], create=False)
+    assert (await threads.get("", key)).title == "title"
+    assert await contents_of(threads, key) == ["q", "r"]
+    await threads.answer("", key, second[0].message_id, second[1])
+    assert [message.content for message in await threads.history("", key, 10)] == ["r", "b"]
+    await threads.answer("", key, first[0].message_id, first[1])
+    assert await contents_of(threads, key) == ["q", "a", "r", "b"]
+
+
+async def test_a_question_asked_again_is_stored_once_and_its_answer_replaced(threads: ThreadStore) -> None:
+    key, (question, answer), (_, another) = new_id(), exchange("q", "a"), exchange("q", "b")
+    for attempt in (answer, another):
+        await threads.ask("", key, "t", question, create=True)
+        await threads.answer("", key, question.message_id, attempt)
+    follow_up = asked("r")
+    for _ in range(2):
+        await threads.ask("", key, "t", follow_up, create=False)
+    assert await contents_of(threads, key) == ["q", "b", "r"]
+    (_, replaced, _), _ = await threads.messages("", key, 10, "")
+    assert replaced.message_id == another.message_id
+
+
+async def test_an_answer_of_a_deleted_thread_is_refused(threads: ThreadStore) -> None:
+    key, (question, answer) = new_id(), exchange("q")
+    await threads.ask("user:a", key, "t", question, create=True)
     with pytest.raises(NotFoundError):
-        await threads.get("", key)
+        await threads.answer("user:b", key, question.message_id, answer)
+    await threads.delete("user:a", key)
+    with pytest.raises(NotFoundError):
+        await threads.answer("user:a", key, question.message_id, answer)
+
+
+async def contents_of(threads: ThreadStore, thread_id: str) -> list[str]:
+    messages, _ = await threads.messages("", thread_id, 100, "")
+    return [message.content for message in messages]
 
 
 async def test_a_database_out_of_reach_is_unavailable(database_url: str) -> None:

@@ -233,13 +233,16 @@ async def test_a_cancelled_answer_is_stored_as_far_as_it_came(coordinator: Stub,
 
 
 async def stored(coordinator: Stub, thread_id: str) -> Sequence[thread_pb2.Message]:
-    """The thread's messages, once it is there: a cancelled call does not wait for its storing."""
+    """Question and answer, once they are there: a cancelled call does not wait for its storing."""
+    request = coordinator_service_pb2.GetThreadRequest(thread_id=thread_id)
     while True:
         try:
-            request = coordinator_service_pb2.GetThreadRequest(thread_id=thread_id)
-            return (await coordinator.GetThread(request)).messages
+            messages = (await coordinator.GetThread(request)).messages
         except grpc.aio.AioRpcError as error:
             assert error.code() is grpc.StatusCode.NOT_FOUND  # noqa: PT017
+        else:
+            if len(messages) == 2:
+                return messages
 
 
 async def test_a_rewritten_question_is_shown_and_searched(coordinator: Stub, backends: Any) -> None:

@@ -321,7 +321,7 @@ async def test_a_failure_can_be_tried_again(upstream: Any, tab: Tab) -> None:
     assert await tab.js("document.querySelectorAll('article').length") == 1
     first, second = [call.request for call in upstream.calls]
     assert first.request_id == second.request_id != ""
-    # What failed is in no thread.
+    # The same request, of which the coordinator knows the thread.
     assert second.thread_id == ""
     await tab.ask("y")
     await tab.until("document.querySelectorAll('article .note').length === 6")
@@ -410,8 +410,9 @@ async def test_conversations_are_listed_reopened_and_deleted(upstream: Any, tab:
     assert tab.complaints == []
 
 
-async def test_a_stream_cut_short_is_a_failure(upstream: Any, tab: Tab) -> None:
+async def test_a_stream_cut_short_is_a_failure_whose_thread_goes_on(upstream: Any, tab: Tab) -> None:
     async def cut(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        yield response(started=chat_pb2.ChatStarted(thread_id="t"))
         yield response(delta=chat_pb2.ChatDelta(text="half"))
 
     upstream.on("Chat", cut)
@@ -419,6 +420,10 @@ async def test_a_stream_cut_short_is_a_failure(upstream: Any, tab: Tab) -> None:
     await tab.until("document.querySelector('article .note.bad')")
 
     assert "before the answer was complete" in await tab.text("article .note.bad")
+    upstream.on("Chat", full_answer)
+    await tab.ask("y")
+    await tab.until("document.querySelectorAll('article .note').length === 4")
+    assert upstream.calls[1].request.thread_id == "t"
 
 
 async def test_wrong_fields_are_named(upstream: Any, tab: Tab) -> None:

@@ -300,12 +300,26 @@ class FakeCatalog:
 
 
 @dataclass
+class _Exchange:
+    question: thread_pb2.Message
+    answer: thread_pb2.Message | None = None
+
+    @property
+    def messages(self) -> list[thread_pb2.Message]:
+        return [self.question] if self.answer is None else [self.question, self.answer]
+
+
+@dataclass
 class _Conversation:
     owner: str
     title: str
     create_time: datetime
     update_time: datetime
-    messages: list[thread_pb2.Message] = field(default_factory=list)
+    exchanges: list[_Exchange] = field(default_factory=list)
+
+    @property
+    def messages(self) -> list[thread_pb2.Message]:
+        return [message for each in self.exchanges for message in each.messages]
 
 
 @dataclass
@@ -321,7 +335,7 @@ class _Claimed:
 class FakeThreads:
     """A ThreadStore whose clock moves on by a second with every change.
 
-    `error` fails what is stored, `blocked` holds it up until it is set.
+    `error` fails what is stored, `blocked` holds answers up until it is set.
     """
 
     def __init__(self) -> None:
@@ -330,7 +344,7 @@ class FakeThreads:
         self._now = datetime(2026, 1, 1, tzinfo=UTC)
         self.error: Exception | None = None
         self.blocked: asyncio.Event | None = None
-        self.reached = asyncio.Event()
+        self.answering = asyncio.Event()
 
     async def claim(
         self, claim: RequestClaim, lease_seconds: float
@@ -354,39 +368,43 @@ class FakeThreads:
             del self._claims[claim.owner, claim.request_id]
 
     async def history(self, owner: str, thread_id: str, limit: int) -> Sequence[chat_pb2.ChatMessage]:
-        messages = self._find(owner, thread_id).messages[-limit:]
+        exchanges = [each for each in self._find(owner, thread_id).exchanges if each.answer is not None]
+        messages = [message for each in exchanges for message in each.messages][-limit:]
         return [chat_pb2.ChatMessage(role=message.role, content=message.content) for message in messages]
 
-    async def append(
-        self,
-        owner: str,
-        thread_id: str,
-        title: str,
-        messages: Sequence[thread_pb2.Message],
-        *,
-        create: bool,
-        answered: tuple[RequestClaim, coordinator_service_pb2.AnswerResponse] | None = None,
+    async def ask(
+        self, owner: str, thread_id: str, title: str, question: thread_pb2.Message, *, create: bool
     ) -> None:
-        self.reached.set()
-        if self.blocked is not None:
-            await self.blocked.wait()
-        if self.error is not None:
-            raise self.error
-        self._now += timedelta(seconds=1)
-        if create:
+        self._change()
+        if create and thread_id not in self._threads:
             self._threads[thread_id] = _Conversation(owner, title, self._now, self._now)
         thread = self._find(owner, thread_id)
         thread.update_time = self._now
-        for message in messages:
-            stored = thread_pb2.Message()
-            stored.create_time.FromDatetime(self._now)
-            stored.MergeFrom(message)
-            thread.messages.append(stored)
+        if not any(each.question.message_id == question.message_id for each in thread.exchanges):
+            thread.exchanges.append(_Exchange(self._stored(question)))
+
+    async def answer(
+        self,
+        owner: str,
+        thread_id: str,
+        question_id: str,
+        answer: thread_pb2.Message,
+        *,
+        answered: tuple[RequestClaim, coordinator_service_pb2.AnswerResponse] | None = None,
+    ) -> None:
+        self.answering.set()
+        if self.blocked is not None:
+            await self.blocked.wait()
+        self._change()
+        thread = self._find(owner, thread_id)
+        thread.update_time = self._now
+        (exchange,) = [each for each in thread.exchanges if each.question.message_id == question_id]
+        exchange.answer = self._stored(answer)
         if answered is not None:
-            claim, answer = answered
+            claim, response = answered
             known = self._claims.get((claim.owner, claim.request_id))
             if known is not None and known.claim == claim:
-                known.answered = answer
+                known.answered = response
                 known.expire_time = self._now + timedelta(seconds=REPLAY_SECONDS)
 
     async def get(self, owner: str, thread_id: str) -> thread_pb2.Thread:
@@ -415,6 +433,17 @@ class FakeThreads:
     def pass_time(self, seconds: float) -> None:
         """Move the clock on."""
         self._now += timedelta(seconds=seconds)
+
+    def _change(self) -> None:
+        if self.error is not None:
+            raise self.error
+        self._now += timedelta(seconds=1)
+
+    def _stored(self, message: thread_pb2.Message) -> thread_pb2.Message:
+        stored = thread_pb2.Message()
+        stored.create_time.FromDatetime(self._now)
+        stored.MergeFrom(message)
+        return stored
 
     def _find(self, owner: str, thread_id: str) -> _Conversation:
         thread = self._threads.get(thread_id)

@@ -250,13 +250,61 @@ async def test_a_request_that_the_reranker_calls_wrong_is_not_papered_over() -> 
         await world.chat(question())
 
 
-async def test_a_generator_that_fails_midway_ends_the_request_and_stores_nothing() -> None:
+@pytest.mark.parametrize("step", ["retriever", "generator"])
+async def test_the_question_of_an_answer_that_fails_is_in_its_thread(step: str) -> None:
+    world = World()
+    getattr(world, step).error = DOWN
+    with pytest.raises(UnavailableError):
+        await world.chat(question())
+    stored = await world.messages(world.only(Started).thread_id)
+    assert [message.content for message in stored.messages] == ["What is alpha?"]
+    assert stored.thread.title == "What is alpha?"
+
+
+async def test_a_question_without_an_answer_is_not_part_of_the_conversation() -> None:
+    world = World()
+    world.generator.error = DOWN
+    with pytest.raises(UnavailableError):
+        await world.chat(question())
+    world.generator.error = None
+    await world.chat(question(thread_id=world.only(Started).thread_id))
+    assert not world.generator.calls[-1].chat_history
+
+
+async def test_the_question_is_stored_before_anything_is_found() -> None:
+    world = World()
+    world.retriever.hangs = True
+    task = asyncio.create_task(world.chat(question()))
+    await world.retriever.reached.wait()
+    stored = await world.messages(world.only(Started).thread_id)
+    assert [message.content for message in stored.messages] == ["What is alpha?"]
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await world.service.settle()
+
+
+async def test_a_question_that_could_not_be_stored_at_first_is_stored_with_its_answer() -> None:
+    world = World()
+    world.threads.error = DOWN
+    world.generator.hangs = True
+    task = asyncio.create_task(world.chat(question()))
+    await world.generator.reached.wait()
+    world.threads.error, world.generator.hangs = None, False
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await world.service.settle()
+    stored = await world.messages(world.only(Started).thread_id)
+    assert [message.content for message in stored.messages] == ["What is alpha?", "Alpha it is. [1]"]
+
+
+async def test_a_generator_that_fails_midway_ends_the_request() -> None:
     world = World()
     world.generator.error = DOWN
     with pytest.raises(UnavailableError):
         await world.chat(question())
     assert world.events[-1] == "it is. [1]"
-    assert not (await world.all_threads()).threads
 
 
 async def test_cancelling_reaches_the_step_that_runs() -> None:
@@ -292,7 +340,7 @@ async def test_who_leaves_while_the_answer_is_stored_has_it_stored_whole() -> No
     blocked = asyncio.Event()
     world.threads.blocked = blocked
     task = asyncio.create_task(world.chat(question()))
-    await world.threads.reached.wait()
+    await world.threads.answering.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -717,6 +765,8 @@ async def test_a_request_that_failed_is_done_anew() -> None:
     world.threads.error = None
     await world.chat(question(request_id="s"))
     assert len(world.generator.calls) == 4
+    threads = (await world.all_threads()).threads
+    assert [thread.message_count for thread in threads] == [2, 2]
 
 
 async def test_only_what_is_kept_is_read_and_in_the_versions_that_were_looked_up() -> None:

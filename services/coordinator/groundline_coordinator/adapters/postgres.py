@@ -42,28 +42,38 @@ _SOME_READABLE = f"""
 """
 
 _COLUMNS = "message_id, role, content, sources, citations, usage, finish_reason, model"
-_MESSAGES_GIVEN = """
-    ROWS FROM (jsonb_to_recordset($2) AS (
-        message_id uuid, role text, content text, sources jsonb, citations jsonb, usage jsonb,
-        finish_reason text, model text
-    )) WITH ORDINALITY AS given
-"""
-_BEGIN_THREAD = f"""
-    WITH thread AS (INSERT INTO threads (thread_id, owner, title) VALUES ($1, $3, $4) RETURNING thread_id)
-    INSERT INTO messages (thread_id, message_index, {_COLUMNS})
-    SELECT thread.thread_id, given.ordinality - 1, {_COLUMNS} FROM thread, {_MESSAGES_GIVEN}
+# A question has an even index and the next one belongs to its answer, whenever that comes.
+_BEGIN_THREAD = """
+    WITH thread AS (
+        INSERT INTO threads (thread_id, owner, title) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
+    )
+    INSERT INTO messages (thread_id, message_index, message_id, role, content)
+    VALUES ($1, 0, $4, 'user', $5)
+    ON CONFLICT DO NOTHING
 """
 _TOUCH_THREAD = """
     UPDATE threads SET update_time = greatest(update_time, clock_timestamp())
     WHERE thread_id = $1 AND owner = $2
     RETURNING thread_id
 """
-_CONTINUE_THREAD = f"""
+_CONTINUE_THREAD = """
+    INSERT INTO messages (thread_id, message_index, message_id, role, content)
+    SELECT $1, coalesce(max(message_index) / 2 + 1, 0) * 2, $2, 'user', $3
+    FROM messages WHERE thread_id = $1
+    ON CONFLICT (message_id) DO NOTHING
+"""
+_ANSWER = f"""
+    WITH thread AS ({_TOUCH_THREAD})
     INSERT INTO messages (thread_id, message_index, {_COLUMNS})
-    SELECT $1, last.message_index + given.ordinality, {_COLUMNS}
-    FROM {_MESSAGES_GIVEN}, (
-        SELECT coalesce(max(message_index), -1) AS message_index FROM messages WHERE thread_id = $1
-    ) AS last
+    SELECT thread_id, question.message_index + 1, given.*
+    FROM thread JOIN messages AS question USING (thread_id), jsonb_to_record($4) AS given (
+        message_id uuid, role text, content text, sources jsonb, citations jsonb, usage jsonb,
+        finish_reason text, model text
+    )
+    WHERE question.message_id = $3
+    ON CONFLICT (thread_id, message_index) DO UPDATE
+    SET ({_COLUMNS}, create_time) = ({", ".join(f"excluded.{name}" for name in _COLUMNS.split(", "))}, now())
+    RETURNING message_index
 """
 
 _THREAD = """
@@ -169,7 +179,11 @@ class PostgresThreads:
             rows = await self._pool.fetch(
                 """
                 SELECT messages.role, messages.content
-                FROM threads LEFT JOIN messages USING (thread_id)
+                FROM threads LEFT JOIN messages ON messages.thread_id = threads.thread_id
+                    AND (messages.role = 'assistant' OR EXISTS (
+                        SELECT FROM messages AS answer
+                        WHERE answer.thread_id = messages.thread_id
+                        AND answer.message_index = messages.message_index + 1))
                 WHERE threads.thread_id = $1 AND threads.owner = $2
                 ORDER BY messages.message_index DESC
                 LIMIT $3
@@ -186,32 +200,37 @@ class PostgresThreads:
             if row["role"]
         ]
 
-    async def append(
+    async def ask(
+        self, owner: str, thread_id: str, title: str, question: thread_pb2.Message, *, create: bool
+    ) -> None:
+        asked = (question.message_id, question.content)
+        with database_errors():
+            async with self._pool.acquire() as connection:
+                if create:
+                    await connection.execute(_BEGIN_THREAD, thread_id, owner, title, *asked)
+                    return
+                async with connection.transaction():
+                    # The row's lock puts concurrent writers of one thread in line.
+                    if await connection.fetchval(_TOUCH_THREAD, thread_id, owner) is None:
+                        raise _no_such_thread(thread_id)
+                    await connection.execute(_CONTINUE_THREAD, thread_id, *asked)
+
+    async def answer(
         self,
         owner: str,
         thread_id: str,
-        title: str,
-        messages: Sequence[thread_pb2.Message],
+        question_id: str,
+        answer: thread_pb2.Message,
         *,
-        create: bool,
         answered: tuple[RequestClaim, coordinator_service_pb2.AnswerResponse] | None = None,
     ) -> None:
-        values = [_message_values(message) for message in messages]
+        values = (thread_id, owner, question_id, _answer_values(answer))
         with database_errors():
-            async with self._pool.acquire() as connection:
-                if create and answered is None:
-                    await connection.execute(_BEGIN_THREAD, thread_id, values, owner, title)
-                    return
-                async with connection.transaction():
-                    if create:
-                        await connection.execute(_BEGIN_THREAD, thread_id, values, owner, title)
-                    else:
-                        # The row's lock puts concurrent writers of one thread in line.
-                        if await connection.fetchval(_TOUCH_THREAD, thread_id, owner) is None:
-                            raise _no_such_thread(thread_id)
-                        await connection.execute(_CONTINUE_THREAD, thread_id, values)
-                    if answered is not None:
-                        await _keep_answer(connection, *answered)
+            async with self._pool.acquire() as connection, connection.transaction():
+                if await connection.fetchval(_ANSWER, *values) is None:
+                    raise _no_such_thread(thread_id)
+                if answered is not None:
+                    await _keep_answer(connection, *answered)
 
     async def get(self, owner: str, thread_id: str) -> thread_pb2.Thread:
         with database_errors():
@@ -351,11 +370,11 @@ def _thread(row: asyncpg.Record) -> thread_pb2.Thread:
     )
 
 
-def _message_values(message: thread_pb2.Message) -> dict[str, Any]:
-    """The columns of _MESSAGES_GIVEN."""
+def _answer_values(message: thread_pb2.Message) -> dict[str, Any]:
+    """What _ANSWER is given."""
     return {
         "message_id": message.message_id,
-        "role": chat_pb2.ChatMessage.Role.Name(message.role).lower(),
+        "role": "assistant",
         "content": message.content,
         "sources": [MessageToDict(source) for source in message.sources],
         "citations": [MessageToDict(citation) for citation in message.citations],

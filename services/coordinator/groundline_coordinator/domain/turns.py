@@ -88,6 +88,8 @@ class Turn:
     """A question whose collections and thread exist; `replay` where it has been answered already."""
 
     question: Question
+    question_id: str
+    """Of its message."""
     inquiry: Inquiry
     scope: Scope
     owner: str

@@ -86,6 +86,10 @@ class _Exchange:
     searched: Searched | None = None
     sources: Sequence[chat_pb2.Source] = ()
     pieces: list[str] = field(default_factory=list)
+    asking: asyncio.Task[None] | None = None
+    """Stores the question; none where nothing is to be stored."""
+    is_asked: bool = False
+    """Whether the question has been stored."""
     has_ended: bool = False
     """Whether it has been stored, or is being stored."""
 
@@ -141,12 +145,13 @@ class ChatService:
         owner, inquiry = caller.owner, inquiry_of(question)
         scope = await self._scope(caller, inquiry, question.options.generation)
         history = await self._history(owner, question)
+        identity = _identity(owner, question)
         started = chat_pb2.ChatStarted(
-            thread_id=question.thread_id.lower() or (str(uuid.uuid4()) if is_stored(question) else ""),
+            thread_id=question.thread_id.lower() or (str(identity) if is_stored(question) else ""),
             message_id=str(uuid.uuid4()),
             trace_id=current_trace_id() or "",
         )
-        turn = Turn(question, inquiry, scope, owner, history, started)
+        turn = Turn(question, str(identity), inquiry, scope, owner, history, started)
         if not question.request_id:
             return turn
         claim = RequestClaim(owner, question.request_id, _fingerprint(question), started.message_id)
@@ -164,12 +169,15 @@ class ChatService:
     async def chat(self, turn: Turn, emit: Emit) -> coordinator_service_pb2.AnswerResponse:
         """Emit the events of an answer: started, status and sources, texts, and completed last.
 
-        Cancelled, it stores what was said until then as cancelled; failed, it stores nothing.
+        The question is stored while the search runs. Cancelled, what was said until then is stored as
+        cancelled; failed, no answer is.
         """
         if turn.replay is not None:
             await _replay(turn, turn.replay, emit)
             return turn.replay
         exchange = _Exchange(turn)
+        if is_stored(turn.question):
+            exchange.asking = self._detach(self._in_own_time(self._ask(exchange)))
         try:
             return await self._converse(exchange, emit)
         except asyncio.CancelledError:
@@ -177,6 +185,9 @@ class ChatService:
                 self._detach(self._store_cancelled(exchange))
             raise
         except BaseException:
+            if exchange.asking is not None:
+                # Whoever reads of the failure can read the thread.
+                await asyncio.wait([exchange.asking])
             if turn.claim is not None and not exchange.has_ended:
                 self._detach(self._in_own_time(self._threads.release(turn.claim)))
             raise
@@ -324,11 +335,16 @@ class ChatService:
         completed: chat_pb2.ChatCompleted,
         answered: coordinator_service_pb2.AnswerResponse | None,
     ) -> None:
-        if not is_stored(exchange.turn.question):
+        if exchange.asking is None:
             return
-        turn, query = exchange.turn, exchange.turn.inquiry.query
-        messages = (
-            thread_pb2.Message(message_id=str(uuid.uuid4()), role=chat_pb2.ChatMessage.USER, content=query),
+        await asyncio.wait([exchange.asking])
+        if not exchange.is_asked:
+            await self._ask(exchange)
+        turn = exchange.turn
+        await self._threads.answer(
+            turn.owner,
+            turn.started.thread_id,
+            turn.question_id,
             thread_pb2.Message(
                 message_id=turn.started.message_id,
                 role=chat_pb2.ChatMessage.ASSISTANT,
@@ -339,25 +355,29 @@ class ChatService:
                 finish_reason=completed.finish_reason,
                 model=completed.model,
             ),
-        )
-        await self._threads.append(
-            turn.owner,
-            turn.started.thread_id,
-            shortened(query, TITLE_CHARACTERS),
-            messages,
-            create=not turn.question.thread_id,
             answered=(turn.claim, answered) if turn.claim and answered else None,
         )
 
+    async def _ask(self, exchange: _Exchange) -> None:
+        turn, query = exchange.turn, exchange.turn.inquiry.query
+        await self._threads.ask(
+            turn.owner,
+            turn.started.thread_id,
+            shortened(query, TITLE_CHARACTERS),
+            thread_pb2.Message(message_id=turn.question_id, role=chat_pb2.ChatMessage.USER, content=query),
+            create=not turn.question.thread_id,
+        )
+        exchange.is_asked = True
+
     async def _in_own_time(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do it although the request is over; it waits for nobody, so a failure is only logged."""
+        """Do it whatever becomes of the request, which does not wait for it; so a failure is only logged."""
         seconds = self._limits.store_timeout_seconds
         try:
             with deadline_at(time.monotonic() + seconds):
                 async with deadline_within(seconds):
                     await work
         except GroundlineError as error:
-            _log.warning("not_stored_after_request", reason=error.reason)
+            _log.warning("not_stored", reason=error.reason)
 
     def _detach(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run it to its end, whatever happens to the request."""
@@ -390,6 +410,17 @@ async def _replay(turn: Turn, answered: coordinator_service_pb2.AnswerResponse, 
 
 async def _ignore(event: Event | str) -> None:
     pass
+
+
+def _identity(owner: str, question: Question) -> uuid.UUID:
+    """Of the question's message, and of a thread that begins with it.
+
+    The same for each attempt at a request that has a request_id, so that a retry stores no question twice.
+    """
+    if not question.request_id:
+        return uuid.uuid4()
+    request = hashlib.sha256(f"{owner}\0{question.request_id}\0".encode() + _fingerprint(question))
+    return uuid.UUID(bytes=request.digest()[:16], version=5)
 
 
 def _fingerprint(question: Question) -> bytes:
