@@ -73,6 +73,7 @@ PATTERNS = {
     limits_pb2.TEXT_FORMAT_CHUNK_ID: "0|[1-9][0-9]{0,18}",
     limits_pb2.TEXT_FORMAT_PRINCIPAL: r"[^\s\x00-\x1f\x7f]{1,200}",
     limits_pb2.TEXT_FORMAT_LANGUAGE: "[a-z]{2,30}",
+    limits_pb2.TEXT_FORMAT_FILTER: r"\s*\{[\s\S]*\}\s*",
 }
 
 _SCALARS: Mapping[int, Json] = {

@@ -11,7 +11,7 @@ from groundline_cli.commands.crawl import crawl
 from groundline_cli.commands.eval import evaluate
 from groundline_cli.commands.gateway import CommandFailedError
 from groundline_cli.commands.ingest import ingest, sync
-from groundline_cli.commands.manage import delete, documents, jobs, stats
+from groundline_cli.commands.manage import delete, document, documents, jobs, stats
 from groundline_cli.commands.search import search
 from groundline_cli.commands.threads import threads
 
@@ -95,6 +95,7 @@ for _command in (
     create,
     crawl,
     delete,
+    document,
     documents,
     evaluate,
     ingest,

@@ -39,6 +39,8 @@ REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "GetCollectionStats": _READS,
     "GetDocument": _READS,
     "ListDocuments": _READS,
+    "GetDocumentText": _READS,
+    "ListChunks": _READS,
     "IngestDocuments": _INGEST,
     "UploadDocument": _INGEST,
     "DeleteDocument": _INGEST,

@@ -1,20 +1,31 @@
-"""groundline documents, delete, jobs and stats"""
+"""groundline documents, document, delete, jobs and stats"""
 
+import json
 from contextlib import aclosing
+from functools import partial
+from uuid import UUID
 
 import click
 from groundline_client import AsyncClient, JsonObject, to_json
-from groundline_client.models import ChunkCounts, IngestionItem, IngestionJob, JobState
+from groundline_client.models import Chunk, ChunkCounts, Document, IngestionItem, IngestionJob, JobState
 
-from groundline_cli.commands.gateway import all_of, json_object, json_option, run, with_gateway
+from groundline_cli.commands.gateway import (
+    CommandFailedError,
+    all_of,
+    json_object,
+    json_option,
+    run,
+    with_gateway,
+)
 from groundline_cli.commands.ingest import progress_bar
 from groundline_cli.connection import Connection
 from groundline_cli.ingestion import Progress
-from groundline_cli.terminal import print_columns, print_json, shown_enum, shown_time
+from groundline_cli.terminal import print_columns, print_json, printable, shown_enum, shown_time
 
-__all__ = ["delete", "documents", "jobs", "print_job", "stats", "watch_job"]
+__all__ = ["delete", "document", "documents", "jobs", "print_job", "stats", "watch_job"]
 
 _JOB_HEADINGS = ("JOB", "STATE", "COLLECTION", "DOCUMENTS", "DONE", "FAILED", "CREATED")
+_SHOWN_CHARACTERS = 60
 _STATS = (
     ("chunks", "chunk_count"),
     ("vectors", "vector_count"),
@@ -26,28 +37,143 @@ _STATS = (
 )
 
 
+_filter_option = partial(click.option, "--filter", "condition", metavar="JSON", callback=json_object)
+
+
 @click.command(short_help="List the documents of a collection.")
 @click.argument("collection")
+@_filter_option(
+    help="List only documents that it selects, as in `search`, such as "
+    '\'{"$uri": {"$prefix": "handbook/"}, "$mime_type": "application/pdf"}\'.',
+)
+@click.option(
+    "--order-by",
+    metavar="FIELD",
+    default="",
+    help="uri (the default), title, mime_type, size_bytes, create_time or update_time; "
+    "'update_time desc' begins with the highest.",
+)
+@click.option("--limit", type=click.IntRange(1), help="Maximum documents to list.")
 @json_option
 @with_gateway
-def documents(connection: Connection, collection: str, as_json: bool) -> None:
+def documents(
+    connection: Connection,
+    collection: str,
+    condition: JsonObject | None,
+    order_by: str,
+    limit: int | None,
+    as_json: bool,
+) -> None:
     """List the documents of COLLECTION."""
-    found = run(connection, lambda client: all_of(client.list_documents(collection)))
+    found = run(
+        connection,
+        lambda client: all_of(
+            client.list_documents(collection, filter=condition, order_by=order_by, limit=limit)
+        ),
+    )
     if as_json:
         print_json({"documents": [to_json(one) for one in found]})
         return
-    rows = [(d.document_id, shown_enum(d.state), d.chunk_count, d.uri, d.title) for d in found]
-    print_columns(("DOCUMENT", "STATE", "CHUNKS", "URI", "TITLE"), rows)
+    rows = [
+        (
+            d.document_id,
+            shown_enum(d.state),
+            d.chunk_count,
+            d.mime_type,
+            shown_time(d.update_time),
+            d.uri,
+            d.title,
+        )
+        for d in found
+    ]
+    print_columns(("DOCUMENT", "STATE", "CHUNKS", "TYPE", "UPDATED", "URI", "TITLE"), rows)
+
+
+@click.command(short_help="Show a document, its text or its chunks.")
+@click.argument("collection")
+@click.argument("document")
+@click.option("--text", "part", flag_value="text", help="Print the text that was extracted from it.")
+@click.option("--chunks", "part", flag_value="chunks", help="List its chunks, with offsets and pages.")
+@json_option
+@with_gateway
+def document(connection: Connection, collection: str, document: str, part: str | None, as_json: bool) -> None:
+    """Show a DOCUMENT of COLLECTION, by its id or its uri.
+
+    Offsets count characters (code points) of the text that --text prints.
+    """
+    found = run(connection, lambda client: _find(client, collection, document))
+    if part == "text":
+        text = run(connection, lambda client: _whole_text(client, found))
+        if as_json:
+            print_json({"text": text})
+        else:
+            click.echo(printable(text))
+    elif part == "chunks":
+        chunks = run(connection, lambda client: all_of(client.list_chunks(collection, found.document_id)))
+        if as_json:
+            print_json({"chunks": [to_json(one) for one in chunks]})
+        else:
+            print_columns(("CHUNK", "FROM", "TO", "PAGE", "TEXT"), [_chunk_row(one) for one in chunks])
+    elif as_json:
+        print_json({"document": to_json(found)})
+    else:
+        print_columns(("", found.title), _document_rows(found))
+
+
+async def _find(client: AsyncClient, collection: str, document: str) -> Document:
+    try:
+        return await client.get_document(collection, str(UUID(document)))
+    except ValueError:
+        pass
+    found = await all_of(client.list_documents(collection, filter={"$uri": document}))
+    if not found:
+        raise CommandFailedError(f"{collection} has no document {document}")
+    return found[0]
+
+
+async def _whole_text(client: AsyncClient, document: Document) -> str:
+    text = ""
+    while True:
+        part = await client.get_document_text(
+            document.collection_id, document.document_id, start_offset=len(text)
+        )
+        text += part.text
+        if not part.text or part.end_offset >= part.character_count:
+            return text
+
+
+def _chunk_row(chunk: Chunk) -> tuple[object, ...]:
+    page = (chunk.metadata or {}).get("page", "")
+    start = " ".join(chunk.text.split())[:_SHOWN_CHARACTERS]
+    return chunk.chunk_id, chunk.start_offset, chunk.end_offset, page, start
+
+
+def _document_rows(document: Document) -> list[tuple[object, ...]]:
+    failure = document.failure.message if document.failure else ""
+    rows: list[tuple[object, ...]] = [
+        ("document", document.document_id),
+        ("uri", document.uri),
+        ("state", f"{shown_enum(document.state)} {failure}".rstrip()),
+        ("source type", shown_enum(document.source_type)),
+        ("MIME type", document.mime_type),
+        ("bytes", document.size_bytes),
+        ("chunks", document.chunk_count),
+        ("SHA-256", document.content_hash),
+        ("created", shown_time(document.create_time)),
+        ("updated", shown_time(document.update_time)),
+    ]
+    rows += [("read by", principal) for principal in document.allowed_principals]
+    rows += [
+        (f"metadata {name}", json.dumps(value, ensure_ascii=False))
+        for name, value in (document.metadata or {}).items()
+    ]
+    return rows
 
 
 @click.command(short_help="Delete a collection, or documents of it.")
 @click.argument("collection")
 @click.option("--document", metavar="ID", help="Delete only this document.")
-@click.option(
-    "--filter",
-    "condition",
-    metavar="JSON",
-    callback=json_object,
+@_filter_option(
     help="Delete only documents that it selects, as in `search`, such as "
     '\'{"$source_type": "web", "$update_time": {"$lt": "2024-01-31"}}\'.',
 )

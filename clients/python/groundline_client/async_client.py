@@ -30,11 +30,13 @@ from groundline_client.models import (
     AnswerResponse,
     ChatMessage,
     ChatOptions,
+    Chunk,
     Collection,
     CollectionSettings,
     CollectionStats,
     Document,
     DocumentInput,
+    GetDocumentTextResponse,
     IngestDocumentsResponse,
     IngestionItem,
     IngestionJob,
@@ -339,13 +341,54 @@ class AsyncClient:
         return present(response.document, "document")
 
     def list_documents(
-        self, collection_id: str, *, limit: int | None = None, timeout_seconds: float | None = None
+        self,
+        collection_id: str,
+        *,
+        filter: JsonObject | None = None,  # noqa: A002
+        order_by: str = "",
+        limit: int | None = None,
+        timeout_seconds: float | None = None,
     ) -> AsyncGenerator[Document]:
-        """Every document of a collection, by uri; at most `limit`."""
-        request = request_json(collection_id=collection_id)
+        """Every document of a collection that a filter selects, by uri or in another order, such as
+        "update_time desc"; at most `limit`."""
+        request = request_json(
+            collection_id=collection_id,
+            filter_json=None if filter is None else compact_json(filter),
+            order_by=order_by,
+        )
         return self._entries(
             rpcs.LIST_DOCUMENTS, request, lambda page: page.documents, limit, timeout_seconds
         )
+
+    async def get_document_text(
+        self,
+        collection_id: str,
+        document_id: str,
+        *,
+        start_offset: int = 0,
+        max_characters: int = 0,
+        timeout_seconds: float | None = None,
+    ) -> GetDocumentTextResponse:
+        """A part of the text that was extracted from a document; offsets count code points."""
+        request = request_json(
+            collection_id=collection_id,
+            document_id=document_id,
+            start_offset=start_offset,
+            max_characters=max_characters,
+        )
+        return await self._call(rpcs.GET_DOCUMENT_TEXT, request, timeout_seconds)
+
+    def list_chunks(
+        self,
+        collection_id: str,
+        document_id: str,
+        *,
+        limit: int | None = None,
+        timeout_seconds: float | None = None,
+    ) -> AsyncGenerator[Chunk]:
+        """Every chunk of a document, in its order; at most `limit`."""
+        request = request_json(collection_id=collection_id, document_id=document_id)
+        return self._entries(rpcs.LIST_CHUNKS, request, lambda page: page.chunks, limit, timeout_seconds)
 
     async def delete_document(
         self, collection_id: str, document_id: str, *, timeout_seconds: float | None = None

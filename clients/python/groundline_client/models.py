@@ -58,6 +58,7 @@ __all__ = [
     "GetCollectionResponse",
     "GetCollectionStatsResponse",
     "GetDocumentResponse",
+    "GetDocumentTextResponse",
     "GetJobResponse",
     "GetThreadResponse",
     "IngestDocumentsResponse",
@@ -69,6 +70,7 @@ __all__ = [
     "IterativeScan",
     "JobState",
     "LexicalSettings",
+    "ListChunksResponse",
     "ListCollectionsResponse",
     "ListDocumentsResponse",
     "ListJobsResponse",
@@ -1759,7 +1761,37 @@ class ListDocumentsResponse:
     """Response of ListDocuments."""
 
     documents: Sequence[Document] = ()
-    """By uri."""
+    """In the order asked for."""
+    next_page_token: str = ""
+    """For the next page; empty on the last."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GetDocumentTextResponse:
+    """Response of GetDocumentText."""
+
+    text: str = ""
+    """The text from start_offset to end_offset; empty behind the end, and of a document that has not been
+    read yet. Form feeds stand between pages.
+    """
+    start_offset: int = 0
+    """Where it begins in the whole text, in Unicode code points, inclusive."""
+    end_offset: int = 0
+    """Where it ends in the whole text, in Unicode code points, exclusive: where to go on, unless it is
+    character_count.
+    """
+    character_count: int = 0
+    """Characters of the whole text."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListChunksResponse:
+    """Response of ListChunks."""
+
+    chunks: Sequence[Chunk] = ()
+    """In the order of the document. The page of each, where the document has pages, is "page" in its
+    metadata.
+    """
     next_page_token: str = ""
     """For the next page; empty on the last."""
 

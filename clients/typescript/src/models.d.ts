@@ -522,7 +522,8 @@ export interface ChatRequest {
    * short for {"$eq": "red"}; "a.b" is the member b of the object a. Operators: $eq $ne $in $nin (a string,
    * number, boolean or null, equal in type too), $gt $gte $lt $lte (numbers by size, strings by code points),
    * $exists (true or false), $contains (a list with an element equal to the operand). - "$document_id" ($eq $ne
-   * $in $nin with UUIDs), "$source_type" (the same with file, object, web) or "$update_time" ($gt $gte $lt $lte
+   * $in $nin with UUIDs), "$source_type" (the same with file, object, web), "$uri", "$title" or "$mime_type" (the
+   * same with texts, and $prefix: it begins with the operand), "$update_time" or "$create_time" ($gt $gte $lt $lte
    * with an RFC 3339 time, or a date: its first moment in UTC). - "$and" or "$or" with a list of such objects,
    * "$not" with one. A value that is missing, or of another type, satisfies only $ne, $nin, {"$exists": false} and
    * $not. At most 100 conditions, 8 levels, 1000 values in a list.
@@ -1697,14 +1698,68 @@ export interface ListDocumentsRequest {
   collectionId: string;
   /** Maximum number of documents to return; 100 if 0, and 1000 where it is more. */
   pageSize: number;
-  /** Where to go on, from the last response. */
+  /** Where to go on, from the last response, with the same filter and order. */
   pageToken: string;
+  /** Condition on documents as JSON; see ChatRequest.filter. Empty: all of them. */
+  filterJson: string;
+  /** What they are ordered by, ascending, or descending with " desc" behind it; equal ones by uri. Empty: uri. */
+  orderBy: string;
 }
 
 /** Response of ListDocuments. */
 export interface ListDocumentsResponse {
-  /** By uri. */
+  /** In the order asked for. */
   documents: Document[];
+  /** For the next page; empty on the last. */
+  nextPageToken: string;
+}
+
+/** Request of GetDocumentText. */
+export interface GetDocumentTextRequest {
+  /** The collection. */
+  collectionId: string;
+  /** The document. */
+  documentId: string;
+  /** Where to begin, in Unicode code points. */
+  startOffset: number;
+  /** Maximum number of characters to return; 100,000 if 0. */
+  maxCharacters: number;
+}
+
+/** Response of GetDocumentText. */
+export interface GetDocumentTextResponse {
+  /**
+   * The text from start_offset to end_offset; empty behind the end, and of a document that has not been read yet.
+   * Form feeds stand between pages.
+   */
+  text: string;
+  /** Where it begins in the whole text, in Unicode code points, inclusive. */
+  startOffset: number;
+  /**
+   * Where it ends in the whole text, in Unicode code points, exclusive: where to go on, unless it is
+   * character_count.
+   */
+  endOffset: number;
+  /** Characters of the whole text. */
+  characterCount: number;
+}
+
+/** Request of ListChunks. */
+export interface ListChunksRequest {
+  /** The collection. */
+  collectionId: string;
+  /** The document. */
+  documentId: string;
+  /** Maximum number of chunks to return; 100 if 0, and 1000 where it is more. */
+  pageSize: number;
+  /** Where to go on, from the last response. */
+  pageToken: string;
+}
+
+/** Response of ListChunks. */
+export interface ListChunksResponse {
+  /** In the order of the document. The page of each, where the document has pages, is "page" in its metadata. */
+  chunks: Chunk[];
   /** For the next page; empty on the last. */
   nextPageToken: string;
 }

@@ -20,6 +20,8 @@ export interface Methods {
   ingestDocuments(request: Input<models.IngestDocumentsRequest>, options?: CallOptions): Promise<models.IngestDocumentsResponse>;
   getDocument(request: Input<models.GetDocumentRequest>, options?: CallOptions): Promise<models.GetDocumentResponse>;
   listDocuments(request: Input<models.ListDocumentsRequest>, options?: CallOptions): Promise<models.ListDocumentsResponse>;
+  getDocumentText(request: Input<models.GetDocumentTextRequest>, options?: CallOptions): Promise<models.GetDocumentTextResponse>;
+  listChunks(request: Input<models.ListChunksRequest>, options?: CallOptions): Promise<models.ListChunksResponse>;
   deleteDocument(request: Input<models.DeleteDocumentRequest>, options?: CallOptions): Promise<models.DeleteDocumentResponse>;
   deleteDocuments(request: Input<models.DeleteDocumentsRequest>, options?: CallOptions): Promise<models.DeleteDocumentsResponse>;
   getJob(request: Input<models.GetJobRequest>, options?: CallOptions): Promise<models.GetJobResponse>;
@@ -34,6 +36,7 @@ export interface Lists {
   listThreads: { request: models.ListThreadsRequest; entry: models.Thread };
   listCollections: { request: models.ListCollectionsRequest; entry: models.Collection };
   listDocuments: { request: models.ListDocumentsRequest; entry: models.Document };
+  listChunks: { request: models.ListChunksRequest; entry: models.Chunk };
   getJob: { request: models.GetJobRequest; entry: models.IngestionItem };
   listJobs: { request: models.ListJobsRequest; entry: models.IngestionJob };
 }

@@ -18,6 +18,8 @@ export const rpcs = {
   uploadDocument: { verb: "POST", path: "/api/collections/{collectionId}/documents:upload", hasBody: false, isIdempotent: true, takesRequestId: true },
   getDocument: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}", hasBody: false, isIdempotent: true, takesRequestId: false },
   listDocuments: { verb: "GET", path: "/api/collections/{collectionId}/documents", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "documents" },
+  getDocumentText: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}/text", hasBody: false, isIdempotent: true, takesRequestId: false },
+  listChunks: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}/chunks", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "chunks" },
   deleteDocument: { verb: "DELETE", path: "/api/collections/{collectionId}/documents/{documentId}", hasBody: false, isIdempotent: true, takesRequestId: false },
   deleteDocuments: { verb: "POST", path: "/api/collections/{collectionId}/documents:delete", hasBody: true, isIdempotent: true, takesRequestId: true },
   getJob: { verb: "GET", path: "/api/jobs/{jobId}", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "items" },

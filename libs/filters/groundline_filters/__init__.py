@@ -1,7 +1,7 @@
 """Conditions on documents: parsed from JSON to a tree, compiled to SQL."""
 
 from groundline_filters.constants import holds_always
-from groundline_filters.parsing import FilterError, Problem, parse, plain
+from groundline_filters.parsing import FilterError, Problem, parse, parse_json, plain
 from groundline_filters.sql import Columns, Condition, compile_sql
 from groundline_filters.tree import Filter
 
@@ -14,5 +14,6 @@ __all__ = [
     "compile_sql",
     "holds_always",
     "parse",
+    "parse_json",
     "plain",
 ]

@@ -5,6 +5,7 @@ from groundline_filters.tree import (
     AnyOf,
     DocumentIds,
     Filter,
+    Named,
     Negation,
     OneOf,
     SourceTypes,
@@ -33,7 +34,9 @@ def _value(tree: Filter) -> bool | None:
         case Negation(part):
             value = _value(part)
             return None if value is None else not value
-        case OneOf(values=()) | DocumentIds(document_ids=()) | SourceTypes(source_types=()):
+        case (
+            OneOf(values=()) | DocumentIds(document_ids=()) | SourceTypes(source_types=()) | Named(values=())
+        ):
             return False
         case _:
             return None

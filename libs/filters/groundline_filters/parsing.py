@@ -1,5 +1,6 @@
 """JSON → tree. What the operators mean is in the package's README."""
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +13,14 @@ from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from groundline_filters.tree import (
     All,
     AnyOf,
+    BeginsWith,
     Contains,
+    Created,
     DocumentIds,
+    DocumentText,
     Exists,
     Filter,
+    Named,
     Negation,
     OneOf,
     Order,
@@ -26,7 +31,7 @@ from groundline_filters.tree import (
     Updated,
 )
 
-__all__ = ["FilterError", "Problem", "parse", "plain"]
+__all__ = ["FilterError", "Problem", "parse", "parse_json", "plain"]
 
 type Json = Mapping[str, "Json"] | Sequence["Json"] | str | float | bool | None
 
@@ -39,6 +44,10 @@ MAX_CHARACTERS = 4096
 _ORDERS: Mapping[str, Order] = {"$gt": Order.GT, "$gte": Order.GTE, "$lt": Order.LT, "$lte": Order.LTE}
 _SOURCE_TYPES = ("file", "object", "web")
 _NAMED = ("$eq", "$ne", "$in", "$nin")
+_TEXTS: Mapping[str, DocumentText] = {f"${text.value}": text for text in DocumentText}
+_PREFIX = "$prefix"
+_TIMES: Mapping[str, type[Updated] | type[Created]] = {"$update_time": Updated, "$create_time": Created}
+_DOCUMENT_MEMBERS = ("$and", "$or", "$not", "$document_id", "$source_type", *_TEXTS, *_TIMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +90,16 @@ def parse(filter: Mapping[str, Json], *, path: str = "filter") -> Filter:  # noq
     return tree
 
 
+def parse_json(text: str, *, path: str = "filter") -> Filter:
+    """`parse` of a filter as JSON; an empty text holds for every document."""
+    try:
+        # As doubles, which a struct's numbers are too.
+        filter = json.loads(text or "{}", parse_int=float)  # noqa: A001
+    except (ValueError, RecursionError):
+        raise FilterError([Problem(path, "must be a JSON object")]) from None
+    return parse(filter, path=path)
+
+
 class _Parser:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
@@ -114,17 +133,24 @@ class _Parser:
                 return self._operators(
                     value, path, _NAMED, lambda operator, operand: _named(operator, operand, _source_types)
                 )
-            case "$update_time":
+            case "$update_time" | "$create_time":
+                of = _TIMES[name]
                 return self._operators(
                     value,
                     path,
                     tuple(_ORDERS),
-                    lambda operator, operand: Updated(_ORDERS[operator], _time(operand)),
+                    lambda operator, operand: of(_ORDERS[operator], _time(operand)),
+                )
+            case "$uri" | "$title" | "$mime_type":
+                text = _TEXTS[name]
+                return self._operators(
+                    value,
+                    path,
+                    (*_NAMED, _PREFIX),
+                    lambda operator, operand: _text_of(text, operator, operand),
                 )
         if name.startswith("$"):
-            self._problem(
-                path, "unknown; there are $and, $or, $not, $document_id, $source_type, $update_time"
-            )
+            self._problem(path, f"unknown; there are {', '.join(_DOCUMENT_MEMBERS)}")
             return []
         names = tuple(name.split("."))
         if not all(names) or len(names) > MAX_PATH_NAMES or _text_problem(name):
@@ -226,6 +252,15 @@ _METADATA: Mapping[str, Callable[[Path, Json], Filter]] = {
 def _named(operator: str, operand: Json, leaf: Callable[[Sequence[Json]], Filter]) -> Filter:
     part = leaf(_values(operand) if operator in ("$in", "$nin") else [operand])
     return Negation(part) if operator in ("$ne", "$nin") else part
+
+
+def _text_of(text: DocumentText, operator: str, operand: Json) -> Filter:
+    if operator == _PREFIX:
+        prefix = _string(operand)
+        if not prefix:
+            raise _UnusableError("must not be empty")
+        return BeginsWith(text, prefix)
+    return _named(operator, operand, lambda values: Named(text, tuple(_string(value) for value in values)))
 
 
 def _document_ids(values: Sequence[Json]) -> Filter:

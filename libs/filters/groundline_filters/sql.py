@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from groundline_filters.tree import (
     All,
     AnyOf,
+    BeginsWith,
     Contains,
+    Created,
     DocumentIds,
     Exists,
     Filter,
+    Named,
     Negation,
     OneOf,
     Ordered,
@@ -29,12 +32,17 @@ INDEXED_VALUES = 8
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """SQL expressions of what a filter looks at: uuid, text, timestamptz and jsonb; none may be NULL."""
+    """SQL expressions of what a filter looks at: uuid, text, timestamptz and jsonb; none may be NULL.
+
+    The rows are documents, or with `documents` chunks: then that is the table of their documents, where what
+    chunks do not repeat of them (uri, title, MIME type, time of creation) is looked up.
+    """
 
     document_id: str = "document_id"
     source_type: str = "source_type"
     update_time: str = "update_time"
     metadata: str = "metadata"
+    documents: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +107,23 @@ class _Compiler:
                 return f"({self._columns.source_type} = ANY ({self._parameter(source_types, 'text[]')}))"
             case Updated(order, time):
                 return f"({self._columns.update_time} {order.value} {self._parameter(time, 'timestamptz')})"
+            case Created(order, time):
+                return self._of_document(f"create_time {order.value} {self._parameter(time, 'timestamptz')}")
+            case Named(text, values):
+                return self._of_document(f"{text.value} = ANY ({self._parameter(values, 'text[]')})")
+            case BeginsWith(text, prefix):
+                return self._of_document(f"starts_with({text.value}, {self._parameter(prefix, 'text')})")
 
     def _joined(self, parts: Sequence[Filter], operator: str, empty: str) -> str:
         return f"({operator.join(map(self.expression, parts))})" if parts else empty
+
+    def _of_document(self, condition: str) -> str:
+        """A condition on columns that only documents have."""
+        if not self._columns.documents:
+            return f"({condition})"
+        # IS TRUE keeps it from becoming a join: the documents are found once, and looked up for each row.
+        found = f"SELECT document_id FROM {self._columns.documents} WHERE {condition}"  # noqa: S608 - no value
+        return f"(({self._columns.document_id} IN ({found})) IS TRUE)"
 
     def _value(self, path: Path) -> str:
         """The metadata value at a path, as jsonb; NULL where it is missing. Only objects are stepped into."""

@@ -8,10 +8,14 @@ from uuid import UUID
 __all__ = [
     "All",
     "AnyOf",
+    "BeginsWith",
     "Contains",
+    "Created",
     "DocumentIds",
+    "DocumentText",
     "Exists",
     "Filter",
+    "Named",
     "Negation",
     "OneOf",
     "Order",
@@ -102,6 +106,50 @@ class Updated:
     time: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class Created:
+    """The time when the document was first handed in, so ordered; `time` has a time zone."""
+
+    order: Order
+    time: datetime
+
+
+class DocumentText(enum.Enum):
+    """What a document is named by, beside its metadata."""
+
+    URI = "uri"
+    TITLE = "title"
+    MIME_TYPE = "mime_type"
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The document's text is one of these."""
+
+    text: DocumentText
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BeginsWith:
+    """The document's text begins with this."""
+
+    text: DocumentText
+    prefix: str
+
+
 type Filter = (
-    All | AnyOf | Negation | OneOf | Ordered | Exists | Contains | DocumentIds | SourceTypes | Updated
+    All
+    | AnyOf
+    | Negation
+    | OneOf
+    | Ordered
+    | Exists
+    | Contains
+    | DocumentIds
+    | SourceTypes
+    | Updated
+    | Created
+    | Named
+    | BeginsWith
 )

@@ -16,7 +16,7 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct, Value
 from groundline.v1 import limits_pb2
-from groundline_filters import FilterError, parse, plain
+from groundline_filters import FilterError, parse, parse_json, plain
 from groundline_runtime.errors import Violations
 
 from groundline_validation.rules import rules_of
@@ -313,6 +313,10 @@ def _is_principal(text: str, path: str, violations: Violations) -> None:
         violations.add(path, "must not contain white space or control characters")
 
 
+def _is_filter(text: str, path: str, violations: Violations) -> None:
+    _find_problems(parse_json, text, path, violations)
+
+
 _TEXT_FORMATS: Mapping[int, Check] = {
     limits_pb2.TEXT_FORMAT_COLLECTION_ID: _matches(
         _COLLECTION_ID,
@@ -321,6 +325,7 @@ _TEXT_FORMATS: Mapping[int, Check] = {
     limits_pb2.TEXT_FORMAT_UUID: _is_uuid,
     limits_pb2.TEXT_FORMAT_CHUNK_ID: _is_chunk_id,
     limits_pb2.TEXT_FORMAT_PRINCIPAL: _is_principal,
+    limits_pb2.TEXT_FORMAT_FILTER: _is_filter,
     limits_pb2.TEXT_FORMAT_LANGUAGE: _matches(
         _LANGUAGE, "must be a language's English name in lower case, or simple"
     ),
@@ -349,8 +354,12 @@ def _struct_check(limits: limits_pb2.Limits) -> Check | None:
 
 
 def _check_filter(struct: Struct, path: str, violations: Violations) -> None:
+    _find_problems(parse, plain(struct), path, violations)
+
+
+def _find_problems(parser: Callable[..., Any], given: Any, path: str, violations: Violations) -> None:
     try:
-        parse(plain(struct), path=path)
+        parser(given, path=path)
     except FilterError as error:
         for problem in error.problems[:MAX_NAMED_ENTRIES]:
             violations.add(problem.path, problem.description)

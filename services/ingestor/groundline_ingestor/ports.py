@@ -5,13 +5,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from groundline.v1 import chat_pb2, collection_pb2, document_pb2, job_pb2
+from groundline.v1 import chat_pb2, collection_pb2, document_pb2, job_pb2, passage_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_filters import Filter
 
 from groundline_ingestor.crawling import CrawledPage, CrawlFailure
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentVersion, GivenDocument, StoredText
+from groundline_ingestor.domain.documents import (
+    DocumentOrder,
+    DocumentPlace,
+    DocumentVersion,
+    GivenDocument,
+    StoredText,
+    TextPart,
+)
 from groundline_ingestor.domain.texts import ExtractedText, Section, TextSegment, Vectors
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, Progress
 
@@ -92,9 +99,35 @@ class DocumentRepository(Protocol):
         """A document by its id."""
 
     async def list_readable(
-        self, collection_id: str, principals: Sequence[str], *, after: str, limit: int
+        self,
+        collection_id: str,
+        principals: Sequence[str],
+        *,
+        selection: Filter,
+        order: DocumentOrder,
+        after: DocumentPlace | None,
+        limit: int,
     ) -> Sequence[document_pb2.Document]:
-        """The first `limit` documents by uri, above the uri `after`, that one of the principals may read."""
+        """The first `limit` documents behind the place `after` that a filter selects of those that one of the
+        principals may read."""
+
+    async def text(
+        self, collection_id: str, document_id: str, principals: Sequence[str], *, start: int, limit: int
+    ) -> TextPart:
+        """At most `limit` characters of the extracted text; an empty one of a document that is not there, or
+        that none of the principals may read."""
+
+    async def chunks(
+        self,
+        collection: StoredCollection,
+        document_id: str,
+        principals: Sequence[str],
+        *,
+        after: int,
+        limit: int,
+    ) -> Sequence[passage_pb2.Chunk]:
+        """The first `limit` chunks above the index `after`; none of a document that none of the principals
+        may read. Raises AbortedError when the collection's partition is gone."""
 
     async def store(
         self, collection: StoredCollection, versions: Sequence[NewVersion]

@@ -135,6 +135,16 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         validate(request)
         return await self._documents.list(current_caller(), request)
 
+    async def GetDocumentText(
+        self, request: pb.GetDocumentTextRequest, context: Context
+    ) -> pb.GetDocumentTextResponse:
+        validate(request)
+        return await self._documents.text(current_caller(), request)
+
+    async def ListChunks(self, request: pb.ListChunksRequest, context: Context) -> pb.ListChunksResponse:
+        validate(request)
+        return await self._documents.chunks(current_caller(), request)
+
     async def DeleteDocument(
         self, request: pb.DeleteDocumentRequest, context: Context
     ) -> pb.DeleteDocumentResponse:

@@ -49,6 +49,7 @@ _RIGHT = {
     limits_pb2.TEXT_FORMAT_CHUNK_ID: ("0", str(2**63 - 1)),
     limits_pb2.TEXT_FORMAT_PRINCIPAL: ("u", "p" * 200),
     limits_pb2.TEXT_FORMAT_LANGUAGE: ("english", "simple"),
+    limits_pb2.TEXT_FORMAT_FILTER: ('{"year": 2024}', "{}"),
 }
 _WRONG = {
     limits_pb2.TEXT_FORMAT_COLLECTION_ID: ("A", "-a", "a" * 64, "a b", "ä"),
@@ -56,6 +57,7 @@ _WRONG = {
     limits_pb2.TEXT_FORMAT_CHUNK_ID: ("-1", "01", str(2**63), "x"),
     limits_pb2.TEXT_FORMAT_PRINCIPAL: ("p" * 201, "a b", "a\tb"),
     limits_pb2.TEXT_FORMAT_LANGUAGE: ("e", "English", "x" * 31),
+    limits_pb2.TEXT_FORMAT_FILTER: ("year", "[]", '{"$no": 1}'),
 }
 _WRONG_STRUCTS: Mapping[int, tuple[Mapping[str, Any], ...]] = {
     limits_pb2.STRUCT_FORMAT_FILTER: (

@@ -14,6 +14,7 @@ from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from groundline.v1 import collection_pb2 as _collection_pb2
 from groundline.v1 import document_pb2 as _document_pb2
 from groundline.v1 import job_pb2 as _job_pb2
+from groundline.v1 import passage_pb2 as _passage_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -768,22 +769,30 @@ class ListDocumentsRequest(_message.Message):
     COLLECTION_ID_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    FILTER_JSON_FIELD_NUMBER: _builtins.int
+    ORDER_BY_FIELD_NUMBER: _builtins.int
     collection_id: _builtins.str
     """The collection."""
     page_size: _builtins.int
     """Maximum number of documents to return; 100 if 0, and 1000 where it is more."""
     page_token: _builtins.str
-    """Where to go on, from the last response."""
+    """Where to go on, from the last response, with the same filter and order."""
+    filter_json: _builtins.str
+    """Condition on documents as JSON; see ChatRequest.filter. Empty: all of them."""
+    order_by: _builtins.str
+    """What they are ordered by, ascending, or descending with " desc" behind it; equal ones by uri. Empty: uri."""
     def __init__(
         self,
         *,
         collection_id: _builtins.str = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
+        filter_json: _builtins.str = ...,
+        order_by: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "filter_json", b"filter_json", "order_by", b"order_by", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -801,7 +810,7 @@ class ListDocumentsResponse(_message.Message):
     """For the next page; empty on the last."""
     @_builtins.property
     def documents(self) -> _containers.RepeatedCompositeFieldContainer[_document_pb2.Document]:
-        """By uri."""
+        """In the order asked for."""
 
     def __init__(
         self,
@@ -816,6 +825,140 @@ class ListDocumentsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListDocumentsResponse: _TypeAlias = ListDocumentsResponse  # noqa: Y015
+
+@_typing.final
+class GetDocumentTextRequest(_message.Message):
+    """Request of GetDocumentText."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    DOCUMENT_ID_FIELD_NUMBER: _builtins.int
+    START_OFFSET_FIELD_NUMBER: _builtins.int
+    MAX_CHARACTERS_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    document_id: _builtins.str
+    """The document."""
+    start_offset: _builtins.int
+    """Where to begin, in Unicode code points."""
+    max_characters: _builtins.int
+    """Maximum number of characters to return; 100,000 if 0."""
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        document_id: _builtins.str = ...,
+        start_offset: _builtins.int = ...,
+        max_characters: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "document_id", b"document_id", "max_characters", b"max_characters", "start_offset", b"start_offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetDocumentTextRequest: _TypeAlias = GetDocumentTextRequest  # noqa: Y015
+
+@_typing.final
+class GetDocumentTextResponse(_message.Message):
+    """Response of GetDocumentText."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    START_OFFSET_FIELD_NUMBER: _builtins.int
+    END_OFFSET_FIELD_NUMBER: _builtins.int
+    CHARACTER_COUNT_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """The text from start_offset to end_offset; empty behind the end, and of a document that has not been read yet. Form
+    feeds stand between pages.
+    """
+    start_offset: _builtins.int
+    """Where it begins in the whole text, in Unicode code points, inclusive."""
+    end_offset: _builtins.int
+    """Where it ends in the whole text, in Unicode code points, exclusive: where to go on, unless it is
+    character_count.
+    """
+    character_count: _builtins.int
+    """Characters of the whole text."""
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        start_offset: _builtins.int = ...,
+        end_offset: _builtins.int = ...,
+        character_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["character_count", b"character_count", "end_offset", b"end_offset", "start_offset", b"start_offset", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetDocumentTextResponse: _TypeAlias = GetDocumentTextResponse  # noqa: Y015
+
+@_typing.final
+class ListChunksRequest(_message.Message):
+    """Request of ListChunks."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    DOCUMENT_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    document_id: _builtins.str
+    """The document."""
+    page_size: _builtins.int
+    """Maximum number of chunks to return; 100 if 0, and 1000 where it is more."""
+    page_token: _builtins.str
+    """Where to go on, from the last response."""
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        document_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "document_id", b"document_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListChunksRequest: _TypeAlias = ListChunksRequest  # noqa: Y015
+
+@_typing.final
+class ListChunksResponse(_message.Message):
+    """Response of ListChunks."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHUNKS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """For the next page; empty on the last."""
+    @_builtins.property
+    def chunks(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Chunk]:
+        """In the order of the document. The page of each, where the document has pages, is "page" in its metadata."""
+
+    def __init__(
+        self,
+        *,
+        chunks: _abc.Iterable[_passage_pb2.Chunk] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListChunksResponse: _TypeAlias = ListChunksResponse  # noqa: Y015
 
 @_typing.final
 class DeleteDocumentRequest(_message.Message):

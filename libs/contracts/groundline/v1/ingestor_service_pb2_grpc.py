@@ -94,6 +94,16 @@ class IngestorServiceStub:
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ListDocumentsRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.ListDocumentsResponse.FromString,
                 _registered_method=True)
+        self.GetDocumentText = channel.unary_unary(
+                '/groundline.v1.IngestorService/GetDocumentText',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentTextRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentTextResponse.FromString,
+                _registered_method=True)
+        self.ListChunks = channel.unary_unary(
+                '/groundline.v1.IngestorService/ListChunks',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ListChunksRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.ListChunksResponse.FromString,
+                _registered_method=True)
         self.DeleteDocument = channel.unary_unary(
                 '/groundline.v1.IngestorService/DeleteDocument',
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.DeleteDocumentRequest.SerializeToString,
@@ -254,9 +264,28 @@ class IngestorServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListDocuments(self, request, context):
-        """Lists a collection's documents by uri.
+        """Lists a collection's documents, by uri or in the order asked for; with a filter those that it selects.
 
-        INVALID_ARGUMENT: an id or the page is wrong. NOT_FOUND: no such collection.
+        INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetDocumentText(self, request, context):
+        """Returns a part of the text that was extracted from a document, which the offsets of its chunks count in.
+
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListChunks(self, request, context):
+        """Lists the chunks of a document as they are searched, in the order of the document.
+
+        INVALID_ARGUMENT: an id or the page is wrong. NOT_FOUND: no such document. ABORTED: the collection was indexed
+        again meanwhile.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -391,6 +420,16 @@ def add_IngestorServiceServicer_to_server(servicer, server):
                     servicer.ListDocuments,
                     request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.ListDocumentsRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ListDocumentsResponse.SerializeToString,
+            ),
+            'GetDocumentText': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetDocumentText,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentTextRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentTextResponse.SerializeToString,
+            ),
+            'ListChunks': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListChunks,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.ListChunksRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ListChunksResponse.SerializeToString,
             ),
             'DeleteDocument': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteDocument,
@@ -730,6 +769,60 @@ class IngestorService:
             '/groundline.v1.IngestorService/ListDocuments',
             groundline_dot_v1_dot_ingestor__service__pb2.ListDocumentsRequest.SerializeToString,
             groundline_dot_v1_dot_ingestor__service__pb2.ListDocumentsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetDocumentText(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.IngestorService/GetDocumentText',
+            groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentTextRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentTextResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListChunks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.IngestorService/ListChunks',
+            groundline_dot_v1_dot_ingestor__service__pb2.ListChunksRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.ListChunksResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -113,9 +113,20 @@ class IngestorServiceStub:
     INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document.
     """
     ListDocuments: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListDocumentsRequest, _ingestor_service_pb2.ListDocumentsResponse]
-    """Lists a collection's documents by uri.
+    """Lists a collection's documents, by uri or in the order asked for; with a filter those that it selects.
 
-    INVALID_ARGUMENT: an id or the page is wrong. NOT_FOUND: no such collection.
+    INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
+    """
+    GetDocumentText: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetDocumentTextRequest, _ingestor_service_pb2.GetDocumentTextResponse]
+    """Returns a part of the text that was extracted from a document, which the offsets of its chunks count in.
+
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document.
+    """
+    ListChunks: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListChunksRequest, _ingestor_service_pb2.ListChunksResponse]
+    """Lists the chunks of a document as they are searched, in the order of the document.
+
+    INVALID_ARGUMENT: an id or the page is wrong. NOT_FOUND: no such document. ABORTED: the collection was indexed
+    again meanwhile.
     """
     DeleteDocument: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.DeleteDocumentRequest, _ingestor_service_pb2.DeleteDocumentResponse]
     """Deletes a document in whatever state, with its chunks and index entries, in one transaction.
@@ -247,9 +258,20 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document.
     """
     ListDocuments: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListDocumentsRequest, _ingestor_service_pb2.ListDocumentsResponse]  # type: ignore[assignment]
-    """Lists a collection's documents by uri.
+    """Lists a collection's documents, by uri or in the order asked for; with a filter those that it selects.
 
-    INVALID_ARGUMENT: an id or the page is wrong. NOT_FOUND: no such collection.
+    INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
+    """
+    GetDocumentText: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetDocumentTextRequest, _ingestor_service_pb2.GetDocumentTextResponse]  # type: ignore[assignment]
+    """Returns a part of the text that was extracted from a document, which the offsets of its chunks count in.
+
+    INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document.
+    """
+    ListChunks: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListChunksRequest, _ingestor_service_pb2.ListChunksResponse]  # type: ignore[assignment]
+    """Lists the chunks of a document as they are searched, in the order of the document.
+
+    INVALID_ARGUMENT: an id or the page is wrong. NOT_FOUND: no such document. ABORTED: the collection was indexed
+    again meanwhile.
     """
     DeleteDocument: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.DeleteDocumentRequest, _ingestor_service_pb2.DeleteDocumentResponse]  # type: ignore[assignment]
     """Deletes a document in whatever state, with its chunks and index entries, in one transaction.
@@ -444,9 +466,32 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _ingestor_service_pb2.ListDocumentsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_ingestor_service_pb2.ListDocumentsResponse, _abc.Awaitable[_ingestor_service_pb2.ListDocumentsResponse]]:
-        """Lists a collection's documents by uri.
+        """Lists a collection's documents, by uri or in the order asked for; with a filter those that it selects.
 
-        INVALID_ARGUMENT: an id or the page is wrong. NOT_FOUND: no such collection.
+        INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
+        """
+
+    @_abc_1.abstractmethod
+    def GetDocumentText(
+        self,
+        request: _ingestor_service_pb2.GetDocumentTextRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingestor_service_pb2.GetDocumentTextResponse, _abc.Awaitable[_ingestor_service_pb2.GetDocumentTextResponse]]:
+        """Returns a part of the text that was extracted from a document, which the offsets of its chunks count in.
+
+        INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document.
+        """
+
+    @_abc_1.abstractmethod
+    def ListChunks(
+        self,
+        request: _ingestor_service_pb2.ListChunksRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingestor_service_pb2.ListChunksResponse, _abc.Awaitable[_ingestor_service_pb2.ListChunksResponse]]:
+        """Lists the chunks of a document as they are searched, in the order of the document.
+
+        INVALID_ARGUMENT: an id or the page is wrong. NOT_FOUND: no such document. ABORTED: the collection was indexed
+        again meanwhile.
         """
 
     @_abc_1.abstractmethod

@@ -39,6 +39,8 @@ class _TextFormatEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TextFormat
     """A principal, such as "user:alice": 1 to 200 printable characters without white space."""
     TEXT_FORMAT_LANGUAGE: _TextFormat.ValueType  # 5
     """A language's English name in lower case, such as "german", or "simple"."""
+    TEXT_FORMAT_FILTER: _TextFormat.ValueType  # 6
+    """A condition on documents as JSON; see ChatRequest.filter."""
 
 class TextFormat(_TextFormat, metaclass=_TextFormatEnumTypeWrapper):
     """What the text of a field must be."""
@@ -55,6 +57,8 @@ TEXT_FORMAT_PRINCIPAL: TextFormat.ValueType  # 4
 """A principal, such as "user:alice": 1 to 200 printable characters without white space."""
 TEXT_FORMAT_LANGUAGE: TextFormat.ValueType  # 5
 """A language's English name in lower case, such as "german", or "simple"."""
+TEXT_FORMAT_FILTER: TextFormat.ValueType  # 6
+"""A condition on documents as JSON; see ChatRequest.filter."""
 Global___TextFormat: _TypeAlias = TextFormat  # noqa: Y015
 
 class _StructFormat:

@@ -35,7 +35,7 @@ from groundline_ingestor.adapters.postgres_partitions import (
 from groundline_ingestor.adapters.postgres_vector_indexes import vector_index_state
 from groundline_ingestor.adapters.records import enum_text, read_enum, read_failure
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentVersion
+from groundline_ingestor.domain.documents import DocumentOrder, DocumentPlace, DocumentVersion, TextPart
 from groundline_ingestor.domain.texts import Series, TextSegment
 from groundline_ingestor.domain.times import timestamp
 from groundline_ingestor.domain.work import ItemClaim, NewVersion
@@ -46,6 +46,7 @@ __all__ = ["CHUNK_COLUMNS", "PostgresDocuments", "copy_chunks", "hold_collection
 # A COPY of this many rows into a live HNSW index takes about half a second, far below the statement's time
 # limit.
 COPY_ROWS: Final = 256
+MAX_OFFSET: Final = 2**31 - 1
 # How long a deletion's request_id is known, as the contract says.
 KEPT_DELETIONS: Final = timedelta(days=7)
 
@@ -93,22 +94,94 @@ class PostgresDocuments:
         return _document(row) if row else None
 
     async def list_readable(
-        self, collection_id: str, principals: Sequence[str], *, after: str, limit: int
+        self,
+        collection_id: str,
+        principals: Sequence[str],
+        *,
+        selection: Filter,
+        order: DocumentOrder,
+        after: DocumentPlace | None,
+        limit: int,
     ) -> Sequence[document_pb2.Document]:
+        predicate, values = _selected(selection, principals)
+        column, direction = order.field, "DESC" if order.is_descending else "ASC"
+        if after is not None:
+            at = len(values) + 2
+            sign = "<" if order.is_descending else ">"
+            predicate += f" AND ({column}, uri) {sign} (${at}, ${at + 1})"
+            values += after
         async with acquire(self._pool) as connection:
             rows = await connection.fetch(
                 f"""
-                SELECT {_COLUMNS} FROM documents
-                WHERE collection_id = $1 AND uri > $2
-                  AND {is_readable_document("$3")}
-                ORDER BY uri LIMIT $4
+                SELECT {_COLUMNS} FROM documents WHERE collection_id = $1 AND {predicate}
+                ORDER BY {column} {direction}, uri {direction} LIMIT ${len(values) + 2}
                 """,
                 collection_id,
-                after,
-                list(principals),
+                *values,
                 limit,
             )
         return [_document(row) for row in rows]
+
+    async def text(
+        self, collection_id: str, document_id: str, principals: Sequence[str], *, start: int, limit: int
+    ) -> TextPart:
+        async with acquire(self._pool) as connection:
+            row = await connection.fetchrow(
+                f"""
+                WITH parts AS (
+                    SELECT part, text, sum(length(text)) OVER (ORDER BY part)::int AS part_end,
+                           (sum(length(text)) OVER (ORDER BY part) - length(text))::int AS part_start
+                    FROM document_texts JOIN documents d USING (document_id)
+                    WHERE d.collection_id = $1 AND document_id = $2::uuid
+                      AND {is_readable_document("$3", "d")}
+                )
+                SELECT coalesce(max(part_end), 0) AS size, coalesce(string_agg(
+                           substr(text, greatest($4 - part_start, 0) + 1,
+                                  least(part_end, $5) - greatest(part_start, $4)), '' ORDER BY part
+                       ) FILTER (WHERE part_start < $5 AND part_end > $4), '') AS text
+                FROM parts
+                """,
+                collection_id,
+                document_id,
+                list(principals),
+                start,
+                min(start + limit, MAX_OFFSET),
+            )
+        assert row is not None, "aggregates have a row"
+        return TextPart(row["text"], row["size"])
+
+    async def chunks(
+        self,
+        collection: StoredCollection,
+        document_id: str,
+        principals: Sequence[str],
+        *,
+        after: int,
+        limit: int,
+    ) -> Sequence[passage_pb2.Chunk]:
+        try:
+            async with acquire(self._pool) as connection:
+                rows = await connection.fetch(
+                    f"""
+                    SELECT c.*, d.title, d.uri, d.mime_type
+                    FROM (
+                        SELECT chunk_id, document_id, chunk_index, original_text, context_annotation,
+                               source_type, start_offset, end_offset, metadata, update_time
+                        FROM {chunk_table(collection.partition_id)}
+                        WHERE document_id = $2::uuid AND chunk_index > $3
+                    ) c JOIN documents d USING (document_id)
+                    WHERE d.collection_id = $1 AND {is_readable_document("$4", "d")}
+                    ORDER BY c.chunk_index LIMIT $5
+                    """,
+                    collection.collection_id,
+                    document_id,
+                    after,
+                    list(principals),
+                    limit,
+                )
+        except asyncpg.UndefinedTableError:
+            raise _changed() from None
+        return [_chunk(collection.collection_id, row) for row in rows]
 
     async def store(
         self, collection: StoredCollection, versions: Sequence[NewVersion]
@@ -232,9 +305,7 @@ class PostgresDocuments:
         try:
             return await self._stats(collection, principals)
         except asyncpg.UndefinedTableError:
-            raise AbortedError(
-                "COLLECTION_CHANGED", "the collection was indexed again meanwhile; try again"
-            ) from None
+            raise _changed() from None
 
     async def _stats(self, collection: StoredCollection, principals: Sequence[str]) -> pb.CollectionStats:
         table = chunk_table(collection.partition_id)
@@ -316,8 +387,12 @@ async def hold_collection(connection: Connection, collection: StoredCollection) 
     if partition_id != collection.partition_id and not await has_moved(
         connection, collection.collection_id, collection.partition_id, partition_id
     ):
-        raise AbortedError("COLLECTION_CHANGED", "the collection was indexed again meanwhile; try again")
+        raise _changed()
     return partition_id
+
+
+def _changed() -> AbortedError:
+    return AbortedError("COLLECTION_CHANGED", "the collection was indexed again meanwhile; try again")
 
 
 def _selected(selection: Filter, principals: Sequence[str]) -> tuple[str, list[Any]]:
@@ -507,6 +582,27 @@ def _chunk_records(
             version.allowed_principals,
             document["update_time"],
         )
+
+
+def _chunk(collection_id: str, row: asyncpg.Record) -> passage_pb2.Chunk:
+    metadata = Struct()
+    metadata.update(row["metadata"])
+    return passage_pb2.Chunk(
+        chunk_id=str(row["chunk_id"]),
+        document_id=str(row["document_id"]),
+        collection_id=collection_id,
+        chunk_index=row["chunk_index"],
+        text=row["original_text"],
+        context=row["context_annotation"],
+        title=row["title"],
+        uri=row["uri"],
+        source_type=read_enum(passage_pb2.SourceType, row["source_type"]),
+        mime_type=row["mime_type"],
+        start_offset=row["start_offset"],
+        end_offset=row["end_offset"],
+        metadata=metadata,
+        update_time=timestamp(row["update_time"]),
+    )
 
 
 def _document(row: asyncpg.Record) -> document_pb2.Document:

@@ -2,19 +2,24 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from datetime import UTC, datetime
+from typing import Any, BinaryIO, Final, Literal, Self, cast
 
 from groundline.v1 import document_pb2, passage_pb2
 from groundline_runtime.reasons import reason_value
 
 from groundline_ingestor.domain.texts import DocumentText
+from groundline_ingestor.domain.times import moment
 
 __all__ = [
+    "DocumentOrder",
+    "DocumentPlace",
     "DocumentVersion",
     "FileContent",
     "GivenDocument",
     "IngestionError",
     "StoredText",
+    "TextPart",
     "is_document_readable",
     "is_text",
 ]
@@ -75,6 +80,65 @@ class IngestionError(Exception):
 def is_document_readable(document: document_pb2.Document, principals: Sequence[str]) -> bool:
     """Whether a caller that may read the collection may read this document of it."""
     return not document.allowed_principals or not set(document.allowed_principals).isdisjoint(principals)
+
+
+MAX_SIZE: Final = 2**31 - 1
+
+type OrderedField = Literal["uri", "title", "mime_type", "size_bytes", "create_time", "update_time"]
+
+type DocumentPlace = tuple[str | int | datetime, str]
+"""A document's place in a list: the value that it is ordered by, and its uri."""
+
+
+@dataclass(frozen=True)
+class DocumentOrder:
+    """What a list of documents is ordered by; equal ones by uri, in the same direction."""
+
+    field: OrderedField = "uri"
+    is_descending: bool = False
+
+    @classmethod
+    def of(cls, order_by: str) -> Self:
+        """As a request spells it, which was checked."""
+        field, _, direction = order_by.partition(" ")
+        return cls(cast("OrderedField", field or "uri"), direction == "desc")
+
+    @property
+    def name(self) -> str:
+        """As `of` reads it."""
+        return f"{self.field} desc" if self.is_descending else self.field
+
+    def place_of(self, document: document_pb2.Document) -> DocumentPlace:
+        return self._value(document), document.uri
+
+    def _value(self, document: document_pb2.Document) -> str | int | datetime:
+        match self.field:
+            case "size_bytes":
+                return document.size_bytes
+            case "create_time":
+                return moment(document.create_time)
+            case "update_time":
+                return moment(document.update_time)
+            case field:
+                return str(getattr(document, field))
+
+    def read(self, value: str) -> str | int | datetime:
+        """The value of a place from its text. Raises ValueError."""
+        match self.field:
+            case "size_bytes":
+                return max(0, min(int(value), MAX_SIZE))
+            case "create_time" | "update_time":
+                return datetime.fromisoformat(value).astimezone(UTC)
+            case _:
+                return value
+
+
+@dataclass(frozen=True)
+class TextPart:
+    """A part of a document's extracted text, and how many characters the whole has."""
+
+    text: str
+    character_count: int
 
 
 @dataclass(frozen=True)

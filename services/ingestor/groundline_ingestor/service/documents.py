@@ -1,22 +1,28 @@
 """Documents: reading and deleting."""
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 
 import structlog
-from groundline.v1 import document_pb2
+from groundline.v1 import document_pb2, passage_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline_filters import holds_always, parse, plain
+from groundline_filters import holds_always, parse, parse_json, plain
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
 from groundline_runtime.paging import page_size, page_token, read_page_token
 
-from groundline_ingestor.domain.documents import is_document_readable
+from groundline_ingestor.domain.documents import DocumentOrder, DocumentPlace, is_document_readable
 from groundline_ingestor.ports import CollectionRepository, DocumentRepository
 from groundline_ingestor.service.access import readable_collection, writable_collection
 
 __all__ = ["DocumentService"]
 
 DEFAULT_PAGE_SIZE: Final = 100
+DEFAULT_TEXT_CHARACTERS: Final = 100_000
+MAX_CHUNK_INDEX: Final = 2**31 - 1
+MAX_CHUNK_PAGE_BYTES: Final = 4 * 1024**2
+"""Of a page of chunks, which may have 20,000 characters and more each; a larger one is cut short."""
 
 _log = structlog.get_logger(__name__)
 
@@ -34,17 +40,62 @@ class DocumentService:
         return await self._readable(caller, collection_id, document_id)
 
     async def list(self, caller: Caller, request: pb.ListDocumentsRequest) -> pb.ListDocumentsResponse:
-        """A page of readable documents, by uri. Raises InvalidArgumentError for a wrong token,
-        NotFoundError."""
+        """A page of readable documents that the filter selects. Raises InvalidArgumentError for a wrong
+        token, NotFoundError."""
         size = page_size(request.page_size, DEFAULT_PAGE_SIZE)
-        [after] = read_page_token(request.page_token, "documents", str) or ("",)
+        order = DocumentOrder.of(request.order_by)
+        after = _place(request.page_token, order)
+        selection = parse_json(request.filter_json, path="filter_json")
         await readable_collection(self._collections, caller, request.collection_id)
         found = await self._documents.list_readable(
-            request.collection_id, caller.principals, after=after, limit=size + 1
+            request.collection_id,
+            caller.principals,
+            selection=selection,
+            order=order,
+            after=after,
+            limit=size + 1,
         )
         return pb.ListDocumentsResponse(
             documents=found[:size],
-            next_page_token=page_token("documents", found[size - 1].uri) if len(found) > size else "",
+            next_page_token=_token(found[size - 1], order) if len(found) > size else "",
+        )
+
+    async def text(self, caller: Caller, request: pb.GetDocumentTextRequest) -> pb.GetDocumentTextResponse:
+        """A part of the document's extracted text. Raises NotFoundError."""
+        await self.get(caller, request.collection_id, request.document_id)
+        part = await self._documents.text(
+            request.collection_id,
+            request.document_id,
+            caller.principals,
+            start=request.start_offset,
+            limit=request.max_characters or DEFAULT_TEXT_CHARACTERS,
+        )
+        start = min(request.start_offset, part.character_count)
+        return pb.GetDocumentTextResponse(
+            text=part.text,
+            start_offset=start,
+            end_offset=start + len(part.text),
+            character_count=part.character_count,
+        )
+
+    async def chunks(self, caller: Caller, request: pb.ListChunksRequest) -> pb.ListChunksResponse:
+        """A page of the document's chunks. Raises InvalidArgumentError for a wrong token, NotFoundError,
+        AbortedError."""
+        size = page_size(request.page_size, DEFAULT_PAGE_SIZE)
+        [after] = read_page_token(request.page_token, "chunks", int) or (-1,)
+        collection = await readable_collection(self._collections, caller, request.collection_id)
+        await self._readable(caller, request.collection_id, request.document_id)
+        found = await self._documents.chunks(
+            collection,
+            request.document_id,
+            caller.principals,
+            after=max(-1, min(after, MAX_CHUNK_INDEX)),
+            limit=size + 1,
+        )
+        page = _within(MAX_CHUNK_PAGE_BYTES, found[:size])
+        return pb.ListChunksResponse(
+            chunks=page,
+            next_page_token=page_token("chunks", page[-1].chunk_index) if len(found) > len(page) else "",
         )
 
     async def delete(self, caller: Caller, collection_id: str, document_id: str) -> None:
@@ -89,6 +140,36 @@ class DocumentService:
         if document is None or not is_document_readable(document, caller.principals):
             raise _not_found(document_id)
         return document
+
+
+def _within(most_bytes: int, chunks: Sequence[passage_pb2.Chunk]) -> Sequence[passage_pb2.Chunk]:
+    """As many of them as have so many bytes, but one at least."""
+    size = 0
+    for index, chunk in enumerate(chunks):
+        size += chunk.ByteSize()
+        if index and size > most_bytes:
+            return chunks[:index]
+    return chunks
+
+
+def _token(document: document_pb2.Document, order: DocumentOrder) -> str:
+    value, uri = order.place_of(document)
+    text = value.isoformat() if isinstance(value, datetime) else str(value)
+    return page_token("documents", order.name, text, uri)
+
+
+def _place(token: str, order: DocumentOrder) -> DocumentPlace | None:
+    """The place that a page begins behind. Raises InvalidArgumentError, also for a token of another order."""
+    key = read_page_token(token, "documents", str, str, str)
+    if key is None:
+        return None
+    name, value, uri = key
+    try:
+        if name == order.name:
+            return order.read(value), uri
+    except (ValueError, OverflowError):
+        pass
+    raise InvalidArgumentError([FieldViolation("page_token", "is not a token that this list returned")])
 
 
 def _not_found(document_id: str) -> NotFoundError:

@@ -546,7 +546,9 @@ class _Condition:
         visible = is_readable_document(f"${first_parameter}")
         if selection.filter is None:
             return cls(visible, (selection.principals,), first_parameter)
-        condition = compile_sql(selection.filter, Columns(), first_parameter=first_parameter + 1)
+        condition = compile_sql(
+            selection.filter, Columns(documents="documents"), first_parameter=first_parameter + 1
+        )
         values = (selection.principals, *condition.arguments)
         return cls(f"({visible} AND {condition.text})", values, first_parameter)
 

@@ -17,9 +17,14 @@ import numpy as np
 from google.protobuf import json_format
 from groundline.v1 import collection_pb2, document_pb2, error_pb2, job_pb2, passage_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline_filters import parse
+from groundline_filters import Filter, parse
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentVersion, GivenDocument
+from groundline_ingestor.domain.documents import (
+    DocumentOrder,
+    DocumentPlace,
+    DocumentVersion,
+    GivenDocument,
+)
 from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment, Vectors
 from groundline_ingestor.domain.times import moment
 from groundline_ingestor.domain.work import LeasedItem, NewVersion
@@ -375,13 +380,92 @@ class StoreContract:
             version = replace(_version(uri, uri), allowed_principals=principals)
             await stores.documents.store(collection, [_new(version, uri)])
 
-        async def seen(*principals: str, after: str = "", limit: int = 10) -> list[str]:
-            found = await stores.documents.list_readable("listed", principals, after=after, limit=limit)
+        async def seen(*principals: str, after: DocumentPlace | None = None, limit: int = 10) -> list[str]:
+            found = await _listed(stores, "listed", *principals, after=after, limit=limit)
             return [document.uri for document in found]
 
         assert await seen() == ["b", "c"]
         assert await seen("user:ann") == ["a", "b", "c"]
-        assert await seen("user:ann", after="a", limit=1) == ["b"]
+        assert await seen("user:ann", after=("a", "a"), limit=1) == ["b"]
+
+    async def test_documents_are_listed_in_the_order_asked_for_page_by_page(self, stores: Stores) -> None:
+        collection = await _collection(stores, "ordered")
+        for uri, title, content in (("1", "b", "xx"), ("2", "a", "xxx"), ("3", "b", "x")):
+            version = replace(_version(uri, content), title=title)
+            await stores.documents.store(collection, [_new(version, content)])
+
+        async def seen(order_by: str) -> str:
+            order, place, uris = DocumentOrder.of(order_by), None, ""
+            while found := await _listed(stores, "ordered", order=order, after=place, limit=2):
+                uris += "".join(document.uri for document in found)
+                place = order.place_of(found[-1])
+            return uris
+
+        assert await seen("title") == "213"
+        assert await seen("title desc") == "312"
+        assert await seen("size_bytes") == "312"
+        assert await seen("create_time desc") == await seen("update_time desc") == "321"
+        assert await seen("mime_type") == await seen("uri") == "123"
+
+    async def test_documents_are_listed_by_what_names_them(self, stores: Stores) -> None:
+        collection = await _collection(stores, "named")
+        for uri, title, mime_type in (
+            ("leave/annual.md", "Annual", "text/markdown"),
+            ("leave/sick.pdf", "Sick", "application/pdf"),
+            ("leave_old.pdf", "Annual", "application/pdf"),
+        ):
+            version = replace(_version(uri, uri), title=title, mime_type=mime_type)
+            await stores.documents.store(collection, [_new(version, uri)])
+
+        async def seen(**conditions: Any) -> list[str]:
+            selection = parse({f"${name}": condition for name, condition in conditions.items()})
+            return [one.uri for one in await _listed(stores, "named", selection=selection)]
+
+        assert await seen(uri="leave/sick.pdf") == ["leave/sick.pdf"]
+        assert await seen(uri={"$prefix": "leave/"}) == ["leave/annual.md", "leave/sick.pdf"]
+        assert await seen(uri={"$prefix": "leave_"}) == ["leave_old.pdf"]
+        assert await seen(title="Annual", mime_type={"$ne": "text/markdown"}) == ["leave_old.pdf"]
+        assert await seen(mime_type={"$nin": ["application/pdf", "text/markdown"]}) == []
+        assert await seen(create_time={"$gt": "2000-01-01"}, uri={"$in": ["leave_old.pdf", "x"]}) == [
+            "leave_old.pdf"
+        ]
+        assert await seen(create_time={"$lt": "2000-01-01"}) == []
+
+    async def test_a_part_of_a_text_is_counted_in_code_points(self, stores: Stores) -> None:
+        collection = await _collection(stores, "texts")
+        parts = [TextSegment("ä😀b"), TextSegment("cd", 3), TextSegment("é", 5)]
+        new = replace(_new(_version("a", "a"), "ä😀b"), segments=parts)
+        [(document_id, _)] = await stores.documents.store(collection, [new])
+
+        async def read(start: int, limit: int, *principals: str) -> tuple[str, int]:
+            part = await stores.documents.text("texts", document_id, principals, start=start, limit=limit)
+            return part.text, part.character_count
+
+        assert await read(0, 100) == ("ä😀bcdé", 6)
+        assert await read(1, 3) == ("😀bc", 6)
+        assert await read(3, 1) == ("c", 6)
+        assert await read(5, 2**31 - 1) == ("é", 6)
+        assert await read(6, 5) == await read(2**31 - 1, 5) == ("", 6)
+
+    async def test_texts_and_chunks_are_read_by_those_who_may_read_the_document(self, stores: Stores) -> None:
+        collection = await _collection(stores, "private")
+        version = replace(_version("a", "a"), allowed_principals=("user:ann",), metadata={"year": 2024})
+        [(document_id, _)] = await stores.documents.store(collection, [_new(version, "one", "two", "three")])
+
+        async def chunks(*principals: str, after: int = -1) -> list[tuple[int, str]]:
+            found = await stores.documents.chunks(collection, document_id, principals, after=after, limit=2)
+            return [(chunk.chunk_index, chunk.text) for chunk in found]
+
+        assert await chunks() == []
+        assert (
+            await stores.documents.text("private", document_id, (), start=0, limit=9)
+        ).character_count == 0
+        assert await chunks("user:ann") == [(0, "one"), (1, "two")]
+        assert await chunks("user:ann", after=1) == [(2, "three")]
+        [chunk, *_] = await stores.documents.chunks(collection, document_id, ("user:ann",), after=-1, limit=1)
+        assert (chunk.document_id, chunk.uri, chunk.collection_id) == (document_id, "a", "private")
+        assert json_format.MessageToDict(chunk.metadata) == {"year": 2024}
+        assert (chunk.start_offset, chunk.end_offset) == (0, 3)
 
     async def test_a_deleted_collection_leaves_nothing(self, stores: Stores) -> None:
         collection = await _collection(stores, "ending")
@@ -731,7 +815,26 @@ async def _refusal_of_claim(call: Any) -> bool:
 
 
 async def _documents(stores: Stores, collection: StoredCollection) -> Sequence[document_pb2.Document]:
-    return await stores.documents.list_readable(collection.collection_id, (), after="", limit=100)
+    return await _listed(stores, collection.collection_id)
+
+
+async def _listed(
+    stores: Stores,
+    collection_id: str,
+    *principals: str,
+    selection: Filter | None = None,
+    order: DocumentOrder | None = None,
+    after: DocumentPlace | None = None,
+    limit: int = 100,
+) -> Sequence[document_pb2.Document]:
+    return await stores.documents.list_readable(
+        collection_id,
+        principals,
+        selection=selection or parse({}),
+        order=order or DocumentOrder(),
+        after=after,
+        limit=limit,
+    )
 
 
 async def _lease_crawl(

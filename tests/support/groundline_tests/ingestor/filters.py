@@ -10,9 +10,12 @@ from groundline_filters import Filter
 from groundline_filters.tree import (
     All,
     AnyOf,
+    BeginsWith,
     Contains,
+    Created,
     DocumentIds,
     Exists,
+    Named,
     Negation,
     OneOf,
     Order,
@@ -54,6 +57,13 @@ def is_selected(document: document_pb2.Document, metadata: Mapping[str, Any], tr
             return name.removeprefix("SOURCE_TYPE_").lower() in source_types
         case Updated(order, time):
             return _stands(order, document.update_time.ToDatetime(tzinfo=UTC), time)
+        case Created(order, time):
+            return _stands(order, document.create_time.ToDatetime(tzinfo=UTC), time)
+        case Named(text, values):
+            return getattr(document, text.value) in values
+        case BeginsWith(text, prefix):
+            value = getattr(document, text.value)
+            return isinstance(value, str) and value.startswith(prefix)
 
 
 def _at(value: Any, path: Path) -> Any:

@@ -1,5 +1,6 @@
 """The stores in memory."""
 
+import operator
 import time
 import uuid
 from collections import Counter
@@ -7,17 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 from google.protobuf.struct_pb2 import Struct
-from groundline.v1 import chat_pb2, collection_pb2, document_pb2, job_pb2
+from groundline.v1 import chat_pb2, collection_pb2, document_pb2, job_pb2, passage_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_filters import Filter
 from groundline_ingestor.domain.collections import StoredCollection, is_readable
 from groundline_ingestor.domain.documents import (
+    DocumentOrder,
+    DocumentPlace,
     DocumentVersion,
     FileContent,
     GivenDocument,
     StoredText,
+    TextPart,
     is_document_readable,
 )
 from groundline_ingestor.domain.jobs import (
@@ -334,14 +339,46 @@ class MemoryDocuments:
         return document.message if document and is_here else None
 
     async def list_readable(
-        self, collection_id: str, principals: Sequence[str], *, after: str, limit: int
+        self,
+        collection_id: str,
+        principals: Sequence[str],
+        *,
+        selection: Filter,
+        order: DocumentOrder,
+        after: DocumentPlace | None,
+        limit: int,
     ) -> Sequence[document_pb2.Document]:
-        found = [
-            one.message
-            for one in self._data.documents_of(collection_id)
-            if one.message.uri > after and is_document_readable(one.message, principals)
-        ]
-        return sorted(found, key=lambda document: document.uri)[:limit]
+        found = self._selected(collection_id, selection, principals)
+        found.sort(key=order.place_of, reverse=order.is_descending)
+        if after is not None:
+            beyond: Callable[[Any, Any], bool] = operator.lt if order.is_descending else operator.gt
+            found = [one for one in found if beyond(order.place_of(one), after)]
+        return found[:limit]
+
+    async def text(
+        self, collection_id: str, document_id: str, principals: Sequence[str], *, start: int, limit: int
+    ) -> TextPart:
+        message = await self.find(collection_id, document_id)
+        if message is None or not is_document_readable(message, principals):
+            return TextPart("", 0)
+        whole = "".join(segment.text for segment in self._data.documents[document_id].segments)
+        return TextPart(whole[start : start + limit], len(whole))
+
+    async def chunks(
+        self,
+        collection: StoredCollection,
+        document_id: str,
+        principals: Sequence[str],
+        *,
+        after: int,
+        limit: int,
+    ) -> Sequence[passage_pb2.Chunk]:
+        message = await self.find(collection.collection_id, document_id)
+        if message is None or not is_document_readable(message, principals):
+            return []
+        stored = self._data.chunks.get((collection.partition_id, document_id), ())
+        chunks = [_chunk(message, index, chunk) for index, chunk in enumerate(stored)]
+        return chunks[after + 1 :][:limit]
 
     async def store(
         self, collection: StoredCollection, versions: Sequence[NewVersion]
@@ -415,7 +452,7 @@ class MemoryDocuments:
     async def count_selected(
         self, collection: StoredCollection, selection: Filter, principals: Sequence[str]
     ) -> int:
-        return len(self._selected(collection, selection, principals))
+        return len(self._selected(collection.collection_id, selection, principals))
 
     async def delete_selected(
         self, collection: StoredCollection, selection: Filter, principals: Sequence[str], request_id: str
@@ -424,7 +461,7 @@ class MemoryDocuments:
         key = (collection.collection_id, request_id)
         if request_id and key in self._data.deletions:
             return self._data.deletions[key]
-        selected = self._selected(collection, selection, principals)
+        selected = self._selected(collection.collection_id, selection, principals)
         for document in selected:
             self._delete(document)
         self._data.deletions[key] = len(selected)
@@ -475,11 +512,11 @@ class MemoryDocuments:
             raise PermissionDeniedError("DOCUMENT_NOT_WRITABLE", "the caller may not read it")
 
     def _selected(
-        self, collection: StoredCollection, selection: Filter, principals: Sequence[str]
+        self, collection_id: str, selection: Filter, principals: Sequence[str]
     ) -> list[document_pb2.Document]:
         return [
             one.message
-            for one in self._data.documents_of(collection.collection_id)
+            for one in self._data.documents_of(collection_id)
             if is_document_readable(one.message, principals)
             and is_selected(one.message, one.version.metadata, selection)
         ]
@@ -522,6 +559,28 @@ class MemoryDocuments:
         stored = _Document(message, version, current.number + 1 if current else 1)
         self._data.documents[message.document_id] = stored
         return stored
+
+
+def _chunk(document: document_pb2.Document, index: int, chunk: PreparedChunk) -> passage_pb2.Chunk:
+    message = passage_pb2.Chunk(
+        chunk_id=str(index),
+        document_id=document.document_id,
+        collection_id=document.collection_id,
+        chunk_index=index,
+        text=chunk.section.text,
+        context=chunk.context,
+        title=document.title,
+        uri=document.uri,
+        source_type=document.source_type,
+        mime_type=document.mime_type,
+        start_offset=chunk.section.start,
+        end_offset=chunk.section.end,
+        metadata=document.metadata,
+        update_time=document.update_time,
+    )
+    if chunk.page and "page" not in message.metadata:
+        message.metadata["page"] = chunk.page
+    return message
 
 
 class MemoryJobs:

@@ -1,0 +1,121 @@
+"""What can be told of a document through the gateway and by the command: lists, text, chunks."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import httpx
+import pytest
+from groundline_tests.suite import Stack, ended_job
+
+LEAVE = "# Leave\n\nEveryone has 27 days of leave a year – 30 from the tenth year on. 😀\n"
+TRAVEL = "# Travel\n\nTrains are booked by the travel desk.\fHotels cost 140 euros a night at most.\n"
+DOCUMENTS = "/api/collections/shelf/documents"
+
+
+@pytest.fixture(scope="module")
+async def shelf(stack: Stack) -> AsyncIterator[Mapping[str, str]]:
+    """Ids of the documents of the collection `shelf`, by uri."""
+    documents = [
+        {"uri": "handbook/leave.md", "text": LEAVE, "metadata": {"team": "people"}},
+        {"uri": "handbook/travel.txt", "text": TRAVEL},
+        {"uri": "products", "object": {"properties": {"name": "gribblefrost", "price": 12}}},
+    ]
+    async with stack.client() as client:
+        await client.post("/api/collections", json={"collectionId": "shelf"})
+        for document in documents:
+            response = await client.post(DOCUMENTS, json={"documents": [document]})
+            await ended_job(client, response.json()["job"]["jobId"])
+        listed = (await client.get(DOCUMENTS)).json()["documents"]
+        yield {one["uri"]: one["documentId"] for one in listed}
+        await client.delete("/api/collections/shelf")
+
+
+async def listed(client: httpx.AsyncClient, condition: Any = None, **parameters: str) -> list[str]:
+    if condition is not None:
+        parameters["filterJson"] = json.dumps(condition)
+    response = await client.get(DOCUMENTS, params=parameters)
+    assert response.status_code == 200, response.text
+    return [document["uri"] for document in response.json()["documents"]]
+
+
+async def test_what_is_wrong_with_a_list_is_named(
+    client: httpx.AsyncClient, shelf: Mapping[str, str]
+) -> None:
+    wrong = {"filterJson": '{"$path": 1}', "orderBy": "colour", "pageSize": "-1"}
+    response = await client.get(DOCUMENTS, params=wrong)
+    assert response.status_code == 400
+    [violations] = [
+        each["fieldViolations"] for each in response.json()["details"] if "fieldViolations" in each
+    ]
+    assert {each["field"] for each in violations} == {"filterJson.$path", "orderBy", "pageSize"}
+    first = (await client.get(DOCUMENTS, params={"pageSize": "1", "orderBy": "title"})).json()
+    other = {"pageToken": first["nextPageToken"], "orderBy": "uri"}
+    assert (await client.get(DOCUMENTS, params=other)).status_code == 400
+
+
+async def test_documents_are_listed_by_what_names_them_and_in_order(
+    client: httpx.AsyncClient, shelf: Mapping[str, str]
+) -> None:
+    assert await listed(client) == ["handbook/leave.md", "handbook/travel.txt", "products"]
+    assert await listed(client, {"$uri": {"$prefix": "handbook/"}}, orderBy="uri desc") == [
+        "handbook/travel.txt",
+        "handbook/leave.md",
+    ]
+    assert await listed(client, {"$mime_type": "text/markdown"}) == ["handbook/leave.md"]
+    assert await listed(client, {"$title": "Leave", "team": "people"}) == ["handbook/leave.md"]
+    assert await listed(client, {"$source_type": "object"}) == ["products"]
+    assert await listed(client, orderBy="create_time desc") == [*reversed(await listed(client))]
+
+
+async def test_a_search_is_limited_to_what_a_uri_begins_with(
+    client: httpx.AsyncClient, shelf: Mapping[str, str]
+) -> None:
+    async def found(condition: Any) -> set[str]:
+        body = {"query": "leave travel gribblefrost", "collectionIds": ["shelf"], "filter": condition}
+        response = await client.post("/api/search", json=body)
+        assert response.status_code == 200, response.text
+        return {passage["chunk"]["uri"] for passage in response.json()["passages"]}
+
+    assert await found({}) == set(shelf)
+    assert await found({"$uri": {"$prefix": "handbook/"}}) == {"handbook/leave.md", "handbook/travel.txt"}
+    assert await found({"$uri": {"$ne": "products"}, "$mime_type": "text/markdown"}) == {"handbook/leave.md"}
+    assert await found({"$not": {"$create_time": {"$gt": "2020-01-01"}}}) == set()
+
+
+async def test_text_and_chunks_have_the_same_offsets(
+    client: httpx.AsyncClient, shelf: Mapping[str, str]
+) -> None:
+    for uri, document_id in shelf.items():
+        text = (await client.get(f"{DOCUMENTS}/{document_id}/text")).json()
+        assert (text["startOffset"], text["endOffset"]) == (0, text["characterCount"])
+        chunks = (await client.get(f"{DOCUMENTS}/{document_id}/chunks")).json()["chunks"]
+        assert chunks
+        for chunk in chunks:
+            assert chunk["text"] == text["text"][chunk["startOffset"] : chunk["endOffset"]], uri
+    part = {"startOffset": "2", "maxCharacters": "5"}
+    leave = f"{DOCUMENTS}/{shelf['handbook/leave.md']}"
+    assert (await client.get(f"{leave}/text", params=part)).json()["text"] == "Leave"
+    pages = (await client.get(f"{DOCUMENTS}/{shelf['handbook/travel.txt']}/chunks")).json()["chunks"]
+    assert [chunk["metadata"]["page"] for chunk in pages] == sorted(c["metadata"]["page"] for c in pages)
+    nobody = f"{DOCUMENTS}/6f1c1d9e-9d3e-4c55-8a52-0d7d2f1f5c11"
+    assert (await client.get(f"{nobody}/text")).status_code == 404
+    assert (await client.get(f"{nobody}/chunks")).status_code == 404
+
+
+async def test_the_command_shows_a_document(stack: Stack, shelf: Mapping[str, str]) -> None:
+    text = await stack.command("document", "shelf", "handbook/leave.md", "--text")
+    assert (text.code, text.out.strip()) == (0, LEAVE.strip())
+    shown = await stack.command("document", "shelf", shelf["handbook/leave.md"])
+    assert "metadata team" in shown.out
+    chunks = await stack.command("document", "shelf", "handbook/leave.md", "--chunks", "--json")
+    assert json.loads(chunks.out)["chunks"][0]["uri"] == "handbook/leave.md"
+    rows = await stack.command(
+        "documents", "shelf", "--filter", '{"$uri": {"$prefix": "handbook/"}}', "--order-by", "title desc"
+    )
+    assert [line.split()[-2] for line in rows.out.splitlines()[1:]] == [
+        "handbook/travel.txt",
+        "handbook/leave.md",
+    ]
+    missing = await stack.command("document", "shelf", "nowhere.md")
+    assert (missing.code, missing.err) == (1, "error: shelf has no document nowhere.md\n")
