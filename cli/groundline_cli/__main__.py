@@ -8,6 +8,7 @@ import click
 from groundline_cli.commands.ask import ask
 from groundline_cli.commands.collections import collections, create, reindex, update
 from groundline_cli.commands.crawl import crawl
+from groundline_cli.commands.doctor import doctor
 from groundline_cli.commands.eval import evaluate
 from groundline_cli.commands.gateway import CommandFailedError
 from groundline_cli.commands.ingest import ingest, sync
@@ -95,6 +96,7 @@ for _command in (
     create,
     crawl,
     delete,
+    doctor,
     document,
     documents,
     evaluate,

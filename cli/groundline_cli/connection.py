@@ -7,7 +7,14 @@ from urllib.parse import urlsplit
 
 from groundline_client import AsyncClient, is_loopback
 
-__all__ = ["READY_FILE", "Connection", "ConnectionSettingsError", "find_connection"]
+__all__ = [
+    "READY_FILE",
+    "Connection",
+    "ConnectionSettingsError",
+    "OwnSuite",
+    "find_connection",
+    "own_suite",
+]
 
 READY_FILE = Path(".groundline") / "ready.json"
 """Where a suite that runs from this directory says so."""
@@ -29,27 +36,39 @@ class Connection:
         return AsyncClient(self.gateway, self.api_key)
 
 
+@dataclass(frozen=True)
+class OwnSuite:
+    """A suite that runs from a directory."""
+
+    connection: Connection
+    database_url: str | None = field(repr=False)
+
+
 def find_connection(gateway: str | None, api_key: str | None, *, directory: Path) -> Connection:
     """What is set, or else the suite that runs from `directory`. Raises ConnectionSettingsError."""
     if gateway:
         if not api_key:
             raise ConnectionSettingsError("set GROUNDLINE_API_KEY, or pass --api-key")
         return _checked(gateway, api_key)
-    own = _own_suite(directory / READY_FILE)
+    own = own_suite(directory / READY_FILE)
     if own is None:
         raise ConnectionSettingsError(
             "no gateway is known: set GROUNDLINE_GATEWAY_URL and GROUNDLINE_API_KEY (or pass --gateway and "
             "--api-key), or start the suite in this directory with `groundline up`"
         )
-    return Connection(own.gateway, api_key) if api_key else own
+    return Connection(own.connection.gateway, api_key) if api_key else own.connection
 
 
-def _own_suite(ready_file: Path) -> Connection | None:
+def own_suite(ready_file: Path) -> OwnSuite | None:
+    """What its ready file says; None without one. Raises ConnectionSettingsError."""
     try:
         ready = json.loads(ready_file.read_text(encoding="utf-8"))
         gateway, api_key = ready["gateway"], ready["api_key"]
-        if not (isinstance(gateway, str) and isinstance(api_key, str)):
-            raise TypeError("gateway and api_key must be texts")
+        database_url = ready.get("database_url")
+        if not (
+            isinstance(gateway, str) and isinstance(api_key, str) and isinstance(database_url, str | None)
+        ):
+            raise TypeError("gateway, api_key and database_url must be texts")
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -58,7 +77,7 @@ def _own_suite(ready_file: Path) -> Connection | None:
     # The file may have come with the directory, from anyone: it must not send documents elsewhere.
     if not is_loopback(connection.gateway):
         raise ConnectionSettingsError(f"{ready_file} names a gateway on another machine: set it explicitly")
-    return connection
+    return OwnSuite(connection, database_url)
 
 
 def _checked(gateway: str, api_key: str) -> Connection:

@@ -2,10 +2,10 @@
 
 import asyncio
 import functools
-import json
 import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Concatenate
 
 import click
@@ -18,7 +18,7 @@ from groundline_runtime.errors import GroundlineError
 from pydantic import SecretStr
 
 from groundline_cli.commands.gateway import CommandFailedError, json_option
-from groundline_cli.connection import READY_FILE
+from groundline_cli.connection import READY_FILE, ConnectionSettingsError, own_suite
 from groundline_cli.terminal import print_columns, print_json, printable
 
 __all__ = ["keys"]
@@ -54,12 +54,15 @@ def _with_database[**P, R](command: Callable[Concatenate[str, P], R]) -> Callabl
 
 def _own_suites() -> str:
     try:
-        return str(json.loads(READY_FILE.read_text(encoding="utf-8"))["database_url"])
-    except (OSError, ValueError, KeyError, TypeError):
+        own = own_suite(Path.cwd() / READY_FILE)
+    except ConnectionSettingsError as error:
+        raise click.UsageError(str(error)) from error
+    if own is None or own.database_url is None:
         raise click.UsageError(
             "no database is known: set GROUNDLINE_DATABASE_URL (or pass --database-url), or start the suite "
             "in this directory with `groundline up`"
-        ) from None
+        )
+    return own.database_url
 
 
 def _run[T](url: str, work: Callable[[KeyStore], Awaitable[T]]) -> T:

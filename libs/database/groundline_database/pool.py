@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 import asyncpg
@@ -74,7 +75,7 @@ async def open_pool(
             record_class=asyncpg.Record,
             timeout=settings.connect_timeout_seconds,
             command_timeout=settings.statement_timeout_seconds,
-            server_settings={"application_name": settings.service_name(), **(server_settings or {})},
+            server_settings={"application_name": _application_name(settings), **(server_settings or {})},
         )
         pool.acquire_timeout_seconds = settings.pool_timeout_seconds
         await pool
@@ -98,6 +99,11 @@ async def open_pool(
         yield pool
     finally:
         await _close(pool)
+
+
+def _application_name(settings: DatabaseSettings) -> str:
+    """Who is connected, and in which version: what `groundline doctor` tells."""
+    return f"{settings.service_name()}/{version('groundline-database')}"
 
 
 async def keep_session(connection: "asyncpg.Connection[Any]") -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
 
 import asyncpg
@@ -108,7 +109,7 @@ async def test_connections_are_prepared_and_named(settings: MakeSettings) -> Non
 
     async with open_pool(settings(), init=init, server_settings={"work_mem": "7MB"}) as pool:
         assert await pool.fetchval("SHOW work_mem") == "7MB"
-    assert prepared == ["groundline"]
+    assert prepared == [f"groundline/{version('groundline-database')}"]
     assert pool.is_closing()
 
 

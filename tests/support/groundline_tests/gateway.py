@@ -59,6 +59,7 @@ class FakeGateway:
     degraded: list[Json] = field(default_factory=list)
     site: list[Json] = field(default_factory=list)
     """Items of every crawl, the crawl itself among them."""
+    healthy: bool = True
     jobs_take_time: bool = False
     """Whether a job has not ended when the request that began it is answered."""
 
@@ -247,7 +248,10 @@ def fake_gateway(api_key: str = "a-key-for-tests-only") -> Iterator[FakeGateway]
         def handle_request(self) -> None:
             body = self._content()
             url = urlsplit(self.path)
-            if self.headers.get("authorization") != f"Bearer {api_key}":
+            if url.path == "/healthz":
+                status_code, word = (200, "SERVING") if gateway.healthy else (503, "NOT_SERVING")
+                reply = Reply(status_code, {"status": word})
+            elif self.headers.get("authorization") != f"Bearer {api_key}":
                 reply = Reply(401, status(16, "send a valid API key", "API_KEY_INVALID"))
             else:
                 query = {name: values[0] for name, values in parse_qs(url.query).items()}
