@@ -40,10 +40,12 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 type Stub = coordinator_service_pb2_grpc.CoordinatorServiceAsyncStub
 type Response = coordinator_service_pb2.ChatResponse
 
+BY_A_MODEL = {"strategy": "RERANK_STRATEGY_CROSS_ENCODER"}
+
 
 @pytest.fixture(scope="module", autouse=True)
 async def docs(add_collection: Callable[..., Awaitable[None]]) -> None:
-    await add_collection("docs", settings={"rerank": {"topK": 5}})
+    await add_collection("docs", settings={"rerank": {"topK": 5, **BY_A_MODEL}})
     await add_collection("staff", readers=("group:staff",))
 
 
@@ -450,7 +452,11 @@ async def test_services_are_asked_for_the_caller_within_the_deadline(
         _, error = await chat(
             coordinator,
             collectionIds=["docs", "staff"],
-            options={"retrieval": {"keywordLimit": 7}, "generation": {"temperature": 0}},
+            options={
+                "retrieval": {"keywordLimit": 7},
+                "rerank": BY_A_MODEL,
+                "generation": {"temperature": 0},
+            },
         )
     assert error is None
     assert backends.principals["retriever"] == "user:alice,group:staff"
@@ -480,7 +486,7 @@ async def test_a_filter_reaches_the_retriever_and_a_wrong_one_begins_nothing(
 async def test_a_single_collections_settings_are_the_defaults(coordinator: Stub, backends: Any) -> None:
     await chat(coordinator)
     assert backends.requests["reranker"].options.top_k == 5
-    await chat(coordinator, collectionIds=[], options={"rerank": {"topK": 2}})
+    await chat(coordinator, collectionIds=[], options={"rerank": {"topK": 2, **BY_A_MODEL}})
     assert backends.requests["reranker"].options.top_k == 2
     assert list(backends.requests["retriever"].collection_ids) == []
 

@@ -42,6 +42,7 @@ CORE_MAY_IMPORT = (
     "groundline_runtime.reasons",
     "groundline_runtime.settings",
     "groundline_runtime.tokens",
+    "groundline_ranking",
     "groundline_signatures",
     "groundline_validation",
     "numpy",

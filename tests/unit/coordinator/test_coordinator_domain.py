@@ -9,14 +9,13 @@ from groundline_coordinator.domain.conversation import recent_history
 from groundline_coordinator.domain.options import scope_of
 from groundline_coordinator.domain.passages import (
     MAX_PASSAGE_CHARACTERS,
-    by_one_arm,
     extended_text,
     passages_of,
 )
 from groundline_coordinator.domain.snippets import shortened, snippet
 from groundline_coordinator.domain.turns import Inquiry, Scope
 from groundline_runtime.errors import InvalidArgumentError
-from groundline_tests.coordinator import collection, make_chunk, retrieved
+from groundline_tests.coordinator import collection, make_chunk
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,20 +93,6 @@ def test_a_passage_never_outgrows_what_the_generator_takes() -> None:
     assert len(text) <= MAX_PASSAGE_CHARACTERS
     assert text == "a" * size + "b" * size
     assert len(extended_text(passage(chunk(1, "x" * (MAX_PASSAGE_CHARACTERS + 1))))) == MAX_PASSAGE_CHARACTERS
-
-
-def candidates(**arms: Any) -> candidate_pb2.CandidateSet:
-    found = retrieved(**arms)
-    return candidate_pb2.CandidateSet(query="q", lists=found.lists, features=found.features)
-
-
-def test_without_fusion_the_semantic_order_stands_else_the_keyword_order() -> None:
-    both = candidates(keyword=[(1, 9.0)], semantic=[(3, 0.9), (2, 0.5)])
-    again = candidates(semantic=[(2, 0.95), (4, 0.5)])
-    assert [each.chunk_id for each in by_one_arm([both, again], 10)] == [2, 3, 4]
-    assert [each.chunk_id for each in by_one_arm([both, again], 1)] == [2]
-    keyword = [candidates(keyword=[(7, 1.0), (5, 0.5)]), candidates(keyword=[(6, 100.0)])]
-    assert [each.chunk_id for each in by_one_arm(keyword, 10)] == [6, 7, 5]
 
 
 def message(

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -55,11 +55,12 @@ FOUND = retrieved(
     timings=[passage_pb2.StageTiming(stage=passage_pb2.STAGE_EMBEDDING, duration_ms=3)],
 )
 TEXTS = {1: "Alpha.", 2: "Beta.", 3: "Gamma."}
+BY_A_MODEL: Mapping[str, Any] = {"strategy": options_pb2.RERANK_STRATEGY_CROSS_ENCODER}
 
 
 @dataclass
 class World:
-    """The workflow among fakes: one collection, three candidates, an answer in two pieces."""
+    """The workflow among fakes: a collection that a model reranks, three candidates, an answer in pieces."""
 
     retriever: FakeRetriever = field(default_factory=lambda: FakeRetriever(FOUND))
     reranker: FakeReranker = field(default_factory=FakeReranker)
@@ -70,7 +71,7 @@ class World:
     timeout: float = 10.0
 
     def __post_init__(self) -> None:
-        self.catalog.add(collection("docs"))
+        self.catalog.add(collection("docs", rerank=BY_A_MODEL))
         self.retriever.chunks = {number: make_chunk(number, text) for number, text in TEXTS.items()}
 
     @cached_property
@@ -212,27 +213,37 @@ async def test_a_late_retriever_costs_no_more_than_its_share() -> None:
     assert world.retriever.cancelled
 
 
-async def test_without_the_reranker_the_semantic_order_stands_and_is_declared() -> None:
+async def test_without_the_reranker_the_fused_order_stands_and_is_declared() -> None:
     world = World()
     world.reranker.error = DOWN
-    await world.chat(question(rerank={"top_k": 1}))
-    assert [source.chunk_id for source in world.only(Sources).sources] == ["3"]
-    assert world.degraded() == [(passage_pb2.COMPONENT_RERANKER, error_pb2.RERANKER_UNAVAILABLE)]
+    await world.chat(question(rerank={"top_k": 2}))
+    degraded = world.degraded()
+    fused = [source.chunk_id for source in world.only(Sources).sources]
+    await world.chat(question(rerank={"top_k": 2, "strategy": options_pb2.RERANK_STRATEGY_NONE}))
+    assert [source.chunk_id for source in world.only(Sources).sources] == fused
+    assert degraded == [(passage_pb2.COMPONENT_RERANKER, error_pb2.RERANKER_UNAVAILABLE)]
+    assert world.degraded() == []
 
 
-async def test_without_reranker_and_semantic_arm_the_keyword_order_stands() -> None:
-    late = passage_pb2.Degradation(
-        component=passage_pb2.COMPONENT_SEMANTIC_ARM, reason=error_pb2.DEADLINE_EXCEEDED, message="late"
-    )
-    found = retrieved(keyword=[(9, 4.0), (10, 3.0)], degraded=[late])
-    world = World(retriever=FakeRetriever(found))
+@pytest.mark.parametrize("strategy", [options_pb2.RERANK_STRATEGY_NONE, options_pb2.RERANK_STRATEGY_WEIGHTED])
+async def test_what_needs_no_model_is_ranked_without_the_reranker(
+    strategy: options_pb2.RerankStrategy.ValueType,
+) -> None:
+    world = World()
     world.reranker.error = DOWN
-    await world.chat(question())
-    assert [source.chunk_id for source in world.only(Sources).sources] == ["9", "10"]
-    assert [component for component, _ in world.degraded()] == [
-        passage_pb2.COMPONENT_SEMANTIC_ARM,
-        passage_pb2.COMPONENT_RERANKER,
-    ]
+    found = await world.search("alpha", options={"rerank": {"strategy": strategy}})
+    assert [passage.chunk.chunk_id for passage in found.passages] == ["3", "1", "2"]
+    assert (list(found.degraded), world.reranker.calls) == ([], [])
+
+
+async def test_words_are_weighed_by_the_texts_that_are_read_for_it() -> None:
+    world = World()
+    weights = {"semantic": 0.0, "vector": 0.0, "position": 0.0, "keyword": 1.0}
+    rerank = {"strategy": options_pb2.RERANK_STRATEGY_WEIGHTED, "weights": weights}
+    found = await world.search("gamma", options={"rerank": rerank})
+    assert found.passages[0].chunk.text == "Gamma."
+    assert found.passages[0].score > found.passages[1].score
+    assert world.reranker.calls == []
 
 
 async def test_a_late_reranker_is_left_behind() -> None:
@@ -411,13 +422,13 @@ async def test_a_collections_defaults_apply_and_a_request_overrides_them() -> No
     world.catalog.add(
         collection(
             "docs",
-            rerank={"top_k": 1, "weights": {"semantic": 1.0, "vector": 0.5}},
+            rerank={**BY_A_MODEL, "top_k": 1, "weights": {"semantic": 1.0, "vector": 0.5}},
             generation={"model": "m", "temperature": 0.5},
         )
     )
     await world.chat(question(rerank={"weights": {"vector": 0.9}}, generation={"temperature": 0.0}))
     assert world.reranker.calls[0].options == options_pb2.RerankOptions(
-        top_k=1, weights=options_pb2.RerankWeights(semantic=1.0, vector=0.9)
+        **BY_A_MODEL, top_k=1, weights=options_pb2.RerankWeights(semantic=1.0, vector=0.9)
     )
     assert world.generator.calls[0].options == options_pb2.GenerationOptions(model="m", temperature=0.0)
 
@@ -426,8 +437,8 @@ async def test_several_collections_give_no_defaults() -> None:
     world = World()
     world.catalog.add(collection("docs", rerank={"top_k": 1}))
     world.catalog.add(collection("more", rerank={"top_k": 2}))
-    await world.chat(question())
-    assert world.reranker.calls[0].options == options_pb2.RerankOptions()
+    await world.chat(question(rerank=BY_A_MODEL))
+    assert world.reranker.calls[0].options == options_pb2.RerankOptions(**BY_A_MODEL)
 
 
 async def test_question_and_answer_are_stored_together() -> None:

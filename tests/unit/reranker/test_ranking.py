@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from groundline.v1 import options_pb2, passage_pb2, reranker_service_pb2
-from groundline_reranker.domain.duplicates import MAX_WINDOW, MIN_WINDOW
+from groundline_ranking import MAX_WINDOW, MIN_WINDOW
 from groundline_reranker.service import RankingService
 from groundline_tests.candidates import Found, candidate_set, ranked
 from hypothesis import given

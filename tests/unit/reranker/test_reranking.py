@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from groundline.v1 import error_pb2, options_pb2, passage_pb2, reranker_service_pb2
-from groundline_reranker.service import INLINE_CANDIDATES, RankingService
+from groundline_ranking import INLINE_CANDIDATES
+from groundline_reranker.service import RankingService
 from groundline_runtime.context import deadline_at
 from groundline_runtime.errors import ResourceExhaustedError
 from groundline_tests.candidates import Found, candidate_set, ranked

@@ -1,6 +1,6 @@
 """From ranked chunks to passages, and from passages to sources and to what the model sees."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from groundline.v1 import (
@@ -16,7 +16,6 @@ from groundline_coordinator.domain.snippets import snippet
 
 __all__ = [
     "adjacent_chunks_of",
-    "by_one_arm",
     "extended_text",
     "number_sources",
     "numbered_passages",
@@ -25,51 +24,8 @@ __all__ = [
 ]
 
 SNIPPET_CHARACTERS = 400
-DEFAULT_TOP_K = 8
 
 MAX_PASSAGE_CHARACTERS: Final = limits_of(generator_service_pb2.NumberedPassage, "text").max_length
-
-_SEMANTIC = candidate_pb2.SEARCH_ARM_SEMANTIC
-
-
-def by_one_arm(sets: Sequence[candidate_pb2.CandidateSet], top_k: int) -> list[candidate_pb2.RankedChunk]:
-    """The order of the semantic arm, or of the keyword arm where that found nothing: no fusion is needed.
-
-    Keyword scores do not compare across indexes, so ranks do; ties go to the smaller chunk id. A chunk that
-    is there several times counts where it stands best.
-    """
-    collections: dict[int, str] = {}
-    for each in sets:
-        names = each.features.collection_ids
-        for chunk_id, position in zip(each.features.chunk_ids, each.features.collections, strict=True):
-            collections[chunk_id] = names[position]
-    lists = [ranked for each in sets for ranked in each.lists]
-    deciding = [ranked for ranked in lists if ranked.arm == _SEMANTIC and ranked.chunk_ids]
-    found = [entry for ranked in deciding or lists for entry in _entries(ranked)]
-    found.sort(
-        key=(lambda entry: (-entry[2], entry[0])) if deciding else (lambda entry: (entry[1], entry[0]))
-    )
-    best: dict[int, candidate_pb2.RankedChunk] = {}
-    for chunk_id, rank, score in found:
-        if len(best) == top_k:
-            break
-        arm = passage_pb2.ArmScore(rank=rank, score=score)
-        explanation = passage_pb2.ScoreExplanation(
-            semantic=arm if deciding else None, keyword=None if deciding else arm, final_score=score
-        )
-        best.setdefault(
-            chunk_id,
-            candidate_pb2.RankedChunk(
-                chunk_id=chunk_id, collection_id=collections[chunk_id], score=score, explanation=explanation
-            ),
-        )
-    return list(best.values())
-
-
-def _entries(ranked: candidate_pb2.RankedList) -> Iterator[tuple[int, int, float]]:
-    """Chunk id, rank and score."""
-    for rank, (chunk_id, score) in enumerate(zip(ranked.chunk_ids, ranked.scores, strict=True), 1):
-        yield chunk_id, rank, score
 
 
 def adjacent_chunks_of(

@@ -17,6 +17,7 @@ from groundline.v1 import (
     reranker_service_pb2,
     retriever_service_pb2,
 )
+from groundline_ranking import MODELS, rank
 from groundline_runtime.context import deadline_within
 from groundline_runtime.errors import (
     Code,
@@ -28,9 +29,7 @@ from groundline_runtime.errors import (
 from opentelemetry import trace
 
 from groundline_coordinator.domain.passages import (
-    DEFAULT_TOP_K,
     adjacent_chunks_of,
-    by_one_arm,
     passages_of,
     selections_of,
 )
@@ -70,6 +69,7 @@ _RERANKER_DOWN = frozenset(
 )
 
 type Rewrite = generator_service_pb2.RewriteQueryResponse
+type _Rerank = Callable[[reranker_service_pb2.RerankRequest], Awaitable[reranker_service_pb2.RerankResponse]]
 
 
 @dataclass(frozen=True)
@@ -255,31 +255,38 @@ class PassageSearch:
     async def _rerank(
         self, query: str, found: _Found, options: options_pb2.RerankOptions
     ) -> reranker_service_pb2.RerankResponse:
+        """By the reranker where the strategy asks a model; what is arithmetic is done here. Where it fails,
+        which is declared, the fused order is left."""
         request = reranker_service_pb2.RerankRequest(query=query, candidate_sets=found.sets, options=options)
+        rerank = self._reranker.rerank if options.strategy in MODELS else rank
         try:
             with stage_errors("rerank"):
                 async with deadline_within(share(_RERANKING_SHARE, self._limits.rerank_timeout_seconds)):
-                    ranking = await self._reranker.rerank(request)
-                    if ranking.wanted:
-                        fetched = await self._fetch(ranking.wanted)
-                        request.chunks.extend(each.chunk for each in fetched)
-                        request.has_chunks = True
-                        ranking = await self._reranker.rerank(request)
-                    return ranking
+                    return await self._with_texts(rerank, request)
         except GroundlineError as error:
             if error.code not in _RERANKER_DOWN:
                 raise
             trace.get_current_span().set_attribute("error.type", error.reason)
-            return reranker_service_pb2.RerankResponse(
-                ranked=by_one_arm(found.sets, options.top_k or DEFAULT_TOP_K),
-                degraded=[
-                    passage_pb2.Degradation(
-                        component=passage_pb2.COMPONENT_RERANKER,
-                        reason=error_pb2.RERANKER_UNAVAILABLE,
-                        message="the reranker did not answer; passages are in the order of one search arm",
-                    )
-                ],
+            request.options.strategy = options_pb2.RERANK_STRATEGY_NONE
+            ranking = await rank(request)
+            ranking.degraded.add(
+                component=passage_pb2.COMPONENT_RERANKER,
+                reason=error_pb2.RERANKER_UNAVAILABLE,
+                message="the reranker did not answer; passages are in the fused order",
             )
+            return ranking
+
+    async def _with_texts(
+        self, rerank: _Rerank, request: reranker_service_pb2.RerankRequest
+    ) -> reranker_service_pb2.RerankResponse:
+        """The ranking, which is given the texts that it wants."""
+        ranking = await rerank(request)
+        if ranking.wanted:
+            fetched = await self._fetch(ranking.wanted)
+            request.chunks.extend(each.chunk for each in fetched)
+            request.has_chunks = True
+            ranking = await rerank(request)
+        return ranking
 
     async def _fetch(
         self, selections: Sequence[candidate_pb2.CollectionChunks]

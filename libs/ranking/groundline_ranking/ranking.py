@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from groundline.v1 import candidate_pb2, options_pb2, passage_pb2, reranker_service_pb2
 
-from groundline_reranker.domain.candidates import Candidates, Floats, Integers
-from groundline_reranker.domain.duplicates import diversified, near_duplicates
-from groundline_reranker.domain.fusion import ArmScores, Fused, fuse
-from groundline_reranker.domain.weighted import Texts, weighted_components
+from groundline_ranking.candidates import Candidates, Floats, Integers
+from groundline_ranking.duplicates import diversified, near_duplicates
+from groundline_ranking.fusion import ArmScores, Fused, fuse
+from groundline_ranking.weighted import Texts, weighted_components
 
 __all__ = [
     "DEFAULT_TOP_K",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from groundline.v1 import candidate_pb2, options_pb2
 
-from groundline_reranker.domain.candidates import ArmList, Candidates, Floats, Integers
+from groundline_ranking.candidates import ArmList, Candidates, Floats, Integers
 
 __all__ = ["DEFAULT_RRF_K", "ArmScores", "Fused", "fuse"]
 

@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 from groundline.v1 import options_pb2, passage_pb2
 
-from groundline_reranker.domain.candidates import Candidates, Floats, Integers
-from groundline_reranker.domain.fusion import Fused
+from groundline_ranking.candidates import Candidates, Floats, Integers
+from groundline_ranking.fusion import Fused
 
 __all__ = ["DEFAULT_WEIGHTS", "reads_texts", "weighted_components", "weights_of"]
 

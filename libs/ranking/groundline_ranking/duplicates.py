@@ -8,7 +8,7 @@ from groundline.v1 import options_pb2
 from groundline_signatures import pairwise_similarity
 from numpy.typing import NDArray
 
-from groundline_reranker.domain.candidates import Candidates, Floats, Integers
+from groundline_ranking.candidates import Candidates, Floats, Integers
 
 __all__ = ["DEFAULT_DEDUPLICATION_THRESHOLD", "Choice", "diversified", "near_duplicates"]
 

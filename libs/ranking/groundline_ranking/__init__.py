@@ -1,0 +1,38 @@
+"""Puts candidates in order: fuses the arms' lists, removes near-duplicates, weighs, diversifies, cuts.
+
+Arithmetic on what a search found, in the process that has it. A strategy that asks a model is the reranker's.
+"""
+
+from groundline_ranking.candidates import Candidates, candidates_of
+from groundline_ranking.duplicates import MAX_WINDOW, MIN_WINDOW
+from groundline_ranking.ranking import Order, Pool, finish, in_fused_order, wanted_chunks
+from groundline_ranking.request import (
+    INLINE_CANDIDATES,
+    MODELS,
+    off_loop,
+    pooled,
+    rank,
+    size_of,
+    texts_of,
+    window_of,
+)
+
+__all__ = [
+    "INLINE_CANDIDATES",
+    "MAX_WINDOW",
+    "MIN_WINDOW",
+    "MODELS",
+    "Candidates",
+    "Order",
+    "Pool",
+    "candidates_of",
+    "finish",
+    "in_fused_order",
+    "off_loop",
+    "pooled",
+    "rank",
+    "size_of",
+    "texts_of",
+    "wanted_chunks",
+    "window_of",
+]

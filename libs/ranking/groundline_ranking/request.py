@@ -1,0 +1,95 @@
+"""Ranks the candidates of a request, as far as that takes no model."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from groundline.v1 import options_pb2, passage_pb2, reranker_service_pb2
+
+from groundline_ranking.candidates import candidates_of
+from groundline_ranking.ranking import (
+    Order,
+    Pool,
+    by_weights,
+    finish,
+    in_fused_order,
+    pool_of,
+    top_k_of,
+    wanted_chunks,
+)
+from groundline_ranking.weighted import Texts, reads_texts
+
+__all__ = ["INLINE_CANDIDATES", "MODELS", "off_loop", "pooled", "rank", "size_of", "texts_of", "window_of"]
+
+INLINE_CANDIDATES = 1000
+"""Up to this many are ranked in about 5 ms, which an event loop can bear; more go to a thread."""
+
+READ_CANDIDATES = 50
+"""How many of the best fused candidates are read where words count; top_k where that is more."""
+
+MODELS: Mapping[options_pb2.RerankStrategy.ValueType, str] = {
+    options_pb2.RERANK_STRATEGY_CROSS_ENCODER: "cross_encoder",
+    options_pb2.RERANK_STRATEGY_API: "api",
+    options_pb2.RERANK_STRATEGY_LLM: "llm",
+}
+"""Strategies that ask a model, by the name of the component that its score becomes in explanations."""
+
+
+async def rank(request: reranker_service_pb2.RerankRequest) -> reranker_service_pb2.RerankResponse:
+    """Fuse, remove near-duplicates, order, drop what scores too low, keep the first top_k.
+
+    For the strategies `none` and `weighted`; a strategy of MODELS counts as `none`. Where words count and the
+    request has no texts, the response is `wanted`: the chunks to send with it.
+    """
+    options, size = request.options, size_of(request)
+    pool = await pooled(request)
+    if options.strategy != options_pb2.RERANK_STRATEGY_WEIGHTED:
+        return await off_loop(size, lambda: finish(pool, in_fused_order(pool), options))
+    if not reads_texts(options):
+        return await off_loop(
+            size, lambda: finish(pool, by_weights(pool, pool.rows, {}, "", options), options)
+        )
+    seen, unseen = window_of(pool, options, READ_CANDIDATES)
+    if seen and not request.has_chunks:
+        return reranker_service_pb2.RerankResponse(wanted=wanted_chunks(pool, seen))
+    return await asyncio.to_thread(_by_words, request, pool, seen, unseen)
+
+
+async def pooled(request: reranker_service_pb2.RerankRequest) -> Pool:
+    """All candidates of a request in one fused list, without near-duplicates."""
+    return await off_loop(
+        size_of(request), lambda: pool_of(candidates_of(request.candidate_sets), request.options)
+    )
+
+
+def window_of(
+    pool: Pool, options: options_pb2.RerankOptions, maximum: int
+) -> tuple[Sequence[int], Sequence[int]]:
+    """Rows that a strategy reads, `maximum` of them or top_k where that is more, and the other rows."""
+    window = max(top_k_of(options), maximum)
+    return pool.rows[:window].tolist(), pool.rows[window:].tolist()
+
+
+def texts_of(pool: Pool, chunks: Sequence[passage_pb2.Chunk]) -> Texts:
+    """The chunks by row; what is no candidate is left out."""
+    rows = {chunk_id: row for row, chunk_id in enumerate(pool.candidates.chunk_ids.tolist())}
+    return {rows[int(chunk.chunk_id)]: chunk for chunk in chunks if int(chunk.chunk_id) in rows}
+
+
+def size_of(request: reranker_service_pb2.RerankRequest) -> int:
+    """How many candidates there are; one that several queries found counts for each."""
+    return sum(len(each.features.chunk_ids) for each in request.candidate_sets)
+
+
+async def off_loop[Result](size: int, work: Callable[[], Result]) -> Result:
+    """What `work` returns, for so many candidates; done in a thread where it would hold the loop up."""
+    return work() if size <= INLINE_CANDIDATES else await asyncio.to_thread(work)
+
+
+def _by_words(
+    request: reranker_service_pb2.RerankRequest, pool: Pool, seen: Sequence[int], unseen: Sequence[int]
+) -> reranker_service_pb2.RerankResponse:
+    texts = texts_of(pool, request.chunks)
+    rows = np.array([row for row in seen if row in texts], np.int64)
+    order = by_weights(pool, rows, texts, request.query.strip(), request.options)
+    return finish(pool, Order(order.rows, order.scores, order.components, unseen), request.options)

@@ -1,1 +1,0 @@
-"""What ranking computes: pure functions over the columns of a request."""
