@@ -74,6 +74,7 @@ lint: setup docs ## Lint contracts, code, types and documentation
 	$(BIN)/python tools/client.py check
 	$(BIN)/python tools/settings_tables.py check
 	$(BIN)/python tools/commands.py check
+	$(BIN)/python tools/plots.py check
 	$(BIN)/python tools/service_requirements.py check
 	$(BIN)/python tools/manifests.py
 	$(BIN)/ruff check
@@ -151,6 +152,10 @@ docs: setup ## Build the documentation site into site/; a broken link, anchor or
 .PHONY: command-reference
 command-reference: setup ## Write the reference of the commands from the code
 	$(BIN)/python tools/commands.py write
+
+.PHONY: plots
+plots: setup ## Draw the READMEs' figures for the documentation site
+	$(BIN)/python tools/plots.py write
 
 .PHONY: settings-tables
 settings-tables: setup ## Write the reference of the settings from the code

@@ -168,12 +168,12 @@ def formats(file: FileDescriptorProto) -> str:
 
 
 def reasons(file: FileDescriptorProto) -> str:
-    """The closed list of them."""
+    """The closed list of them, each leading to what can be done about it."""
     comments = Comments(file)
     (enum,) = file.enum_type
     lines = ["## Error reasons\n", *spaced(comments.paragraphs(5, 0)), "| reason | |", "|---|---|"]
     lines += [
-        f"| `{value.name}` | {comments.line(5, 0, 2, index)} |"
+        f"| [`{value.name}`](../troubleshooting.md#{value.name.lower()}) | {comments.line(5, 0, 2, index)} |"
         for index, value in enumerate(enum.value)
         if value.number
     ]
