@@ -117,7 +117,8 @@ class Contract:
         for method in self._methods:
             # The client's methods take a request's fields, not the request.
             self._reach_fields(method.input_type, reached)
-            self._reach(method.output_type, reached)
+            if not self._is_raw(method):
+                self._reach(method.output_type, reached)
         names = list(reached)
         exported = sorted(short(name) for name in names)
         parts = [
@@ -132,19 +133,20 @@ class Contract:
         return "\n".join(parts)
 
     def rpcs(self) -> str:
-        responses = sorted({short(method.output_type) for method in self._methods})
+        models = {short(method.output_type) for method in self._methods if not self._is_raw(method)}
         constants = {constant(method.name): method for method in self._methods}
         lines = [
             HEAD.format(purpose="The methods that the gateway offers."),
-            f"from groundline_client.models import {', '.join(responses)}",
+            f"from groundline_client.models import {', '.join(sorted(models))}",
             "from groundline_client.rpc import Rpc\n",
             f"__all__ = {sorted(constants)!r}\n",
         ]
         for name, method in constants.items():
             verb, path, body = binding(method)
+            response = "bytes" if self._is_raw(method) else short(method.output_type)
             idempotent = method.options.idempotency_level != MethodOptions.IDEMPOTENCY_UNKNOWN
             lines.append(
-                f'{name} = Rpc("{verb}", "{path}", {short(method.output_type)}, '
+                f'{name} = Rpc("{verb}", "{path}", {response}, '
                 f"has_body={body == '*'}, is_idempotent={idempotent})"
             )
         return "\n".join(lines) + "\n"
@@ -153,7 +155,8 @@ class Contract:
         reached: dict[str, None] = {_ERROR_REASON: None}
         for method in self._methods:
             self._reach(method.input_type, reached)
-            self._reach(method.output_type, reached)
+            if not self._is_raw(method):
+                self._reach(method.output_type, reached)
         parts = [
             TYPESCRIPT_HEAD,
             "/** Any JSON object. */\nexport type JsonObject = Record<string, unknown>;\n",
@@ -217,6 +220,10 @@ class Contract:
                 entry = f"models.{short(entries.type_name)}"
                 lists.append(f"  {name}: {{ request: {request}; entry: {entry} }};")
         return "\n".join([*lines, "}\n", *lists, "}", ""])
+
+    def _is_raw(self, method: MethodDescriptorProto) -> bool:
+        """Whether its response is no JSON."""
+        return any(field.type_name in _NOT_JSON for field in self._messages[method.output_type][0].field)
 
     def _entries(self, method: MethodDescriptorProto) -> FieldDescriptorProto | None:
         """The field that a page's entries are in, of a method that answers in pages."""

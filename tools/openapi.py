@@ -242,12 +242,17 @@ class Document:
             yield _RESUMING
 
     def _responses(self, endpoint: Endpoint) -> Json:
-        response = self._reference(endpoint.method.output_type)
         media = "text/event-stream" if endpoint.is_stream else "application/json"
+        if endpoint.is_download:
+            response, media = {}, "application/octet-stream"
+        else:
+            response = self._reference(endpoint.method.output_type)
         description = self._comments[endpoint.method.output_type.full_name]
         if endpoint.is_stream:
             description = f"A stream of events; the data of each is a `{endpoint.method.output_type.name}`."
             response = _event(endpoint.method.output_type, response)
+        if endpoint.is_download:
+            description = "The document as it is, of its own media type or this one."
         found: Json = {"200": {"description": description, "content": {media: {"schema": response}}}}
         common = dict([*_COMMON.items(), *([_BODY_TOO_LARGE] if endpoint.body_field else [])])
         for status, (name, _) in common.items():

@@ -53,7 +53,14 @@ _RETRY_SAFE = {
 _ANSWERS = frozenset({"Answer", "Chat", "Search"})
 _WATCHES = frozenset({"WatchJob"})
 _BRINGS_DOCUMENTS = frozenset({"IngestDocuments"})
-_CHANGES_DOCUMENTS = _BRINGS_DOCUMENTS | {"UploadDocument", "DeleteDocument", "DeleteDocuments"}
+_TAKES_WHOLE_DOCUMENTS = _BRINGS_DOCUMENTS | {
+    "UploadDocument",
+    "DownloadDocument",
+    "DeleteDocument",
+    "DeleteDocuments",
+}
+# What is handed out was handed in by anyone: it is nothing to show on the gateway's own origin.
+_DOWNLOAD_HEADERS = {"content-security-policy": "default-src 'none'; sandbox"}
 # Envoy answers a named origin's question itself, and only where the route leads to a service; what is left of
 # such requests needs a key, and ends at the transcoder.
 _PREFLIGHT = {
@@ -266,11 +273,13 @@ def _route(endpoint: Endpoint, settings: GatewaySettings) -> Node:
         route["route"]["retry_policy"] = _RETRY_SAFE | (
             # What takes a service no time is tried again before all of its deadline has passed.
             {}
-            if endpoint.is_stream or endpoint.name in _ANSWERS
+            if endpoint.is_stream or endpoint.is_download or endpoint.name in _ANSWERS
             else {"per_try_timeout": _duration(seconds / 3)}
         )
     if endpoint.is_stream:
         _override(route, "events", {"@type": _FILTER_CONFIG, "config": {}})
+    if endpoint.is_download:
+        route["response_headers_to_add"] = _headers(_DOWNLOAD_HEADERS)
     if endpoint.is_upload:
         # A body goes on as it comes, and the service ends one that is too large.
         _override(route, "buffer", {"@type": _BUFFER_PER_ROUTE, "disabled": True})
@@ -302,7 +311,7 @@ def _deadline_seconds(endpoint: Endpoint, settings: GatewaySettings) -> float:
         return settings.answer_timeout_seconds
     if endpoint.name in _WATCHES:
         return settings.watch_timeout_seconds
-    if endpoint.name in _CHANGES_DOCUMENTS:
+    if endpoint.name in _TAKES_WHOLE_DOCUMENTS:
         return settings.document_timeout_seconds
     return settings.request_timeout_seconds
 

@@ -28,6 +28,8 @@ class Endpoint:
     """The path, with {variables}."""
     body_field: str
     """The field that the body stands for; "*": the whole request; empty: no body."""
+    response_field: str = ""
+    """The field that the response's body stands for; empty: the whole response."""
 
     @property
     def name(self) -> str:
@@ -69,7 +71,15 @@ class Endpoint:
     @property
     def is_stream(self) -> bool:
         """Whether the response is a stream of events."""
-        return bool(self.method.server_streaming)
+        return bool(self.method.server_streaming) and not self.is_download
+
+    @property
+    def is_download(self) -> bool:
+        """Whether the response is given as it is, piece by piece."""
+        if not self.response_field:
+            return False
+        body = self.method.output_type.fields_by_name[self.response_field].message_type
+        return body is not None and body.full_name == HttpBody.DESCRIPTOR.full_name
 
     @property
     def has_no_side_effects(self) -> bool:
@@ -100,9 +110,10 @@ def _of(method: MethodDescriptor) -> Iterator[Endpoint]:
         if kind is None:
             continue
         if kind == "custom":
-            yield Endpoint(method, binding.custom.kind, binding.custom.path, binding.body)
+            kind, path = binding.custom.kind, binding.custom.path
         else:
-            yield Endpoint(method, kind.upper(), getattr(binding, kind), binding.body)
+            kind, path = kind.upper(), getattr(binding, kind)
+        yield Endpoint(method, kind, path, binding.body, binding.response_body)
 
 
 def _generality(endpoint: Endpoint) -> tuple[bool, bool, str, str]:

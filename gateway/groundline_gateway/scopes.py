@@ -41,6 +41,7 @@ REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "ListDocuments": _READS,
     "GetDocumentText": _READS,
     "ListChunks": _READS,
+    "DownloadDocument": _READS,
     "IngestDocuments": _INGEST,
     "UploadDocument": _INGEST,
     "DeleteDocument": _INGEST,

@@ -1,7 +1,10 @@
 """What can be told of a document through the gateway and by the command: lists, text, chunks."""
 
+import hashlib
 import json
+import os
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -101,6 +104,47 @@ async def test_text_and_chunks_have_the_same_offsets(
     nobody = f"{DOCUMENTS}/6f1c1d9e-9d3e-4c55-8a52-0d7d2f1f5c11"
     assert (await client.get(f"{nobody}/text")).status_code == 404
     assert (await client.get(f"{nobody}/chunks")).status_code == 404
+
+
+async def test_an_original_is_fetched_as_it_was_handed_in(
+    client: httpx.AsyncClient, stack: Stack, tmp_path: Path
+) -> None:
+    page, sheet = b"<script>alert(1)</script><p>27 days of leave", b"days\n" * 500_000
+    created = {"collectionId": "originals", "settings": {"keepOriginals": True}}
+    assert (await client.post("/api/collections", json=created)).status_code == 200
+    documents = "/api/collections/originals/documents"
+    for uri, content in (("leave für alle.html", page), ("days.csv", sheet)):
+        upload = await client.post(f"{documents}:upload", params={"uri": uri}, content=content)
+        assert (await ended_job(client, upload.json()["job"]["jobId"]))["state"] == "JOB_STATE_DONE"
+    found = {one["uri"]: one for one in (await client.get(documents)).json()["documents"]}
+    assert all(one["hasOriginal"] for one in found.values())
+
+    html = await client.get(f"{documents}/{found['leave für alle.html']['documentId']}:download")
+    assert html.content == page
+    assert html.headers["content-type"] == "application/octet-stream"
+    assert html.headers["content-disposition"] == "attachment; filename*=UTF-8''leave%20f%C3%BCr%20alle.html"
+    assert html.headers["x-content-type-options"] == "nosniff"
+    assert "sandbox" in html.headers["content-security-policy"]
+    assert html.headers["etag"] == f'"{hashlib.sha256(page).hexdigest()}"'
+
+    file = tmp_path / "days.csv"
+    fetched = await stack.command("document", "originals", "days.csv", "--original", str(file))
+    assert (fetched.code, fetched.err) == (0, "")
+    assert file.read_bytes() == sheet
+    answer = await client.post("/api/search", json={"query": "leave", "collectionIds": ["originals"]})
+    assert answer.json()["passages"][0]["chunk"]["hasOriginal"]
+    await client.delete("/api/collections/originals")
+
+
+async def test_what_was_not_kept_is_not_found(
+    client: httpx.AsyncClient, stack: Stack, shelf: Mapping[str, str], tmp_path: Path
+) -> None:
+    response = await client.get(f"{DOCUMENTS}/{shelf['products']}:download")
+    assert response.status_code == 404
+    assert response.json()["details"][0]["reason"] == "ORIGINAL_NOT_KEPT"
+    file = tmp_path / "none"
+    assert (await stack.command("document", "shelf", "products", "--original", str(file))).code == 1
+    assert not os.listdir(tmp_path)
 
 
 async def test_the_command_shows_a_document(stack: Stack, shelf: Mapping[str, str]) -> None:

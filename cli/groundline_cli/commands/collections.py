@@ -59,6 +59,11 @@ _NAMED = (
         help="Who may change its settings and access, and delete it. Default: you.",
     ),
     click.option(
+        "--keep-originals/--no-keep-originals",
+        default=None,
+        help="Whether documents are kept as they were handed in, to open them from citations.",
+    ),
+    click.option(
         "--settings",
         metavar="JSON",
         callback=json_object,
@@ -195,6 +200,8 @@ def _settings(options: _Options) -> JsonObject:
         given = {name: value for name, value in values.items() if value is not None}
         if given:
             settings[group] = {**settings.get(group, {}), **given}
+    if options.get("keep_originals") is not None:
+        settings["keepOriginals"] = options["keep_originals"]
     return settings
 
 

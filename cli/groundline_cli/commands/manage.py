@@ -1,8 +1,10 @@
 """groundline documents, document, delete, jobs and stats"""
 
 import json
+import sys
 from contextlib import aclosing
 from functools import partial
+from pathlib import Path
 from uuid import UUID
 
 import click
@@ -94,14 +96,33 @@ def documents(
 @click.argument("document")
 @click.option("--text", "part", flag_value="text", help="Print the text that was extracted from it.")
 @click.option("--chunks", "part", flag_value="chunks", help="List its chunks, with offsets and pages.")
+@click.option(
+    "--original",
+    type=click.Path(dir_okay=False, writable=True, allow_dash=True, path_type=Path),
+    metavar="FILE",
+    help="Write it as it was handed in to FILE, - for standard output; its collection must keep originals "
+    "(`update COLLECTION --keep-originals`).",
+)
 @json_option
 @with_gateway
-def document(connection: Connection, collection: str, document: str, part: str | None, as_json: bool) -> None:
+def document(
+    connection: Connection,
+    collection: str,
+    document: str,
+    part: str | None,
+    original: Path | None,
+    as_json: bool,
+) -> None:
     """Show a DOCUMENT of COLLECTION, by its id or its uri.
 
     Offsets count characters (code points) of the text that --text prints.
     """
+    if original and (part or as_json):
+        raise click.UsageError("--original excludes --text, --chunks and --json")
     found = run(connection, lambda client: _find(client, collection, document))
+    if original:
+        run(connection, lambda client: _download(client, found, original))
+        return
     if part == "text":
         text = run(connection, lambda client: _whole_text(client, found))
         if as_json:
@@ -131,6 +152,26 @@ async def _find(client: AsyncClient, collection: str, document: str) -> Document
     return found[0]
 
 
+async def _download(client: AsyncClient, document: Document, path: Path) -> None:
+    """Nothing is left of a file that could not be had whole."""
+    parts = client.download_document(document.collection_id, document.document_id)
+    async with aclosing(parts):
+        if path == Path("-"):
+            async for part in parts:
+                sys.stdout.buffer.write(part)
+            return
+        beside = path.with_name(f".{path.name}.part")
+        try:
+            with beside.open("wb") as file:
+                async for part in parts:
+                    file.write(part)
+            beside.replace(path)
+        except OSError as error:
+            raise CommandFailedError(f"{path}: {error.strerror}") from error
+        finally:
+            beside.unlink(missing_ok=True)
+
+
 async def _whole_text(client: AsyncClient, document: Document) -> str:
     text = ""
     while True:
@@ -158,6 +199,7 @@ def _document_rows(document: Document) -> list[tuple[object, ...]]:
         ("MIME type", document.mime_type),
         ("bytes", document.size_bytes),
         ("chunks", document.chunk_count),
+        ("original", "kept" if document.has_original else "not kept"),
         ("SHA-256", document.content_hash),
         ("created", shown_time(document.create_time)),
         ("updated", shown_time(document.update_time)),

@@ -1,5 +1,6 @@
 """A client of the gateway."""
 
+import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
@@ -389,6 +390,24 @@ class AsyncClient:
         """Every chunk of a document, in its order; at most `limit`."""
         request = request_json(collection_id=collection_id, document_id=document_id)
         return self._entries(rpcs.LIST_CHUNKS, request, lambda page: page.chunks, limit, timeout_seconds)
+
+    async def download_document(
+        self, collection_id: str, document_id: str, *, timeout_seconds: float | None = None
+    ) -> AsyncGenerator[bytes]:
+        """A document as it was handed in, part by part, where its collection keeps originals.
+
+        ProtocolError at the end where the parts are not the whole of it.
+        """
+        request = request_json(collection_id=collection_id, document_id=document_id)
+        deadline = self._deadline(timeout_seconds)
+        digest = hashlib.sha256()
+        async with self._response(rpcs.DOWNLOAD_DOCUMENT, request, deadline, _DOCUMENTS_READ_SECONDS) as got:
+            async for part in got.aiter_bytes():
+                digest.update(part)
+                yield part
+                deadline.check()
+            if got.headers.get("etag", "").strip('"') != digest.hexdigest():
+                raise ProtocolError("the document broke off, or was changed on its way: try again")
 
     async def delete_document(
         self, collection_id: str, document_id: str, *, timeout_seconds: float | None = None

@@ -393,6 +393,12 @@ class ErrorReason(OpenEnum):
     """A service's disk is full."""
     COLLECTION_NOT_ADMINISTRABLE = "COLLECTION_NOT_ADMINISTRABLE"
     """The caller may use the collection, but not administer it."""
+    ORIGINAL_NOT_KEPT = "ORIGINAL_NOT_KEPT"
+    """The document is there, but not what was handed in: its collection keeps no originals, or did not
+    when it came.
+    """
+    DOCUMENT_CHANGED = "DOCUMENT_CHANGED"
+    """The document was replaced or deleted while it was sent."""
 
 
 class Role(OpenEnum):
@@ -938,11 +944,13 @@ class Source:
     explanation: ScoreExplanation | None = None
     """Why it was chosen."""
     metadata: dict[str, Any] | None = None
-    """Metadata of the document."""
+    """Metadata of the chunk, "page" among them; see Chunk.metadata."""
     start_offset: int = 0
     """Start in the document's extracted text, in Unicode code points, inclusive."""
     end_offset: int = 0
     """End in the document's extracted text, in Unicode code points, exclusive."""
+    has_original: bool = False
+    """Whether DownloadDocument has the document as it was handed in."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1178,9 +1186,13 @@ class Chunk:
     end_offset: int = 0
     """End in the document's extracted text, in Unicode code points, exclusive."""
     metadata: dict[str, Any] | None = None
-    """Metadata of the document."""
+    """Metadata of the document, and the number of the page that the chunk begins on as "page" where the
+    document has pages and no metadata of that name.
+    """
     update_time: datetime | None = None
     """When the document was last changed."""
+    has_original: bool = False
+    """Whether DownloadDocument has the document as it was handed in."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1426,6 +1438,11 @@ class CollectionSettings:
     """Crawling."""
     generation_limits: GenerationLimits | None = None
     """What requests may change of rerank.top_k and generation. Not set: everything."""
+    keep_originals: bool | None = None
+    """Whether documents are kept as they were handed in, to be fetched by DownloadDocument, which takes
+    their size again in the database. It holds for documents brought in from then on. Default:
+    false.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1746,6 +1763,8 @@ class Document:
     """When it was first handed in."""
     update_time: datetime | None = None
     """When its content or metadata last changed."""
+    has_original: bool = False
+    """Whether DownloadDocument has what was handed in."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

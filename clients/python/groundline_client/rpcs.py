@@ -42,6 +42,7 @@ __all__ = [
     "DELETE_DOCUMENT",
     "DELETE_DOCUMENTS",
     "DELETE_THREAD",
+    "DOWNLOAD_DOCUMENT",
     "GET_COLLECTION",
     "GET_COLLECTION_STATS",
     "GET_DOCUMENT",
@@ -129,6 +130,13 @@ GET_DOCUMENT_TEXT = Rpc(
     "GET",
     "/api/collections/{collection_id}/documents/{document_id}/text",
     GetDocumentTextResponse,
+    has_body=False,
+    is_idempotent=True,
+)
+DOWNLOAD_DOCUMENT = Rpc(
+    "GET",
+    "/api/collections/{collection_id}/documents/{document_id}:download",
+    bytes,
     has_body=False,
     is_idempotent=True,
 )

@@ -56,6 +56,9 @@ export declare class GroundlineClient {
     options?: CallOptions,
   ): Promise<models.UploadDocumentResponse>;
 
+  /** A document as it was handed in; the response's body is its content, and its etag the SHA-256 of that. */
+  downloadDocument(request: Input<models.DownloadDocumentRequest>, options?: CallOptions): Promise<Response>;
+
   /** Every entry of a list, page after page: `client.all("listDocuments", { collectionId })`. */
   all<M extends keyof Lists>(
     method: M,

@@ -65,6 +65,11 @@ export class GroundlineClient {
     return await parsed(response);
   }
 
+  /** A document as it was handed in; the response's body is its content. */
+  async downloadDocument(request, options = {}) {
+    return await this.#send(rpcs.downloadDocument, request, options);
+  }
+
   /** Every entry of a list, page after page: `client.all("listDocuments", { collectionId })`. */
   async *all(method, request = {}, options = {}) {
     let pageToken = "";

@@ -286,7 +286,11 @@ export type ErrorReason =
   /** A service's disk is full. */
   | "DISK_FULL"
   /** The caller may use the collection, but not administer it. */
-  | "COLLECTION_NOT_ADMINISTRABLE";
+  | "COLLECTION_NOT_ADMINISTRABLE"
+  /** The document is there, but not what was handed in: its collection keeps no originals, or did not when it came. */
+  | "ORIGINAL_NOT_KEPT"
+  /** The document was replaced or deleted while it was sent. */
+  | "DOCUMENT_CHANGED";
 
 /**
  * Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant", as they
@@ -671,12 +675,14 @@ export interface Source {
   score: number;
   /** Why it was chosen. */
   explanation?: ScoreExplanation;
-  /** Metadata of the document. */
+  /** Metadata of the chunk, "page" among them; see Chunk.metadata. */
   metadata?: JsonObject;
   /** Start in the document's extracted text, in Unicode code points, inclusive. */
   startOffset: number;
   /** End in the document's extracted text, in Unicode code points, exclusive. */
   endOffset: number;
+  /** Whether DownloadDocument has the document as it was handed in. */
+  hasOriginal: boolean;
 }
 
 /** The passages that the answer may cite; sent once, before the first delta. Empty when nothing was found. */
@@ -945,10 +951,15 @@ export interface Chunk {
   startOffset: number;
   /** End in the document's extracted text, in Unicode code points, exclusive. */
   endOffset: number;
-  /** Metadata of the document. */
+  /**
+   * Metadata of the document, and the number of the page that the chunk begins on as "page" where the document has
+   * pages and no metadata of that name.
+   */
   metadata?: JsonObject;
   /** When the document was last changed. */
   updateTime?: string;
+  /** Whether DownloadDocument has the document as it was handed in. */
+  hasOriginal: boolean;
 }
 
 /** A near-duplicate of a passage. */
@@ -1235,6 +1246,11 @@ export interface CollectionSettings {
   crawl?: CrawlSettings;
   /** What requests may change of rerank.top_k and generation. Not set: everything. */
   generationLimits?: GenerationLimits;
+  /**
+   * Whether documents are kept as they were handed in, to be fetched by DownloadDocument, which takes their size
+   * again in the database. It holds for documents brought in from then on. Default: false.
+   */
+  keepOriginals?: boolean;
 }
 
 /** Request of CreateCollection. */
@@ -1684,6 +1700,8 @@ export interface Document {
   createTime?: string;
   /** When its content or metadata last changed. */
   updateTime?: string;
+  /** Whether DownloadDocument has what was handed in. */
+  hasOriginal: boolean;
 }
 
 /** Response of GetDocument. */
@@ -1742,6 +1760,14 @@ export interface GetDocumentTextResponse {
   endOffset: number;
   /** Characters of the whole text. */
   characterCount: number;
+}
+
+/** Request of DownloadDocument. */
+export interface DownloadDocumentRequest {
+  /** The collection. */
+  collectionId: string;
+  /** The document. */
+  documentId: string;
 }
 
 /** Request of ListChunks. */

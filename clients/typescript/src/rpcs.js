@@ -19,6 +19,7 @@ export const rpcs = {
   getDocument: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}", hasBody: false, isIdempotent: true, takesRequestId: false },
   listDocuments: { verb: "GET", path: "/api/collections/{collectionId}/documents", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "documents" },
   getDocumentText: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}/text", hasBody: false, isIdempotent: true, takesRequestId: false },
+  downloadDocument: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}:download", hasBody: false, isIdempotent: true, takesRequestId: false },
   listChunks: { verb: "GET", path: "/api/collections/{collectionId}/documents/{documentId}/chunks", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "chunks" },
   deleteDocument: { verb: "DELETE", path: "/api/collections/{collectionId}/documents/{documentId}", hasBody: false, isIdempotent: true, takesRequestId: false },
   deleteDocuments: { verb: "POST", path: "/api/collections/{collectionId}/documents:delete", hasBody: true, isIdempotent: true, takesRequestId: true },

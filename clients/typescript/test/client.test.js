@@ -176,6 +176,13 @@ test("an upload is sent as it is, again where it can be", async () => {
   assert.equal(requests.length, 3);
 });
 
+test("a download is the response itself", async () => {
+  replies = [DOWN, { json: { any: "thing" } }];
+  const response = await client.downloadDocument({ collectionId: "docs", documentId: "d" });
+  assert.deepEqual(await response.json(), { any: "thing" });
+  assert.equal(requests.at(-1).url, "/api/collections/docs/documents/d:download");
+});
+
 test("events do not depend on how the bytes are split, nor on what ends a line", async () => {
   for (const end of ["\n", "\r\n", "\r"]) {
     const lines = [": hello", "event: x", "id: 7", "data: ü", "data:b", "", "event", "", "data: c", "", "data: cut"];

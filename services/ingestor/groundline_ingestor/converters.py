@@ -1,8 +1,9 @@
-"""Documents as the service works on them, out of requests that were checked."""
+"""Documents as the service works on them, out of requests that were checked, and as they are handed out."""
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import quote
 
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct, Value
@@ -12,13 +13,15 @@ from groundline_validation import limits_of, violations_of
 
 from groundline_ingestor.domain.collections import EVERYONE
 from groundline_ingestor.domain.documents import GivenDocument
+from groundline_ingestor.domain.texts import last_part
 
-__all__ = ["described_upload", "document_input"]
+__all__ = ["described_upload", "document_input", "download_metadata"]
 
 # What HTTP clients send that were not told a type.
 _SAYS_NOTHING: Final = ("application/octet-stream", "application/x-www-form-urlencoded")
 # Whole numbers up to here are exact in the doubles that a Struct holds.
 _MAX_EXACT: Final = 2**53
+_MAX_FILE_NAME: Final = 100
 _MAX_OWN_URI: Final = limits_of(document_pb2.DocumentInput, "uri").max_bytes // 4
 """Characters of a record's own name, which may have 4 bytes each."""
 
@@ -73,6 +76,15 @@ def described_upload(request: pb.UploadDocumentRequest) -> GivenDocument:
         violations.extend(violations_of(given))
     violations.raise_if_any()
     return document_input(given)
+
+
+def download_metadata(document: document_pb2.Document) -> tuple[tuple[str, str], ...]:
+    """What goes before the content of a document; over HTTP these are headers."""
+    name = quote(last_part(document.uri)[:_MAX_FILE_NAME], safe="")
+    return (
+        ("content-disposition", f"attachment; filename*=UTF-8''{name}"),
+        ("etag", f'"{document.content_hash}"'),
+    )
 
 
 def _own_uri(properties: Mapping[str, Any]) -> str:

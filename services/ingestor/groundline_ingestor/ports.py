@@ -117,6 +117,12 @@ class DocumentRepository(Protocol):
         """At most `limit` characters of the extracted text; an empty one of a document that is not there, or
         that none of the principals may read."""
 
+    async def original(
+        self, document: document_pb2.Document, principals: Sequence[str], *, part: int
+    ) -> bytes | None:
+        """A part, from 0, of the document as it was handed in; None behind the last, and of a document that
+        has changed or that none of the principals may read any more."""
+
     async def chunks(
         self,
         collection: StoredCollection,

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import Any, Final
 
 import grpc
+from google.api.httpbody_pb2 import HttpBody  # type: ignore[import-untyped]
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import ingestor_service_pb2_grpc
 from groundline_runtime.context import current_caller, last_event_id
@@ -18,7 +19,8 @@ from groundline_runtime.errors import (
 )
 from groundline_validation import validate
 
-from groundline_ingestor.converters import described_upload, document_input
+from groundline_ingestor.converters import described_upload, document_input, download_metadata
+from groundline_ingestor.domain.documents import inert_type
 from groundline_ingestor.service.collections import CollectionService
 from groundline_ingestor.service.documents import DocumentService
 from groundline_ingestor.service.ingestion import IngestionService
@@ -140,6 +142,18 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
     ) -> pb.GetDocumentTextResponse:
         validate(request)
         return await self._documents.text(current_caller(), request)
+
+    async def DownloadDocument(
+        self, request: pb.DownloadDocumentRequest, context: Context
+    ) -> AsyncIterator[pb.DownloadDocumentResponse]:
+        validate(request)
+        caller = current_caller()
+        document = await self._documents.with_original(caller, request.collection_id, request.document_id)
+        await context.send_initial_metadata(download_metadata(document))
+        async with aclosing(self._documents.original(caller, document)) as parts:
+            async for data in parts:
+                content = HttpBody(content_type=inert_type(document.mime_type), data=data)
+                yield pb.DownloadDocumentResponse(content=content)
 
     async def ListChunks(self, request: pb.ListChunksRequest, context: Context) -> pb.ListChunksResponse:
         validate(request)

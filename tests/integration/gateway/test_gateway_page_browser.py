@@ -14,7 +14,14 @@ import grpc
 import pytest
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
-from groundline.v1 import chat_pb2, coordinator_service_pb2, error_pb2, passage_pb2, thread_pb2
+from groundline.v1 import (
+    chat_pb2,
+    coordinator_service_pb2,
+    error_pb2,
+    ingestor_service_pb2,
+    passage_pb2,
+    thread_pb2,
+)
 from groundline_tests.programs import needs_program
 from grpc_status import rpc_status
 
@@ -30,6 +37,15 @@ for end, place in zip(ends, (3, 4)):
     os.dup2(end, place)
     os.set_inheritable(place, True)
 os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+NOBODY_ID = "6f1c1d9e-9d3e-4c55-8a52-0d7d2f1f5c11"
+# Keeps what the page opens and makes addresses of.
+OPENED = """
+    window.blobs = [];
+    const make = URL.createObjectURL;
+    URL.createObjectURL = (blob) => { window.blobs.push(blob.type); return make.call(URL, blob); };
+    window.open = () => (window.opened = { close() { this.closed = true; } });
 """
 
 pytestmark = needs_program("chromium", found=CHROMIUM is not None)
@@ -352,6 +368,50 @@ async def test_the_sentences_an_answer_rests_on_are_marked(upstream: Any, tab: T
     assert (await tab.text(".snippet")).startswith(f"Keys are long. {MARKUP} Keys are secret. And so on…")
     assert await tab.js("document.title") == "Groundline"
     assert tab.complaints == []
+
+
+async def test_a_citation_opens_the_page_it_comes_from(upstream: Any, tab: Tab) -> None:
+    async def cited(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        place: dict[str, Any] = {"collection_id": "docs", "document_id": NOBODY_ID, "snippet": "27 days"}
+
+        def on(page: int) -> dict[str, Any]:
+            return {"metadata": {"page": page}}
+
+        sources = [
+            chat_pb2.Source(number=1, title="Leave", has_original=True, **place, **on(3)),
+            chat_pb2.Source(number=2, title="Travel", **place, **on(4)),
+            chat_pb2.Source(number=3, title="Bad", has_original=True, **place),
+        ]
+        yield response(sources=chat_pb2.ChatSources(sources=sources))
+        yield response(delta=chat_pb2.ChatDelta(text="27 days [1][2][3]."))
+        yield response(completed=chat_pb2.ChatCompleted(finish_reason=chat_pb2.FINISH_REASON_STOP))
+
+    async def download(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        content = {"content_type": "application/pdf", "data": b"%PDF-1.4 not really"}
+        yield ingestor_service_pb2.DownloadDocumentResponse(content=content)
+
+    upstream.on("Chat", cited)
+    upstream.on("DownloadDocument", download)
+    await tab.ask("x")
+    await tab.until("document.querySelectorAll('.sources .original').length === 3")
+    assert await tab.text(".sources .original") == "Open at page 3|Page 4|Open the document"
+
+    await tab.js(OPENED)
+    await tab.js("document.querySelector('button.original').click()")
+    await tab.until("window.opened.location")
+    assert (await tab.js("window.opened.location")).startswith("blob:http://127.0.0.1")
+    assert (await tab.js("window.opened.location")).endswith("#page=3")
+    assert await tab.js("window.blobs.join()") == "application/pdf"
+
+    async def page(_request: Any, _context: Any) -> AsyncIterator[Any]:
+        content = {"content_type": "text/html", "data": MARKUP.encode()}
+        yield ingestor_service_pb2.DownloadDocumentResponse(content=content)
+
+    upstream.on("DownloadDocument", page)
+    await tab.js("document.querySelectorAll('button.original')[1].click()")
+    await tab.until("window.opened.closed")
+    assert await tab.js("window.blobs.join()") == "application/pdf,application/octet-stream"
+    assert await tab.js("document.title") == "Groundline"
 
 
 async def test_conversations_are_listed_reopened_and_deleted(upstream: Any, tab: Tab) -> None:

@@ -1,5 +1,6 @@
 """The client says what the contract says: every method, every field of a request, every model."""
 
+import hashlib
 import inspect
 import json
 import re
@@ -15,7 +16,7 @@ from google.protobuf import json_format, message_factory, struct_pb2, timestamp_
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2
-from groundline_client import AsyncClient, Client, from_json, models, to_json
+from groundline_client import AsyncClient, Client, ProtocolError, from_json, models, to_json
 
 SERVICES = [
     *coordinator_service_pb2.DESCRIPTOR.services_by_name.values(),
@@ -75,6 +76,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "GetDocument": lambda c: c.get_document("docs", UUID),
     "ListDocuments": lambda c: c.list_documents("docs", filter={"$uri": "a"}, order_by="title desc"),
     "GetDocumentText": lambda c: c.get_document_text("docs", UUID, start_offset=5, max_characters=7),
+    "DownloadDocument": lambda c: c.download_document("docs", UUID),
     "ListChunks": lambda c: c.list_chunks("docs", UUID),
     "DeleteDocument": lambda c: c.delete_document("docs", UUID),
     "DeleteDocuments": lambda c: c.delete_documents("docs", {"year": 2024}, dry_run=True),
@@ -89,6 +91,9 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 def answer(name: str) -> httpx.Response:
     """One good answer of a method, with everything in it."""
     method = METHODS[name]
+    if method.output_type.full_name.endswith("DownloadDocumentResponse"):
+        etag = f'"{hashlib.sha256(b"content").hexdigest()}"'
+        return httpx.Response(200, content=b"content", headers={"etag": etag})
     response = sample(method.output_type)
     if method.output_type.full_name.endswith("ChatResponse"):
         response = coordinator_service_pb2.ChatResponse()
@@ -239,3 +244,12 @@ def test_what_a_later_release_adds_is_no_error_and_names_stay_as_they_came() -> 
 def test_a_member_of_the_wrong_type_is_named(wrong: dict[str, Any], named: str) -> None:
     with pytest.raises(ValueError, match=f"^{named}: "):
         from_json(models.IngestionJob, wrong)
+
+
+def test_a_download_that_breaks_off_is_no_whole_document() -> None:
+    broken = httpx.Response(200, content=b"cont", headers={"etag": '"ed7002b439e9ac845f22357d822bac14"'})
+    with (
+        Client("http://gateway", "key", transport=httpx.MockTransport(lambda _: broken)) as client,
+        pytest.raises(ProtocolError, match="broke off"),
+    ):
+        list(client.download_document("docs", UUID))

@@ -130,6 +130,7 @@ class Source(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     START_OFFSET_FIELD_NUMBER: _builtins.int
     END_OFFSET_FIELD_NUMBER: _builtins.int
+    HAS_ORIGINAL_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """The number in [n], from 1."""
     title: _builtins.str
@@ -154,13 +155,15 @@ class Source(_message.Message):
     """Start in the document's extracted text, in Unicode code points, inclusive."""
     end_offset: _builtins.int
     """End in the document's extracted text, in Unicode code points, exclusive."""
+    has_original: _builtins.bool
+    """Whether DownloadDocument has the document as it was handed in."""
     @_builtins.property
     def explanation(self) -> _passage_pb2.ScoreExplanation:
         """Why it was chosen."""
 
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
-        """Metadata of the document."""
+        """Metadata of the chunk, "page" among them; see Chunk.metadata."""
 
     def __init__(
         self,
@@ -178,10 +181,11 @@ class Source(_message.Message):
         metadata: _struct_pb2.Struct | None = ...,
         start_offset: _builtins.int = ...,
         end_offset: _builtins.int = ...,
+        has_original: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["explanation", b"explanation", "metadata", b"metadata"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_id", b"chunk_id", "collection_id", b"collection_id", "document_id", b"document_id", "end_offset", b"end_offset", "explanation", b"explanation", "metadata", b"metadata", "number", b"number", "score", b"score", "snippet", b"snippet", "start_offset", b"start_offset", "title", b"title", "type", b"type", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_id", b"chunk_id", "collection_id", b"collection_id", "document_id", b"document_id", "end_offset", b"end_offset", "explanation", b"explanation", "has_original", b"has_original", "metadata", b"metadata", "number", b"number", "score", b"score", "snippet", b"snippet", "start_offset", b"start_offset", "title", b"title", "type", b"type", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

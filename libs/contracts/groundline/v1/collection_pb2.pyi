@@ -377,6 +377,11 @@ class CollectionSettings(_message.Message):
     ACCESS_FIELD_NUMBER: _builtins.int
     CRAWL_FIELD_NUMBER: _builtins.int
     GENERATION_LIMITS_FIELD_NUMBER: _builtins.int
+    KEEP_ORIGINALS_FIELD_NUMBER: _builtins.int
+    keep_originals: _builtins.bool
+    """Whether documents are kept as they were handed in, to be fetched by DownloadDocument, which takes their size again
+    in the database. It holds for documents brought in from then on. Default: false.
+    """
     @_builtins.property
     def chunking(self) -> Global___ChunkingSettings:
         """Chunking."""
@@ -430,12 +435,15 @@ class CollectionSettings(_message.Message):
         access: Global___AccessSettings | None = ...,
         crawl: Global___CrawlSettings | None = ...,
         generation_limits: Global___GenerationLimits | None = ...,
+        keep_originals: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals", "access", b"access", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "keep_originals", b"keep_originals", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals", "access", b"access", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "keep_originals", b"keep_originals", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__keep_originals: _TypeAlias = _typing.Literal["keep_originals"]  # noqa: Y015
+    _WhichOneofArgType__keep_originals: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__keep_originals) -> _WhichOneofReturnType__keep_originals | None: ...
 
 Global___CollectionSettings: _TypeAlias = CollectionSettings  # noqa: Y015
 

@@ -189,6 +189,7 @@ class Document(_message.Message):
     FAILURE_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     UPDATE_TIME_FIELD_NUMBER: _builtins.int
+    HAS_ORIGINAL_FIELD_NUMBER: _builtins.int
     document_id: _builtins.str
     """Identifier, a UUID; it stays the same when the document is replaced."""
     collection_id: _builtins.str
@@ -209,6 +210,8 @@ class Document(_message.Message):
     """How many of its chunks are searchable."""
     size_bytes: _builtins.int
     """Size of what was handed in, in bytes."""
+    has_original: _builtins.bool
+    """Whether DownloadDocument has what was handed in."""
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
         """Metadata."""
@@ -247,10 +250,11 @@ class Document(_message.Message):
         failure: Global___IngestionFailure | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         update_time: _timestamp_pb2.Timestamp | None = ...,
+        has_original: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "failure", b"failure", "metadata", b"metadata", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_principals", b"allowed_principals", "chunk_count", b"chunk_count", "collection_id", b"collection_id", "content_hash", b"content_hash", "create_time", b"create_time", "document_id", b"document_id", "failure", b"failure", "metadata", b"metadata", "mime_type", b"mime_type", "size_bytes", b"size_bytes", "source_type", b"source_type", "state", b"state", "title", b"title", "update_time", b"update_time", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_principals", b"allowed_principals", "chunk_count", b"chunk_count", "collection_id", b"collection_id", "content_hash", b"content_hash", "create_time", b"create_time", "document_id", b"document_id", "failure", b"failure", "has_original", b"has_original", "metadata", b"metadata", "mime_type", b"mime_type", "size_bytes", b"size_bytes", "source_type", b"source_type", "state", b"state", "title", b"title", "update_time", b"update_time", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

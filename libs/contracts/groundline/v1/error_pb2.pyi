@@ -298,6 +298,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """A service's disk is full."""
     COLLECTION_NOT_ADMINISTRABLE: _ErrorReason.ValueType  # 139
     """The caller may use the collection, but not administer it."""
+    ORIGINAL_NOT_KEPT: _ErrorReason.ValueType  # 140
+    """The document is there, but not what was handed in: its collection keeps no originals, or did not when it came."""
+    DOCUMENT_CHANGED: _ErrorReason.ValueType  # 141
+    """The document was replaced or deleted while it was sent."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -583,4 +587,8 @@ DISK_FULL: ErrorReason.ValueType  # 138
 """A service's disk is full."""
 COLLECTION_NOT_ADMINISTRABLE: ErrorReason.ValueType  # 139
 """The caller may use the collection, but not administer it."""
+ORIGINAL_NOT_KEPT: ErrorReason.ValueType  # 140
+"""The document is there, but not what was handed in: its collection keeps no originals, or did not when it came."""
+DOCUMENT_CHANGED: ErrorReason.ValueType  # 141
+"""The document was replaced or deleted while it was sent."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

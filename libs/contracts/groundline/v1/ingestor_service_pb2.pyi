@@ -899,6 +899,56 @@ class GetDocumentTextResponse(_message.Message):
 Global___GetDocumentTextResponse: _TypeAlias = GetDocumentTextResponse  # noqa: Y015
 
 @_typing.final
+class DownloadDocumentRequest(_message.Message):
+    """Request of DownloadDocument."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    DOCUMENT_ID_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    document_id: _builtins.str
+    """The document."""
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        document_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "document_id", b"document_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DownloadDocumentRequest: _TypeAlias = DownloadDocumentRequest  # noqa: Y015
+
+@_typing.final
+class DownloadDocumentResponse(_message.Message):
+    """Part of the response of DownloadDocument."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTENT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def content(self) -> _httpbody_pb2.HttpBody:
+        """The next bytes of the document. content_type of the first part is its MIME type."""
+
+    def __init__(
+        self,
+        *,
+        content: _httpbody_pb2.HttpBody | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["content", b"content"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DownloadDocumentResponse: _TypeAlias = DownloadDocumentResponse  # noqa: Y015
+
+@_typing.final
 class ListChunksRequest(_message.Message):
     """Request of ListChunks."""
 

@@ -99,6 +99,11 @@ class IngestorServiceStub:
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentTextRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentTextResponse.FromString,
                 _registered_method=True)
+        self.DownloadDocument = channel.unary_stream(
+                '/groundline.v1.IngestorService/DownloadDocument',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.DownloadDocumentRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.DownloadDocumentResponse.FromString,
+                _registered_method=True)
         self.ListChunks = channel.unary_unary(
                 '/groundline.v1.IngestorService/ListChunks',
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ListChunksRequest.SerializeToString,
@@ -281,6 +286,20 @@ class IngestorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DownloadDocument(self, request, context):
+        """Streams a document as it was handed in, where its collection keeps originals.
+
+        Over HTTP the response is the content itself, always as an attachment, and only of types that no browser runs:
+        others come as application/octet-stream. The metadata etag (over HTTP a header) is its SHA-256 in hex, in quotes. A
+        content that does not have it broke off.
+
+        INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document, or (ORIGINAL_NOT_KEPT) not as it was handed in.
+        ABORTED (DOCUMENT_CHANGED): it was replaced or deleted meanwhile.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListChunks(self, request, context):
         """Lists the chunks of a document as they are searched, in the order of the document.
 
@@ -425,6 +444,11 @@ def add_IngestorServiceServicer_to_server(servicer, server):
                     servicer.GetDocumentText,
                     request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentTextRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentTextResponse.SerializeToString,
+            ),
+            'DownloadDocument': grpc.unary_stream_rpc_method_handler(
+                    servicer.DownloadDocument,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.DownloadDocumentRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.DownloadDocumentResponse.SerializeToString,
             ),
             'ListChunks': grpc.unary_unary_rpc_method_handler(
                     servicer.ListChunks,
@@ -796,6 +820,33 @@ class IngestorService:
             '/groundline.v1.IngestorService/GetDocumentText',
             groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentTextRequest.SerializeToString,
             groundline_dot_v1_dot_ingestor__service__pb2.GetDocumentTextResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DownloadDocument(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/groundline.v1.IngestorService/DownloadDocument',
+            groundline_dot_v1_dot_ingestor__service__pb2.DownloadDocumentRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.DownloadDocumentResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -122,6 +122,16 @@ class IngestorServiceStub:
 
     INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document.
     """
+    DownloadDocument: _grpc.UnaryStreamMultiCallable[_ingestor_service_pb2.DownloadDocumentRequest, _ingestor_service_pb2.DownloadDocumentResponse]
+    """Streams a document as it was handed in, where its collection keeps originals.
+
+    Over HTTP the response is the content itself, always as an attachment, and only of types that no browser runs:
+    others come as application/octet-stream. The metadata etag (over HTTP a header) is its SHA-256 in hex, in quotes. A
+    content that does not have it broke off.
+
+    INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document, or (ORIGINAL_NOT_KEPT) not as it was handed in.
+    ABORTED (DOCUMENT_CHANGED): it was replaced or deleted meanwhile.
+    """
     ListChunks: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListChunksRequest, _ingestor_service_pb2.ListChunksResponse]
     """Lists the chunks of a document as they are searched, in the order of the document.
 
@@ -266,6 +276,16 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     """Returns a part of the text that was extracted from a document, which the offsets of its chunks count in.
 
     INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document.
+    """
+    DownloadDocument: _aio.UnaryStreamMultiCallable[_ingestor_service_pb2.DownloadDocumentRequest, _ingestor_service_pb2.DownloadDocumentResponse]  # type: ignore[assignment]
+    """Streams a document as it was handed in, where its collection keeps originals.
+
+    Over HTTP the response is the content itself, always as an attachment, and only of types that no browser runs:
+    others come as application/octet-stream. The metadata etag (over HTTP a header) is its SHA-256 in hex, in quotes. A
+    content that does not have it broke off.
+
+    INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document, or (ORIGINAL_NOT_KEPT) not as it was handed in.
+    ABORTED (DOCUMENT_CHANGED): it was replaced or deleted meanwhile.
     """
     ListChunks: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListChunksRequest, _ingestor_service_pb2.ListChunksResponse]  # type: ignore[assignment]
     """Lists the chunks of a document as they are searched, in the order of the document.
@@ -480,6 +500,22 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         """Returns a part of the text that was extracted from a document, which the offsets of its chunks count in.
 
         INVALID_ARGUMENT: a field is wrong. NOT_FOUND: no such document.
+        """
+
+    @_abc_1.abstractmethod
+    def DownloadDocument(
+        self,
+        request: _ingestor_service_pb2.DownloadDocumentRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_ingestor_service_pb2.DownloadDocumentResponse], _abc.AsyncIterator[_ingestor_service_pb2.DownloadDocumentResponse]]:
+        """Streams a document as it was handed in, where its collection keeps originals.
+
+        Over HTTP the response is the content itself, always as an attachment, and only of types that no browser runs:
+        others come as application/octet-stream. The metadata etag (over HTTP a header) is its SHA-256 in hex, in quotes. A
+        content that does not have it broke off.
+
+        INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such document, or (ORIGINAL_NOT_KEPT) not as it was handed in.
+        ABORTED (DOCUMENT_CHANGED): it was replaced or deleted meanwhile.
         """
 
     @_abc_1.abstractmethod

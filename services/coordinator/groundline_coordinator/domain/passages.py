@@ -125,6 +125,7 @@ def number_sources(passages: Iterable[passage_pb2.Passage], query: str) -> list[
             metadata=passage.chunk.metadata if passage.chunk.HasField("metadata") else None,
             start_offset=passage.chunk.start_offset,
             end_offset=passage.chunk.end_offset,
+            has_original=passage.chunk.has_original,
         )
         for number, passage in enumerate(passages, start=1)
     ]

@@ -56,7 +56,8 @@ _UNCHANGED: Final = job_pb2.INGESTION_OUTCOME_UNCHANGED
 
 _COLUMNS: Final = (
     "document_id, collection_id, uri, source_type, title, mime_type, content_hash, ingestion_hash, "
-    "size_bytes, metadata, allowed_principals, state, chunk_count, failure, create_time, update_time"
+    "size_bytes, metadata, allowed_principals, state, chunk_count, failure, create_time, update_time, "
+    "has_original"
 )
 CHUNK_COLUMNS: Final = (
     "partition_id",
@@ -150,6 +151,24 @@ class PostgresDocuments:
         assert row is not None, "aggregates have a row"
         return TextPart(row["text"], row["size"])
 
+    async def original(
+        self, document: document_pb2.Document, principals: Sequence[str], *, part: int
+    ) -> bytes | None:
+        async with acquire(self._pool) as connection:
+            data: bytes | None = await connection.fetchval(
+                f"""
+                SELECT o.data FROM document_originals o JOIN documents d USING (document_id)
+                WHERE d.collection_id = $1 AND document_id = $2::uuid AND o.part = $3 AND d.content_hash = $4
+                  AND {is_readable_document("$5", "d")}
+                """,
+                document.collection_id,
+                document.document_id,
+                part,
+                bytes.fromhex(document.content_hash),
+                list(principals),
+            )
+        return data
+
     async def chunks(
         self,
         collection: StoredCollection,
@@ -163,7 +182,7 @@ class PostgresDocuments:
             async with acquire(self._pool) as connection:
                 rows = await connection.fetch(
                     f"""
-                    SELECT c.*, d.title, d.uri, d.mime_type
+                    SELECT c.*, d.title, d.uri, d.mime_type, d.has_original
                     FROM (
                         SELECT chunk_id, document_id, chunk_index, original_text, context_annotation,
                                source_type, start_offset, end_offset, metadata, update_time
@@ -203,9 +222,10 @@ class PostgresDocuments:
                     f"DELETE FROM {chunk_table(partition_id)} WHERE document_id = ANY($1::uuid[])",
                     replaced,
                 )
-                await connection.execute(
-                    "DELETE FROM document_texts WHERE document_id = ANY($1::uuid[])", replaced
-                )
+                for table in ("document_texts", "document_originals"):
+                    await connection.execute(
+                        f"DELETE FROM {table} WHERE document_id = ANY($1::uuid[])", replaced
+                    )
             await copy_chunks(connection, partition_id, collection.collection_id, rows)
             # COPY sends one segment after the other, executemany() would hold all of them.
             await connection.copy_records_to_table(
@@ -213,6 +233,8 @@ class PostgresDocuments:
                 records=(part for new, row in rows for part in _text_parts(row["document_id"], new.segments)),
                 columns=("document_id", "part", "text", "headings"),
             )
+            if collection.settings.keep_originals:
+                await _keep_originals(connection, [(row["document_id"], new.claim) for new, row in rows])
             await finish_items(
                 connection,
                 [(new.claim, stored[new.version.uri], len(new.chunks)) for new, _ in rows if new.claim],
@@ -261,6 +283,8 @@ class PostgresDocuments:
                     "UPDATE documents SET state = 'done', failure = NULL WHERE document_id = $1::uuid",
                     document_id,
                 )
+            if collection.settings.keep_originals and not row["has_original"]:
+                await _keep_originals(connection, [(row["document_id"], claim)])
             outcome = _UNCHANGED if unchanged else _UPDATED
             if claim:
                 await finish_items(connection, [(claim, (document_id, outcome), 0)])
@@ -482,7 +506,7 @@ async def _upsert(connection: Connection, collection: StoredCollection, new: New
             size_bytes = excluded.size_bytes, metadata = excluded.metadata,
             allowed_principals = excluded.allowed_principals, state = excluded.state,
             chunk_count = excluded.chunk_count, token_count = excluded.token_count, failure = NULL,
-            version = documents.version + 1, update_time = clock_timestamp()
+            version = documents.version + 1, update_time = clock_timestamp(), has_original = false
         WHERE {replaceable}
         RETURNING document_id, update_time, xmax = 0 AS is_inserted,
                   xmax = 0 OR EXISTS (SELECT FROM earlier WHERE ingestion_hash = ''::bytea) AS is_new
@@ -495,6 +519,26 @@ async def _upsert(connection: Connection, collection: StoredCollection, new: New
     if row is None:
         raise _not_writable(new.version)
     return row
+
+
+async def _keep_originals(connection: Connection, documents: Sequence[tuple[Any, ItemClaim | None]]) -> None:
+    """Copy what was handed in with the items that are claimed, which goes when they end."""
+    claimed = [(document_id, claim) for document_id, claim in documents if claim]
+    await connection.execute(
+        """
+        WITH kept AS (
+            INSERT INTO document_originals (document_id, part, data)
+            SELECT k.document_id, p.part, p.data
+            FROM unnest($1::uuid[], $2::uuid[], $3::int[]) AS k (document_id, job_id, item_index)
+            JOIN ingestion_payloads p USING (job_id, item_index)
+            RETURNING document_id
+        )
+        UPDATE documents SET has_original = true WHERE document_id IN (SELECT document_id FROM kept)
+        """,
+        [document_id for document_id, _ in claimed],
+        [claim.job_id for _, claim in claimed],
+        [claim.item_index for _, claim in claimed],
+    )
 
 
 def _not_writable(version: DocumentVersion) -> PermissionDeniedError:
@@ -602,6 +646,7 @@ def _chunk(collection_id: str, row: asyncpg.Record) -> passage_pb2.Chunk:
         end_offset=row["end_offset"],
         metadata=metadata,
         update_time=timestamp(row["update_time"]),
+        has_original=row["has_original"],
     )
 
 
@@ -624,4 +669,5 @@ def _document(row: asyncpg.Record) -> document_pb2.Document:
         failure=read_failure(row["failure"]),
         create_time=timestamp(row["create_time"]),
         update_time=timestamp(row["update_time"]),
+        has_original=row["has_original"],
     )

@@ -20,6 +20,7 @@ __all__ = [
     "IngestionError",
     "StoredText",
     "TextPart",
+    "inert_type",
     "is_document_readable",
     "is_text",
 ]
@@ -131,6 +132,35 @@ class DocumentOrder:
                 return datetime.fromisoformat(value).astimezone(UTC)
             case _:
                 return value
+
+
+_INERT_TYPES: Final = frozenset(
+    {
+        "application/json",
+        "application/pdf",
+        "application/zip",
+        "image/bmp",
+        "image/gif",
+        "image/jpeg",
+        "image/png",
+        "image/tiff",
+        "image/webp",
+        "message/rfc822",
+        "text/csv",
+        "text/markdown",
+        "text/plain",
+    }
+)
+_INERT_FAMILIES: Final = (
+    "application/vnd.oasis.opendocument.",
+    "application/vnd.openxmlformats-officedocument.",
+)
+
+
+def inert_type(mime_type: str) -> str:
+    """The MIME type that a document is handed out with: its own where no browser runs what is in it."""
+    is_inert = mime_type in _INERT_TYPES or mime_type.startswith(_INERT_FAMILIES)
+    return mime_type if is_inert else "application/octet-stream"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Documents: reading and deleting."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -77,6 +77,28 @@ class DocumentService:
             end_offset=start + len(part.text),
             character_count=part.character_count,
         )
+
+    async def with_original(
+        self, caller: Caller, collection_id: str, document_id: str
+    ) -> document_pb2.Document:
+        """The document, whose `original` can be read. Raises NotFoundError (ORIGINAL_NOT_KEPT)."""
+        document = await self.get(caller, collection_id, document_id)
+        if not document.has_original:
+            raise NotFoundError(
+                "ORIGINAL_NOT_KEPT", "the document was not kept as it was handed in; see keep_originals"
+            )
+        return document
+
+    async def original(self, caller: Caller, document: document_pb2.Document) -> AsyncGenerator[bytes, None]:
+        """The document as it was handed in, part by part; no connection is held in between. Raises
+        AbortedError (DOCUMENT_CHANGED)."""
+        size, part = 0, 0
+        while size < document.size_bytes:
+            data = await self._documents.original(document, caller.principals, part=part)
+            if data is None:
+                raise AbortedError("DOCUMENT_CHANGED", "the document was replaced or deleted; try again")
+            yield data
+            size, part = size + len(data), part + 1
 
     async def chunks(self, caller: Caller, request: pb.ListChunksRequest) -> pb.ListChunksResponse:
         """A page of the document's chunks. Raises InvalidArgumentError for a wrong token, NotFoundError,

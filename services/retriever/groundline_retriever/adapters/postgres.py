@@ -45,7 +45,7 @@ from groundline_retriever.domain import Hit, IndexedCollection, KeywordHits, Sel
 
 __all__ = ["SERVER_SETTINGS", "PostgresChunkStore", "open_chunk_store"]
 
-SCHEMA = {"ingestor": 11}
+SCHEMA = {"ingestor": 12}
 """Least version of the tables that it reads."""
 
 EF_SEARCH, ITERATIVE_SCAN = 100, options_pb2.ITERATIVE_SCAN_STRICT_ORDER
@@ -138,7 +138,7 @@ _SEMANTIC = """
 _FETCH = """
     SELECT wanted.chunk_id AS wanted_id, c.chunk_id, d.collection_id, c.document_id, c.chunk_index,
         c.original_text, c.context_annotation, d.title, d.uri, c.source_type, d.mime_type,
-        c.start_offset, c.end_offset, c.metadata::text, c.update_time
+        c.start_offset, c.end_offset, c.metadata::text, c.update_time, d.has_original
     FROM {table} wanted
     JOIN {table} c ON c.partition_id = wanted.partition_id AND {place}
     JOIN documents d ON d.document_id = c.document_id
@@ -720,6 +720,7 @@ def _chunk(
     end_offset: int,
     metadata: str,
     update_time: datetime,
+    has_original: bool,
 ) -> passage_pb2.Chunk:
     """From the columns of _FETCH, in their order: reading them by name takes longer."""
     return passage_pb2.Chunk(
@@ -739,6 +740,7 @@ def _chunk(
         update_time=Timestamp(
             seconds=math.floor(update_time.timestamp()), nanos=update_time.microsecond * 1000
         ),
+        has_original=has_original,
     )
 
 

@@ -447,6 +447,42 @@ class StoreContract:
         assert await read(5, 2**31 - 1) == ("é", 6)
         assert await read(6, 5) == await read(2**31 - 1, 5) == ("", 6)
 
+    async def test_an_original_is_kept_where_the_collection_says_so(self, stores: Stores) -> None:
+        collection = await _collection(stores, "originals")
+        keeping = collection_pb2.Collection()
+        keeping.CopyFrom(collection.message)
+        keeping.settings.keep_originals = True
+        keeping_collection = StoredCollection(keeping, collection.partition_id)
+        version = replace(_version("a.md", "a.md"), allowed_principals=("user:ann",))
+
+        async def ingested(into: StoredCollection) -> document_pb2.Document:
+            await stores.jobs.enqueue(into, [(GivenDocument("a.md", uri="a.md"), version)], ("user:ann",), "")
+            [item] = await _lease(stores)
+            stored = await stores.documents.refresh(into, version, ("user:ann",), item.claim)
+            if stored is None:
+                new = replace(_new(version, "text"), claim=item.claim, principals=("user:ann",))
+                [stored] = await stores.documents.store(into, [new])
+            found = await stores.documents.find("originals", stored[0])
+            assert found is not None
+            return found
+
+        async def part(document: document_pb2.Document, *principals: str, number: int = 0) -> bytes | None:
+            return await stores.documents.original(document, principals, part=number)
+
+        document = await ingested(collection)
+        assert not document.has_original
+        document = await ingested(keeping_collection)  # unchanged, but kept from now on
+        assert document.has_original
+        assert await part(document) is None
+        assert await part(document, "user:ann") == b"a.md"
+        assert await part(document, "user:ann", number=1) is None
+        replaced = _new(replace(version, content_hash=b"b", ingestion_hash=b"b"), "b")
+        await stores.documents.store(collection, [replace(replaced, principals=("user:ann",))])
+        assert await part(document, "user:ann") is None
+        found = await stores.documents.find("originals", document.document_id)
+        assert found is not None
+        assert not found.has_original
+
     async def test_texts_and_chunks_are_read_by_those_who_may_read_the_document(self, stores: Stores) -> None:
         collection = await _collection(stores, "private")
         version = replace(_version("a", "a"), allowed_principals=("user:ann",), metadata={"year": 2024})

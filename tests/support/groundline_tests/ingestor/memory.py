@@ -120,6 +120,7 @@ class _Document:
     version: DocumentVersion
     number: int = 1
     segments: Sequence[TextSegment] = ()
+    original: bytes = b""
 
 
 @dataclass
@@ -364,6 +365,14 @@ class MemoryDocuments:
         whole = "".join(segment.text for segment in self._data.documents[document_id].segments)
         return TextPart(whole[start : start + limit], len(whole))
 
+    async def original(
+        self, document: document_pb2.Document, principals: Sequence[str], *, part: int
+    ) -> bytes | None:
+        current = self._data.documents.get(document.document_id)
+        if current is None or part or current.message.content_hash != document.content_hash:
+            return None
+        return current.original if is_document_readable(current.message, principals) else None
+
     async def chunks(
         self,
         collection: StoredCollection,
@@ -401,6 +410,7 @@ class MemoryDocuments:
             self._data.chunks[collection.partition_id, document_id] = tuple(new.chunks)
             outcome = job_pb2.INGESTION_OUTCOME_CREATED if is_new else job_pb2.INGESTION_OUTCOME_UPDATED
             outcomes.append((document_id, outcome))
+            self._keep_original(collection, stored, new.claim)
             if new.claim:
                 self._data.finish(new.claim, outcomes[-1], len(new.chunks))
         return outcomes
@@ -422,6 +432,7 @@ class MemoryDocuments:
             version.allowed_principals,
         )
         message = current.message
+        self._keep_original(collection, current, claim)
         outcome: StoredOutcome = message.document_id, job_pb2.INGESTION_OUTCOME_UNCHANGED
         if not is_unchanged:
             outcome = message.document_id, job_pb2.INGESTION_OUTCOME_UPDATED
@@ -431,11 +442,11 @@ class MemoryDocuments:
             changed = replace(
                 current.version, metadata=version.metadata, allowed_principals=version.allowed_principals
             )
-            segments = current.segments
             stored = self._put(
                 collection, changed, current, message.chunk_count, document_pb2.INGESTION_STATE_DONE
             )
-            stored.segments = segments
+            stored.segments, stored.original = current.segments, current.original
+            stored.message.has_original = bool(stored.original)
         else:
             message.state = document_pb2.INGESTION_STATE_DONE
             message.ClearField("failure")
@@ -489,6 +500,16 @@ class MemoryDocuments:
             storage_bytes=text_bytes,
             vector_index=pb.VECTOR_INDEX_STATE_NONE,
         )
+
+    def _keep_original(
+        self, collection: StoredCollection, document: _Document, claim: ItemClaim | None
+    ) -> None:
+        given = self._data.held(claim).given if claim and collection.settings.keep_originals else None
+        if given is not None:
+            content = given.content
+            assert not isinstance(content, FileContent)
+            document.original = content.encode() if isinstance(content, str) else content
+            document.message.has_original = True
 
     def by_uri(self, collection: StoredCollection, uri: str) -> _Document | None:
         """The document of a uri."""
@@ -577,6 +598,7 @@ def _chunk(document: document_pb2.Document, index: int, chunk: PreparedChunk) ->
         end_offset=chunk.section.end,
         metadata=document.metadata,
         update_time=document.update_time,
+        has_original=document.has_original,
     )
     if chunk.page and "page" not in message.metadata:
         message.metadata["page"] = chunk.page
