@@ -123,6 +123,7 @@ class AsyncClient:
         request_id: str = "",
         additional_context: str = "",
         store: bool | None = None,
+        min_position: str = "",
         timeout_seconds: float | None = None,
     ) -> AsyncGenerator[ChatEvent]:
         """Answer a question and yield what happens, ending with ChatCompleted.
@@ -140,6 +141,7 @@ class AsyncClient:
             request_id=request_id,
             additional_context=additional_context,
             store=store,
+            min_position=min_position,
         )
         async with aclosing(self._events(rpcs.CHAT, request, self._deadline(timeout_seconds))) as events:
             async for event in events:
@@ -165,6 +167,7 @@ class AsyncClient:
         request_id: str = "",
         additional_context: str = "",
         store: bool | None = None,
+        min_position: str = "",
         timeout_seconds: float | None = None,
     ) -> AnswerResponse:
         """Answer a question; the whole answer at once. With a `request_id` it is tried again, and not paid
@@ -179,6 +182,7 @@ class AsyncClient:
             request_id=request_id,
             additional_context=additional_context,
             store=store,
+            min_position=min_position,
         )
         return await self._call(rpcs.ANSWER, request, timeout_seconds)
 
@@ -189,10 +193,17 @@ class AsyncClient:
         collection_ids: Sequence[str] = (),
         filter: JsonObject | None = None,  # noqa: A002
         options: SearchOptions | JsonObject | None = None,
+        min_position: str = "",
         timeout_seconds: float | None = None,
     ) -> SearchResponse:
         """Passages for a query, best first, without an answer."""
-        request = request_json(query=query, collection_ids=collection_ids, filter=filter, options=options)
+        request = request_json(
+            query=query,
+            collection_ids=collection_ids,
+            filter=filter,
+            options=options,
+            min_position=min_position,
+        )
         return await self._call(rpcs.SEARCH, request, timeout_seconds)
 
     async def create_collection(

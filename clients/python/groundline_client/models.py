@@ -1554,6 +1554,11 @@ class IngestionJob:
     """When it was first begun."""
     end_time: datetime | None = None
     """When it ended."""
+    position: str = ""
+    """Set once it has ended: a position in what was written to the database, at which all that the job did
+    is there. As the min_position of a search or question it makes sure that they see it, wherever
+    they read. Opaque; a later request may give another one of the same job.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -548,6 +548,12 @@ export interface ChatRequest {
    * request_id cannot be given, since a replay reads the thread. Default: true.
    */
   store?: boolean;
+  /**
+   * What was written up to here is seen by the search: the position of an ingestion job whose documents are asked
+   * about. Empty: a search may lack what was written in the last moments, 2 seconds unless the operator set
+   * another bound, where it reads from a standby of the database.
+   */
+  minPosition: string;
 }
 
 /** First event: the request is valid and work begins. */
@@ -881,6 +887,8 @@ export interface AnswerRequest {
   additionalContext: string;
   /** Whether question and answer are kept in a thread; see ChatRequest.store. */
   store?: boolean;
+  /** What was written up to here is seen by the search; see ChatRequest.min_position. */
+  minPosition: string;
 }
 
 /** Response of Answer. */
@@ -923,6 +931,8 @@ export interface SearchRequest {
   filter?: JsonObject;
   /** Parameters. */
   options?: SearchOptions;
+  /** What was written up to here is seen; see ChatRequest.min_position. */
+  minPosition: string;
 }
 
 /** A stored piece of a document, the unit of retrieval. */
@@ -1422,6 +1432,12 @@ export interface IngestionJob {
   startTime?: string;
   /** When it ended. */
   endTime?: string;
+  /**
+   * Set once it has ended: a position in what was written to the database, at which all that the job did is there.
+   * As the min_position of a search or question it makes sure that they see it, wherever they read. Opaque; a
+   * later request may give another one of the same job.
+   */
+  position: string;
 }
 
 /** Response of ReindexCollection. */

@@ -18,9 +18,17 @@ from groundline_database.pool import (
     open_pool,
     transaction,
 )
+from groundline_database.positions import (
+    REPLAYED_POSITION,
+    WRITTEN_POSITION,
+    position_of,
+    position_text,
+)
 from groundline_database.settings import DatabaseSettings
 
 __all__ = [
+    "REPLAYED_POSITION",
+    "WRITTEN_POSITION",
     "Connection",
     "DatabaseSettings",
     "Pool",
@@ -35,6 +43,8 @@ __all__ = [
     "migrate",
     "migrations_of",
     "open_pool",
+    "position_of",
+    "position_text",
     "register_codecs",
     "register_vectors",
     "require_schema",

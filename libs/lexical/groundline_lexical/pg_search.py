@@ -73,6 +73,8 @@ class PgSearchIndex:
         filters_in_index=False,
         filters_collections=True,
         filters_chunks=True,
+        # Otherwise it looks into the index for every condition on the table.
+        standby_settings=(("paradedb.enable_custom_scan", "off"),),
     )
 
     @classmethod

@@ -32,6 +32,9 @@ class Capabilities:
     filters_chunks: bool
     """search_sql takes `chunk_ids`, for a search among a few hundred rows that are known."""
 
+    standby_settings: tuple[tuple[str, str], ...] = ()
+    """Settings of connections to standbys, without which a table with this index cannot be read there."""
+
 
 class LexicalIndex(Protocol):
     """A BM25 index on the columns `chunk_id` (bigint, unique in the table) and `lexical_text` of a table.

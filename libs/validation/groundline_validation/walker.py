@@ -34,6 +34,7 @@ type Check = Callable[[Any, str, Violations], None]
 _COLLECTION_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _CHUNK_ID = re.compile(r"0|[1-9][0-9]{0,18}")
 _LANGUAGE = re.compile(r"[a-z]{2,30}")
+_POSITION = re.compile(r"[0-7][0-9a-f]{15}")
 _KEY_CHARACTERS = 50
 """Of a map's key or a Struct's member that are repeated in a path."""
 
@@ -329,6 +330,7 @@ _TEXT_FORMATS: Mapping[int, Check] = {
     limits_pb2.TEXT_FORMAT_LANGUAGE: _matches(
         _LANGUAGE, "must be a language's English name in lower case, or simple"
     ),
+    limits_pb2.TEXT_FORMAT_POSITION: _matches(_POSITION, "must be a position that a job carried"),
 }
 
 

@@ -27,7 +27,12 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
     try:
         async with (
             create_embedder(settings.embedding) as embedder,
-            open_chunk_store(settings, settings.lexical_backend) as store,
+            open_chunk_store(
+                settings,
+                settings.lexical_backend,
+                read_url=settings.read_database_url,
+                max_lag_seconds=settings.max_standby_lag_seconds,
+            ) as store,
         ):
             await store.require_schema()
             service = RetrievalService(

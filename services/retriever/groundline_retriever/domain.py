@@ -69,6 +69,8 @@ class Selection:
 
     principals: Sequence[str]
     filter: Filter | None = None
+    min_position: str = ""
+    """What was written up to here must take part; see IngestionJob.position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,8 @@ class IndexedCollection:
     defaults: options_pb2.RetrievalOptions = field(default_factory=options_pb2.RetrievalOptions)
     is_shared: bool = False
     """Whether the partition holds other collections as well."""
+    position: int = 0
+    """A standby that has replayed up to here knows the partition as it was when this was read."""
 
     def options(self, given: options_pb2.RetrievalOptions) -> options_pb2.RetrievalOptions:
         """The collection's defaults, with what a request gives in their place."""

@@ -139,7 +139,7 @@ class RetrievalService:
                 adjacent_chunks[collection.collection_id] = options.adjacent_chunks
         for parameters, collections in groups.items():
             self._require_model(parameters, collections)
-        selection = Selection(caller.principals, _condition(request))
+        selection = Selection(caller.principals, _condition(request), request.min_position)
         lists, degraded = await self._search(request.query.strip(), list(groups.items()), selection, watch)
         return retriever_service_pb2.RetrieveResponse(
             lists=[ranked for ranked, _ in lists],

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from groundline_database import DatabaseSettings
 from groundline_embedding import EmbeddingSettings
 from groundline_runtime.settings import ServiceSettings
-from pydantic import Field
+from pydantic import Field, SecretStr
 from pydantic_settings import SettingsConfigDict
 
 __all__ = ["RetrieverSettings"]
@@ -25,6 +25,13 @@ class RetrieverSettings(ServiceSettings, DatabaseSettings):
 
     lexical_backend: Literal["pg_textsearch", "pg_search", "vchord_bm25"] | None = None
     """BM25 backend; unset, the one whose extension the database has."""
+
+    read_database_url: SecretStr | None = None
+    """Standbys of the database for search arms to read from, with several hosts as libpq spells them:
+    postgresql://user:password@one,two/database. Unset, they read from `database_url`; passages always do."""
+
+    max_standby_lag_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 2.0
+    """What was written longer ago is seen by every search: a standby that is further behind is not asked."""
 
     query_cache_size: Annotated[int, Field(ge=0, le=1_000_000)] = 1000
     """Queries whose vectors are kept in memory (1.5 KiB each for 384 dimensions); 0 keeps none."""

@@ -233,7 +233,7 @@ async def test_a_site_becomes_documents_and_what_has_not_changed_costs_nothing_a
         job_id = await crawl(stub, collection_id, handbook.url)
         watched = [state.job async for state in stub.WatchJob(pb.WatchJobRequest(job_id=job_id))]
         job, items = await ended(stub, job_id)
-        assert watched[-1] == job
+        assert (watched[-1].state, watched[-1].chunks) == (job.state, job.chunks)
         assert items[0].is_crawl
         assert items[0].uri == f"{handbook.url}/"
         assert outcomes(items) == {

@@ -191,11 +191,18 @@ async def corpus(database_url: str) -> AsyncIterator[Corpus]:
 
 @asynccontextmanager
 async def retriever(
-    database_url: str, embedder: QueryEmbedder, *, arm_timeout_share: float = 0.8, max_size: int = 8
+    database_url: str,
+    embedder: QueryEmbedder,
+    *,
+    arm_timeout_share: float = 0.8,
+    max_size: int = 8,
+    read_url: str | None = None,
+    max_lag_seconds: float = 2.0,
 ) -> AsyncIterator[str]:
     """Serve the retriever; yields its target."""
     settings = DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=max_size)
-    async with open_chunk_store(settings) as store:
+    standbys = SecretStr(read_url) if read_url else None
+    async with open_chunk_store(settings, read_url=standbys, max_lag_seconds=max_lag_seconds) as store:
         servicer = RetrieverServicer(RetrievalService(store, embedder, arm_timeout_share=arm_timeout_share))
         application = Application(
             services={

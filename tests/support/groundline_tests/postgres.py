@@ -103,14 +103,26 @@ class PostgresServer:
         assert self._process is not None
         server = psutil.Process(self._process.pid)
         processes = [server, *server.children(recursive=True)]
-        for process in processes:
-            try:
-                process.send_signal(signal.SIGKILL)
-            except psutil.NoSuchProcess:
-                continue
+        self._signal(signal.SIGKILL)
         await self._process.stop()
         self._process = None
         await asyncio.to_thread(psutil.wait_procs, processes, timeout=30)
+
+    def pause(self) -> None:
+        """SIGSTOP for each process: connections stay open, and nothing answers."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        server = psutil.Process(self._process.pid)
+        for process in [server, *server.children(recursive=True)]:
+            try:
+                process.send_signal(number)
+            except psutil.NoSuchProcess:
+                continue
 
     async def standby(self, directory: Path) -> "PostgresServer":
         """A started copy that replays what this server writes."""

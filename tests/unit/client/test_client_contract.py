@@ -31,6 +31,7 @@ METHODS = {
 MESSAGES = [name for name in models.__all__ if is_dataclass(getattr(models, name))]
 
 UUID = "123e4567-e89b-12d3-a456-426614174000"
+POSITION = "0000000003a1b2c8"
 ASKED: dict[str, Any] = {
     "thread_id": UUID,
     "chat_history": [models.ChatMessage(role=models.Role.USER, content="before")],
@@ -40,6 +41,7 @@ ASKED: dict[str, Any] = {
     "request_id": "r-1",
     "store": False,
     "additional_context": "page 7",
+    "min_position": POSITION,
 }
 SEARCH = models.SearchOptions(rerank=models.RerankOptions(top_k=3, type_priorities={"file": 0.5}))
 SETTINGS = models.CollectionSettings(lexical=models.LexicalSettings(language="german"))
@@ -48,7 +50,9 @@ DOCUMENT = models.DocumentInput(uri="a.bin", data=b"\x00\xff", metadata={"year":
 CALLS: dict[str, Callable[[Any], Any]] = {
     "Chat": lambda c: c.chat("why?", **ASKED),
     "Answer": lambda c: c.answer("why?", **ASKED),
-    "Search": lambda c: c.search("why?", collection_ids=["docs"], filter={"year": 2024}, options=SEARCH),
+    "Search": lambda c: c.search(
+        "why?", collection_ids=["docs"], filter={"year": 2024}, options=SEARCH, min_position=POSITION
+    ),
     "GetThread": lambda c: c.list_messages(UUID),
     "ListThreads": lambda c: c.list_threads(),
     "DeleteThread": lambda c: c.delete_thread(UUID),

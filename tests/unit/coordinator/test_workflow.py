@@ -205,6 +205,13 @@ async def test_without_the_retriever_there_is_no_answer() -> None:
     assert [type(event) for event in world.events] == [Started, Status]
 
 
+async def test_what_must_be_seen_is_asked_of_the_retriever() -> None:
+    world = World()
+    await world.search("what?", min_position="0000000003a1b2c8")
+    await world.chat(question("what?", min_position="0000000003a1b2c8"))
+    assert {call.min_position for call in world.retriever.calls} == {"0000000003a1b2c8"}
+
+
 async def test_a_late_retriever_costs_no_more_than_its_share() -> None:
     world = World(timeout=0.01)
     world.retriever.hangs = True

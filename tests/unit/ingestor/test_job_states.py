@@ -139,6 +139,12 @@ def test_a_reindex_ends_only_by_what_is_stored_of_it() -> None:
     assert (ended.state, ended.HasField("end_time")) == (job_pb2.JOB_STATE_FAILED, True)
 
 
+def test_a_job_says_how_far_the_database_was_written_once_nothing_more_follows() -> None:
+    position = "0000000003a1b2c8"
+    assert not shown(Tally(EMBEDDING), position=position).position
+    assert shown(Tally(DONE, end_time=NOW), position=position).position == position
+
+
 def test_counts_chunks_tokens_and_times_are_those_of_all_items() -> None:
     hour = timedelta(hours=1)
     job = shown(

@@ -31,7 +31,7 @@ from groundline.v1 import passage_pb2 as groundline_dot_v1_dot_passage__pb2
 from groundline.v1 import thread_pb2 as groundline_dot_v1_dot_thread__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'groundline/v1/coordinator_service.proto\x12\rgroundline.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x18groundline/v1/chat.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\x1a\x1bgroundline/v1/passage.proto\x1a\x1agroundline/v1/thread.proto\"\xdb\x02\n\x0b\x43hatRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x19\n\tthread_id\x18\x02 \x01(\tB\x06\x8a\xe7\x18\x02@\x02\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12 \n\x0e\x63ollection_ids\x18\x04 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12+\n\x07options\x18\x06 \x01(\x0b\x32\x1a.groundline.v1.ChatOptions\x12\x1a\n\nrequest_id\x18\x07 \x01(\tB\x06\x8a\xe7\x18\x02 @\x12#\n\x12\x61\x64\x64itional_context\x18\x08 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x12\n\x05store\x18\t \x01(\x08H\x00\x88\x01\x01\x42\x08\n\x06_store\"\xcf\x02\n\x0c\x43hatResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x05\x12-\n\x07started\x18\x02 \x01(\x0b\x32\x1a.groundline.v1.ChatStartedH\x00\x12+\n\x06status\x18\x03 \x01(\x0b\x32\x19.groundline.v1.ChatStatusH\x00\x12-\n\x07sources\x18\x04 \x01(\x0b\x32\x1a.groundline.v1.ChatSourcesH\x00\x12)\n\x05\x64\x65lta\x18\x05 \x01(\x0b\x32\x18.groundline.v1.ChatDeltaH\x00\x12\x31\n\tcompleted\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.ChatCompletedH\x00\x12)\n\x05\x65rror\x18\x07 \x01(\x0b\x32\x18.groundline.v1.ChatErrorH\x00\x12\x10\n\x08\x65vent_id\x18\x08 \x01(\tB\x07\n\x05\x65vent\"\xdd\x02\n\rAnswerRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x19\n\tthread_id\x18\x02 \x01(\tB\x06\x8a\xe7\x18\x02@\x02\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12 \n\x0e\x63ollection_ids\x18\x04 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12+\n\x07options\x18\x06 \x01(\x0b\x32\x1a.groundline.v1.ChatOptions\x12\x1a\n\nrequest_id\x18\x07 \x01(\tB\x06\x8a\xe7\x18\x02 @\x12#\n\x12\x61\x64\x64itional_context\x18\x08 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x12\n\x05store\x18\t \x01(\x08H\x00\x88\x01\x01\x42\x08\n\x06_store\"\xf9\x01\n\x0e\x41nswerResponse\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\x12\n\nmessage_id\x18\x02 \x01(\t\x12\x10\n\x08trace_id\x18\x03 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x04 \x01(\t\x12&\n\x07sources\x18\x05 \x03(\x0b\x32\x15.groundline.v1.Source\x12/\n\tcompleted\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.ChatCompleted\x12\x17\n\x0frewritten_query\x18\x07 \x01(\t\x12\x13\n\x0bsub_queries\x18\x08 \x03(\t\x12\x17\n\x0frewriting_model\x18\t \x01(\t\"\xab\x01\n\rSearchRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12 \n\x0e\x63ollection_ids\x18\x02 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12-\n\x07options\x18\x04 \x01(\x0b\x32\x1c.groundline.v1.SearchOptions\"\xcf\x01\n\x0eSearchResponse\x12(\n\x08passages\x18\x01 \x03(\x0b\x32\x16.groundline.v1.Passage\x12,\n\x08\x64\x65graded\x18\x02 \x03(\x0b\x32\x1a.groundline.v1.Degradation\x12+\n\x07timings\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.StageTiming\x12\x10\n\x08trace_id\x18\x04 \x01(\t\x12&\n\x03\x63ut\x18\x05 \x03(\x0b\x32\x19.groundline.v1.CutPassage\"n\n\x10GetThreadRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\x12 \n\tpage_size\x18\x02 \x01(\x05\x42\r\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x12\x1b\n\npage_token\x18\x03 \x01(\tB\x07\x8a\xe7\x18\x03 \xa0\x1f\"}\n\x11GetThreadResponse\x12%\n\x06thread\x18\x01 \x01(\x0b\x32\x15.groundline.v1.Thread\x12(\n\x08messages\x18\x02 \x03(\x0b\x32\x16.groundline.v1.Message\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"S\n\x12ListThreadsRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x12\x1b\n\npage_token\x18\x02 \x01(\tB\x07\x8a\xe7\x18\x03 \xa0\x1f\"V\n\x13ListThreadsResponse\x12&\n\x07threads\x18\x01 \x03(\x0b\x32\x15.groundline.v1.Thread\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"2\n\x13\x44\x65leteThreadRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\"\x16\n\x14\x44\x65leteThreadResponse2\x96\x05\n\x12\x43oordinatorService\x12Z\n\x04\x43hat\x12\x1a.groundline.v1.ChatRequest\x1a\x1b.groundline.v1.ChatResponse\"\x17\x90\x02\x00\x82\xd3\xe4\x93\x02\x0e\"\t/api/chat:\x01*0\x01\x12`\n\x06\x41nswer\x12\x1c.groundline.v1.AnswerRequest\x1a\x1d.groundline.v1.AnswerResponse\"\x19\x90\x02\x00\x82\xd3\xe4\x93\x02\x10\"\x0b/api/answer:\x01*\x12`\n\x06Search\x12\x1c.groundline.v1.SearchRequest\x1a\x1d.groundline.v1.SearchResponse\"\x19\x90\x02\x01\x82\xd3\xe4\x93\x02\x10\"\x0b/api/search:\x01*\x12s\n\tGetThread\x12\x1f.groundline.v1.GetThreadRequest\x1a .groundline.v1.GetThreadResponse\"#\x90\x02\x01\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/threads/{thread_id}\x12m\n\x0bListThreads\x12!.groundline.v1.ListThreadsRequest\x1a\".groundline.v1.ListThreadsResponse\"\x17\x90\x02\x01\x82\xd3\xe4\x93\x02\x0e\x12\x0c/api/threads\x12|\n\x0c\x44\x65leteThread\x12\".groundline.v1.DeleteThreadRequest\x1a#.groundline.v1.DeleteThreadResponse\"#\x90\x02\x02\x82\xd3\xe4\x93\x02\x1a*\x18/api/threads/{thread_id}b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'groundline/v1/coordinator_service.proto\x12\rgroundline.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x18groundline/v1/chat.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\x1a\x1bgroundline/v1/passage.proto\x1a\x1agroundline/v1/thread.proto\"\xf9\x02\n\x0b\x43hatRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x19\n\tthread_id\x18\x02 \x01(\tB\x06\x8a\xe7\x18\x02@\x02\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12 \n\x0e\x63ollection_ids\x18\x04 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12+\n\x07options\x18\x06 \x01(\x0b\x32\x1a.groundline.v1.ChatOptions\x12\x1a\n\nrequest_id\x18\x07 \x01(\tB\x06\x8a\xe7\x18\x02 @\x12#\n\x12\x61\x64\x64itional_context\x18\x08 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x12\n\x05store\x18\t \x01(\x08H\x00\x88\x01\x01\x12\x1c\n\x0cmin_position\x18\n \x01(\tB\x06\x8a\xe7\x18\x02@\x07\x42\x08\n\x06_store\"\xcf\x02\n\x0c\x43hatResponse\x12\x10\n\x08sequence\x18\x01 \x01(\x05\x12-\n\x07started\x18\x02 \x01(\x0b\x32\x1a.groundline.v1.ChatStartedH\x00\x12+\n\x06status\x18\x03 \x01(\x0b\x32\x19.groundline.v1.ChatStatusH\x00\x12-\n\x07sources\x18\x04 \x01(\x0b\x32\x1a.groundline.v1.ChatSourcesH\x00\x12)\n\x05\x64\x65lta\x18\x05 \x01(\x0b\x32\x18.groundline.v1.ChatDeltaH\x00\x12\x31\n\tcompleted\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.ChatCompletedH\x00\x12)\n\x05\x65rror\x18\x07 \x01(\x0b\x32\x18.groundline.v1.ChatErrorH\x00\x12\x10\n\x08\x65vent_id\x18\x08 \x01(\tB\x07\n\x05\x65vent\"\xfb\x02\n\rAnswerRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12\x19\n\tthread_id\x18\x02 \x01(\tB\x06\x8a\xe7\x18\x02@\x02\x12\x38\n\x0c\x63hat_history\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.ChatMessageB\x06\x8a\xe7\x18\x02\x38\x64\x12 \n\x0e\x63ollection_ids\x18\x04 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x05 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12+\n\x07options\x18\x06 \x01(\x0b\x32\x1a.groundline.v1.ChatOptions\x12\x1a\n\nrequest_id\x18\x07 \x01(\tB\x06\x8a\xe7\x18\x02 @\x12#\n\x12\x61\x64\x64itional_context\x18\x08 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x12\n\x05store\x18\t \x01(\x08H\x00\x88\x01\x01\x12\x1c\n\x0cmin_position\x18\n \x01(\tB\x06\x8a\xe7\x18\x02@\x07\x42\x08\n\x06_store\"\xf9\x01\n\x0e\x41nswerResponse\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\x12\n\nmessage_id\x18\x02 \x01(\t\x12\x10\n\x08trace_id\x18\x03 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x04 \x01(\t\x12&\n\x07sources\x18\x05 \x03(\x0b\x32\x15.groundline.v1.Source\x12/\n\tcompleted\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.ChatCompleted\x12\x17\n\x0frewritten_query\x18\x07 \x01(\t\x12\x13\n\x0bsub_queries\x18\x08 \x03(\t\x12\x17\n\x0frewriting_model\x18\t \x01(\t\"\xc9\x01\n\rSearchRequest\x12\x18\n\x05query\x18\x01 \x01(\tB\t\x8a\xe7\x18\x05\x18\x01 \xc0>\x12 \n\x0e\x63ollection_ids\x18\x02 \x03(\tB\x08\x8a\xe7\x18\x04\x38\x64@\x01\x12/\n\x06\x66ilter\x18\x03 \x01(\x0b\x32\x17.google.protobuf.StructB\x06\x8a\xe7\x18\x02H\x01\x12-\n\x07options\x18\x04 \x01(\x0b\x32\x1c.groundline.v1.SearchOptions\x12\x1c\n\x0cmin_position\x18\x05 \x01(\tB\x06\x8a\xe7\x18\x02@\x07\"\xcf\x01\n\x0eSearchResponse\x12(\n\x08passages\x18\x01 \x03(\x0b\x32\x16.groundline.v1.Passage\x12,\n\x08\x64\x65graded\x18\x02 \x03(\x0b\x32\x1a.groundline.v1.Degradation\x12+\n\x07timings\x18\x03 \x03(\x0b\x32\x1a.groundline.v1.StageTiming\x12\x10\n\x08trace_id\x18\x04 \x01(\t\x12&\n\x03\x63ut\x18\x05 \x03(\x0b\x32\x19.groundline.v1.CutPassage\"n\n\x10GetThreadRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\x12 \n\tpage_size\x18\x02 \x01(\x05\x42\r\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x12\x1b\n\npage_token\x18\x03 \x01(\tB\x07\x8a\xe7\x18\x03 \xa0\x1f\"}\n\x11GetThreadResponse\x12%\n\x06thread\x18\x01 \x01(\x0b\x32\x15.groundline.v1.Thread\x12(\n\x08messages\x18\x02 \x03(\x0b\x32\x16.groundline.v1.Message\x12\x17\n\x0fnext_page_token\x18\x03 \x01(\t\"S\n\x12ListThreadsRequest\x12 \n\tpage_size\x18\x01 \x01(\x05\x42\r\x8a\xe7\x18\t\t\x00\x00\x00\x00\x00\x00\x00\x00\x12\x1b\n\npage_token\x18\x02 \x01(\tB\x07\x8a\xe7\x18\x03 \xa0\x1f\"V\n\x13ListThreadsResponse\x12&\n\x07threads\x18\x01 \x03(\x0b\x32\x15.groundline.v1.Thread\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"2\n\x13\x44\x65leteThreadRequest\x12\x1b\n\tthread_id\x18\x01 \x01(\tB\x08\x8a\xe7\x18\x04\x18\x01@\x02\"\x16\n\x14\x44\x65leteThreadResponse2\x96\x05\n\x12\x43oordinatorService\x12Z\n\x04\x43hat\x12\x1a.groundline.v1.ChatRequest\x1a\x1b.groundline.v1.ChatResponse\"\x17\x90\x02\x00\x82\xd3\xe4\x93\x02\x0e\"\t/api/chat:\x01*0\x01\x12`\n\x06\x41nswer\x12\x1c.groundline.v1.AnswerRequest\x1a\x1d.groundline.v1.AnswerResponse\"\x19\x90\x02\x00\x82\xd3\xe4\x93\x02\x10\"\x0b/api/answer:\x01*\x12`\n\x06Search\x12\x1c.groundline.v1.SearchRequest\x1a\x1d.groundline.v1.SearchResponse\"\x19\x90\x02\x01\x82\xd3\xe4\x93\x02\x10\"\x0b/api/search:\x01*\x12s\n\tGetThread\x12\x1f.groundline.v1.GetThreadRequest\x1a .groundline.v1.GetThreadResponse\"#\x90\x02\x01\x82\xd3\xe4\x93\x02\x1a\x12\x18/api/threads/{thread_id}\x12m\n\x0bListThreads\x12!.groundline.v1.ListThreadsRequest\x1a\".groundline.v1.ListThreadsResponse\"\x17\x90\x02\x01\x82\xd3\xe4\x93\x02\x0e\x12\x0c/api/threads\x12|\n\x0c\x44\x65leteThread\x12\".groundline.v1.DeleteThreadRequest\x1a#.groundline.v1.DeleteThreadResponse\"#\x90\x02\x02\x82\xd3\xe4\x93\x02\x1a*\x18/api/threads/{thread_id}b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -52,6 +52,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CHATREQUEST'].fields_by_name['request_id']._serialized_options = b'\212\347\030\002 @'
   _globals['_CHATREQUEST'].fields_by_name['additional_context']._loaded_options = None
   _globals['_CHATREQUEST'].fields_by_name['additional_context']._serialized_options = b'\212\347\030\003 \300>'
+  _globals['_CHATREQUEST'].fields_by_name['min_position']._loaded_options = None
+  _globals['_CHATREQUEST'].fields_by_name['min_position']._serialized_options = b'\212\347\030\002@\007'
   _globals['_ANSWERREQUEST'].fields_by_name['query']._loaded_options = None
   _globals['_ANSWERREQUEST'].fields_by_name['query']._serialized_options = b'\212\347\030\005\030\001 \300>'
   _globals['_ANSWERREQUEST'].fields_by_name['thread_id']._loaded_options = None
@@ -66,12 +68,16 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ANSWERREQUEST'].fields_by_name['request_id']._serialized_options = b'\212\347\030\002 @'
   _globals['_ANSWERREQUEST'].fields_by_name['additional_context']._loaded_options = None
   _globals['_ANSWERREQUEST'].fields_by_name['additional_context']._serialized_options = b'\212\347\030\003 \300>'
+  _globals['_ANSWERREQUEST'].fields_by_name['min_position']._loaded_options = None
+  _globals['_ANSWERREQUEST'].fields_by_name['min_position']._serialized_options = b'\212\347\030\002@\007'
   _globals['_SEARCHREQUEST'].fields_by_name['query']._loaded_options = None
   _globals['_SEARCHREQUEST'].fields_by_name['query']._serialized_options = b'\212\347\030\005\030\001 \300>'
   _globals['_SEARCHREQUEST'].fields_by_name['collection_ids']._loaded_options = None
   _globals['_SEARCHREQUEST'].fields_by_name['collection_ids']._serialized_options = b'\212\347\030\0048d@\001'
   _globals['_SEARCHREQUEST'].fields_by_name['filter']._loaded_options = None
   _globals['_SEARCHREQUEST'].fields_by_name['filter']._serialized_options = b'\212\347\030\002H\001'
+  _globals['_SEARCHREQUEST'].fields_by_name['min_position']._loaded_options = None
+  _globals['_SEARCHREQUEST'].fields_by_name['min_position']._serialized_options = b'\212\347\030\002@\007'
   _globals['_GETTHREADREQUEST'].fields_by_name['thread_id']._loaded_options = None
   _globals['_GETTHREADREQUEST'].fields_by_name['thread_id']._serialized_options = b'\212\347\030\004\030\001@\002'
   _globals['_GETTHREADREQUEST'].fields_by_name['page_size']._loaded_options = None
@@ -97,29 +103,29 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_COORDINATORSERVICE'].methods_by_name['DeleteThread']._loaded_options = None
   _globals['_COORDINATORSERVICE'].methods_by_name['DeleteThread']._serialized_options = b'\220\002\002\202\323\344\223\002\032*\030/api/threads/{thread_id}'
   _globals['_CHATREQUEST']._serialized_start=259
-  _globals['_CHATREQUEST']._serialized_end=606
-  _globals['_CHATRESPONSE']._serialized_start=609
-  _globals['_CHATRESPONSE']._serialized_end=944
-  _globals['_ANSWERREQUEST']._serialized_start=947
-  _globals['_ANSWERREQUEST']._serialized_end=1296
-  _globals['_ANSWERRESPONSE']._serialized_start=1299
-  _globals['_ANSWERRESPONSE']._serialized_end=1548
-  _globals['_SEARCHREQUEST']._serialized_start=1551
-  _globals['_SEARCHREQUEST']._serialized_end=1722
-  _globals['_SEARCHRESPONSE']._serialized_start=1725
-  _globals['_SEARCHRESPONSE']._serialized_end=1932
-  _globals['_GETTHREADREQUEST']._serialized_start=1934
-  _globals['_GETTHREADREQUEST']._serialized_end=2044
-  _globals['_GETTHREADRESPONSE']._serialized_start=2046
-  _globals['_GETTHREADRESPONSE']._serialized_end=2171
-  _globals['_LISTTHREADSREQUEST']._serialized_start=2173
-  _globals['_LISTTHREADSREQUEST']._serialized_end=2256
-  _globals['_LISTTHREADSRESPONSE']._serialized_start=2258
-  _globals['_LISTTHREADSRESPONSE']._serialized_end=2344
-  _globals['_DELETETHREADREQUEST']._serialized_start=2346
-  _globals['_DELETETHREADREQUEST']._serialized_end=2396
-  _globals['_DELETETHREADRESPONSE']._serialized_start=2398
-  _globals['_DELETETHREADRESPONSE']._serialized_end=2420
-  _globals['_COORDINATORSERVICE']._serialized_start=2423
-  _globals['_COORDINATORSERVICE']._serialized_end=3085
+  _globals['_CHATREQUEST']._serialized_end=636
+  _globals['_CHATRESPONSE']._serialized_start=639
+  _globals['_CHATRESPONSE']._serialized_end=974
+  _globals['_ANSWERREQUEST']._serialized_start=977
+  _globals['_ANSWERREQUEST']._serialized_end=1356
+  _globals['_ANSWERRESPONSE']._serialized_start=1359
+  _globals['_ANSWERRESPONSE']._serialized_end=1608
+  _globals['_SEARCHREQUEST']._serialized_start=1611
+  _globals['_SEARCHREQUEST']._serialized_end=1812
+  _globals['_SEARCHRESPONSE']._serialized_start=1815
+  _globals['_SEARCHRESPONSE']._serialized_end=2022
+  _globals['_GETTHREADREQUEST']._serialized_start=2024
+  _globals['_GETTHREADREQUEST']._serialized_end=2134
+  _globals['_GETTHREADRESPONSE']._serialized_start=2136
+  _globals['_GETTHREADRESPONSE']._serialized_end=2261
+  _globals['_LISTTHREADSREQUEST']._serialized_start=2263
+  _globals['_LISTTHREADSREQUEST']._serialized_end=2346
+  _globals['_LISTTHREADSRESPONSE']._serialized_start=2348
+  _globals['_LISTTHREADSRESPONSE']._serialized_end=2434
+  _globals['_DELETETHREADREQUEST']._serialized_start=2436
+  _globals['_DELETETHREADREQUEST']._serialized_end=2486
+  _globals['_DELETETHREADRESPONSE']._serialized_start=2488
+  _globals['_DELETETHREADRESPONSE']._serialized_end=2510
+  _globals['_COORDINATORSERVICE']._serialized_start=2513
+  _globals['_COORDINATORSERVICE']._serialized_end=3175
 # @@protoc_insertion_point(module_scope)

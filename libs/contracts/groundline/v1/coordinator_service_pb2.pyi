@@ -38,6 +38,7 @@ class ChatRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     ADDITIONAL_CONTEXT_FIELD_NUMBER: _builtins.int
     STORE_FIELD_NUMBER: _builtins.int
+    MIN_POSITION_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """The question, 1 to 8000 characters after trimming white space."""
     thread_id: _builtins.str
@@ -52,6 +53,11 @@ class ChatRequest(_message.Message):
     store: _builtins.bool
     """Whether question and answer are kept in a thread. Without it started carries no thread_id of its own, and a
     request_id cannot be given, since a replay reads the thread. Default: true.
+    """
+    min_position: _builtins.str
+    """What was written up to here is seen by the search: the position of an ingestion job whose documents are asked
+    about. Empty: a search may lack what was written in the last moments, 2 seconds unless the operator set another
+    bound, where it reads from a standby of the database.
     """
     @_builtins.property
     def chat_history(self) -> _containers.RepeatedCompositeFieldContainer[_chat_pb2.ChatMessage]:
@@ -94,10 +100,11 @@ class ChatRequest(_message.Message):
         request_id: _builtins.str = ...,
         additional_context: _builtins.str = ...,
         store: _builtins.bool | None = ...,
+        min_position: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_store", b"_store", "filter", b"filter", "options", b"options", "store", b"store"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_store", b"_store", "additional_context", b"additional_context", "chat_history", b"chat_history", "collection_ids", b"collection_ids", "filter", b"filter", "options", b"options", "query", b"query", "request_id", b"request_id", "store", b"store", "thread_id", b"thread_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_store", b"_store", "additional_context", b"additional_context", "chat_history", b"chat_history", "collection_ids", b"collection_ids", "filter", b"filter", "min_position", b"min_position", "options", b"options", "query", b"query", "request_id", b"request_id", "store", b"store", "thread_id", b"thread_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__store: _TypeAlias = _typing.Literal["store"]  # noqa: Y015
     _WhichOneofArgType__store: _TypeAlias = _typing.Literal["_store", b"_store"]  # noqa: Y015
@@ -184,6 +191,7 @@ class AnswerRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     ADDITIONAL_CONTEXT_FIELD_NUMBER: _builtins.int
     STORE_FIELD_NUMBER: _builtins.int
+    MIN_POSITION_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """The question, 1 to 8000 characters after trimming white space."""
     thread_id: _builtins.str
@@ -194,6 +202,8 @@ class AnswerRequest(_message.Message):
     """What else the model should know; 8000 characters at most."""
     store: _builtins.bool
     """Whether question and answer are kept in a thread; see ChatRequest.store."""
+    min_position: _builtins.str
+    """What was written up to here is seen by the search; see ChatRequest.min_position."""
     @_builtins.property
     def chat_history(self) -> _containers.RepeatedCompositeFieldContainer[_chat_pb2.ChatMessage]:
         """The conversation so far, oldest first, 100 messages at most; used instead of the thread's stored messages."""
@@ -222,10 +232,11 @@ class AnswerRequest(_message.Message):
         request_id: _builtins.str = ...,
         additional_context: _builtins.str = ...,
         store: _builtins.bool | None = ...,
+        min_position: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_store", b"_store", "filter", b"filter", "options", b"options", "store", b"store"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_store", b"_store", "additional_context", b"additional_context", "chat_history", b"chat_history", "collection_ids", b"collection_ids", "filter", b"filter", "options", b"options", "query", b"query", "request_id", b"request_id", "store", b"store", "thread_id", b"thread_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_store", b"_store", "additional_context", b"additional_context", "chat_history", b"chat_history", "collection_ids", b"collection_ids", "filter", b"filter", "min_position", b"min_position", "options", b"options", "query", b"query", "request_id", b"request_id", "store", b"store", "thread_id", b"thread_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__store: _TypeAlias = _typing.Literal["store"]  # noqa: Y015
     _WhichOneofArgType__store: _TypeAlias = _typing.Literal["_store", b"_store"]  # noqa: Y015
@@ -303,8 +314,11 @@ class SearchRequest(_message.Message):
     COLLECTION_IDS_FIELD_NUMBER: _builtins.int
     FILTER_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
+    MIN_POSITION_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """What to look for, 1 to 8000 characters after trimming white space."""
+    min_position: _builtins.str
+    """What was written up to here is seen; see ChatRequest.min_position."""
     @_builtins.property
     def collection_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Collections to search, 100 at most. Empty: every collection that the caller may read."""
@@ -324,10 +338,11 @@ class SearchRequest(_message.Message):
         collection_ids: _abc.Iterable[_builtins.str] | None = ...,
         filter: _struct_pb2.Struct | None = ...,
         options: _options_pb2.SearchOptions | None = ...,
+        min_position: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_ids", b"collection_ids", "filter", b"filter", "options", b"options", "query", b"query"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_ids", b"collection_ids", "filter", b"filter", "min_position", b"min_position", "options", b"options", "query", b"query"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -203,6 +203,7 @@ class IngestionJob(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     START_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
+    POSITION_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """Identifier, a UUID."""
     collection_id: _builtins.str
@@ -219,6 +220,11 @@ class IngestionJob(_message.Message):
     """Documents that failed."""
     cancelled_count: _builtins.int
     """Documents that were cancelled."""
+    position: _builtins.str
+    """Set once it has ended: a position in what was written to the database, at which all that the job did is there. As
+    the min_position of a search or question it makes sure that they see it, wherever they read. Opaque; a later
+    request may give another one of the same job.
+    """
     @_builtins.property
     def chunks(self) -> Global___ChunkCounts:
         """Chunks of all items."""
@@ -255,10 +261,11 @@ class IngestionJob(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         start_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
+        position: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "create_time", b"create_time", "end_time", b"end_time", "start_time", b"start_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancelled_count", b"cancelled_count", "chunks", b"chunks", "collection_id", b"collection_id", "create_time", b"create_time", "done_count", b"done_count", "end_time", b"end_time", "failed_count", b"failed_count", "item_count", b"item_count", "job_id", b"job_id", "start_time", b"start_time", "state", b"state", "unchanged_count", b"unchanged_count", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancelled_count", b"cancelled_count", "chunks", b"chunks", "collection_id", b"collection_id", "create_time", b"create_time", "done_count", b"done_count", "end_time", b"end_time", "failed_count", b"failed_count", "item_count", b"item_count", "job_id", b"job_id", "position", b"position", "start_time", b"start_time", "state", b"state", "unchanged_count", b"unchanged_count", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -41,6 +41,8 @@ class _TextFormatEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TextFormat
     """A language's English name in lower case, such as "german", or "simple"."""
     TEXT_FORMAT_FILTER: _TextFormat.ValueType  # 6
     """A condition on documents as JSON; see ChatRequest.filter."""
+    TEXT_FORMAT_POSITION: _TextFormat.ValueType  # 7
+    """A position in what was written; see IngestionJob.position."""
 
 class TextFormat(_TextFormat, metaclass=_TextFormatEnumTypeWrapper):
     """What the text of a field must be."""
@@ -59,6 +61,8 @@ TEXT_FORMAT_LANGUAGE: TextFormat.ValueType  # 5
 """A language's English name in lower case, such as "german", or "simple"."""
 TEXT_FORMAT_FILTER: TextFormat.ValueType  # 6
 """A condition on documents as JSON; see ChatRequest.filter."""
+TEXT_FORMAT_POSITION: TextFormat.ValueType  # 7
+"""A position in what was written; see IngestionJob.position."""
 Global___TextFormat: _TypeAlias = TextFormat  # noqa: Y015
 
 class _StructFormat:

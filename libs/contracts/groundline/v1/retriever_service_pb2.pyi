@@ -33,8 +33,13 @@ class RetrieveRequest(_message.Message):
     FILTER_FIELD_NUMBER: _builtins.int
     OPTIONS_FIELD_NUMBER: _builtins.int
     COLLECTION_VERSIONS_FIELD_NUMBER: _builtins.int
+    MIN_POSITION_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """What to look for."""
+    min_position: _builtins.str
+    """What was written up to here must be seen; see IngestionJob.position. Empty: what was written more than
+    max_standby_lag_seconds ago, and what the collections were when their versions were read.
+    """
     @_builtins.property
     def collection_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Collections to search. Empty: every collection that the caller may read."""
@@ -61,10 +66,11 @@ class RetrieveRequest(_message.Message):
         filter: _struct_pb2.Struct | None = ...,
         options: _options_pb2.RetrievalOptions | None = ...,
         collection_versions: _abc.Iterable[_builtins.int] | None = ...,
+        min_position: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "options", b"options"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_ids", b"collection_ids", "collection_versions", b"collection_versions", "filter", b"filter", "options", b"options", "query", b"query"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_ids", b"collection_ids", "collection_versions", b"collection_versions", "filter", b"filter", "min_position", b"min_position", "options", b"options", "query", b"query"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

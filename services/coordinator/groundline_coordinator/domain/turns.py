@@ -33,6 +33,8 @@ class Inquiry:
     filter: Struct
     retrieval: options_pb2.RetrievalOptions
     rerank: options_pb2.RerankOptions
+    min_position: str = ""
+    """What was written up to here is to be seen."""
 
 
 def inquiry_of(request: AnyRequest) -> Inquiry:
@@ -42,6 +44,7 @@ def inquiry_of(request: AnyRequest) -> Inquiry:
         filter=request.filter,
         retrieval=request.options.retrieval,
         rerank=request.options.rerank,
+        min_position=request.min_position,
     )
 
 

@@ -234,6 +234,7 @@ class PassageSearch:
             collection_versions=scope.versions.values(),
             filter=inquiry.filter,
             options=inquiry.retrieval,
+            min_position=inquiry.min_position,
         )
         with stage_errors("retrieval"):
             async with deadline_within(seconds):

@@ -10,12 +10,14 @@ from typing import Any, Final
 import asyncpg
 from groundline.v1 import chat_pb2, document_pb2, job_pb2, passage_pb2
 from groundline_database import (
+    WRITTEN_POSITION,
     Connection,
     Pool,
     acquire,
     is_readable_collection,
     is_readable_document,
     is_replaceable_document,
+    position_text,
     transaction,
 )
 from groundline_runtime.errors import NotFoundError
@@ -47,7 +49,7 @@ _VISIBLE_ITEM: Final = f"""
 """
 _SELECT = f"""
     SELECT j.job_id, j.collection_id, j.kind, j.state, j.create_time, j.end_time,
-           j.cancel_time IS NOT NULL AS is_cancelled,
+           j.cancel_time IS NOT NULL AS is_cancelled, {WRITTEN_POSITION} AS position,
            (
                SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]') FROM (
                    SELECT i.state, i.crawl IS NOT NULL AS is_crawl, i.attempts > 0 AS is_begun,
@@ -390,6 +392,7 @@ def _job(row: asyncpg.Record) -> job_pb2.IngestionJob:
         is_cancelled=row["is_cancelled"],
         state=read_enum(job_pb2.JobState, row["state"]),
         end_time=row["end_time"],
+        position=position_text(row["position"]),
     )
     return summarize(stored, [_tally(one) for one in row["tallies"]])
 

@@ -201,6 +201,8 @@ class StoredJob:
     is_cancelled: bool = False
     state: job_pb2.JobState.ValueType = job_pb2.JOB_STATE_QUEUED
     end_time: datetime | None = None
+    position: str = ""
+    """Up to where the database was written when this was read."""
 
 
 def summarize(job: StoredJob, tallies: Sequence[Tally]) -> job_pb2.IngestionJob:
@@ -229,6 +231,8 @@ def summarize(job: StoredJob, tallies: Sequence[Tally]) -> job_pb2.IngestionJob:
         create_time=timestamp(job.create_time),
         start_time=timestamp(min(starts, default=None)),
         end_time=timestamp(end_time),
+        # Until then more follows it.
+        position=job.position if end_time else "",
     )
 
 

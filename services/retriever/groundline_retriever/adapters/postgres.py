@@ -12,18 +12,20 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import asyncpg
+import structlog
 from google.protobuf import json_format
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 from groundline.v1 import candidate_pb2, options_pb2, passage_pb2
 from groundline_database import (
+    WRITTEN_POSITION,
     DatabaseSettings,
     Pool,
     acquire,
@@ -31,6 +33,7 @@ from groundline_database import (
     is_readable_document,
     keep_session,
     open_pool,
+    position_of,
     register_vectors,
     require_schema,
 )
@@ -39,8 +42,10 @@ from groundline_filters import Columns, compile_sql
 from groundline_lexical import Connection, LexicalIndex, detect_lexical_index
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from pgvector import HalfVector
+from pydantic import SecretStr
 
 from groundline_retriever.adapters.soundness import SoundIndexes
+from groundline_retriever.adapters.standbys import Standbys, urls_of_hosts
 from groundline_retriever.domain import Hit, IndexedCollection, KeywordHits, Selection, with_adjacent
 
 __all__ = ["SERVER_SETTINGS", "PostgresChunkStore", "open_chunk_store"]
@@ -158,20 +163,29 @@ _PROBED = """
     ORDER BY p.partition_id LIMIT $2
 """
 
+_WRITTEN = f"SELECT {WRITTEN_POSITION}"
+
 _SOURCE_TYPES: Mapping[str, passage_pb2.SourceType.ValueType] = {
     "file": passage_pb2.SOURCE_TYPE_FILE,
     "object": passage_pb2.SOURCE_TYPE_OBJECT,
     "web": passage_pb2.SOURCE_TYPE_WEB,
 }
 
+_log = structlog.get_logger(__name__)
+
 
 @asynccontextmanager
 async def open_chunk_store(
-    settings: DatabaseSettings, lexical_backend: str | None = None
+    settings: DatabaseSettings,
+    lexical_backend: str | None = None,
+    *,
+    read_url: SecretStr | None = None,
+    max_lag_seconds: float = 2.0,
 ) -> AsyncIterator["PostgresChunkStore"]:
     """The store on a pool of its own, with the lexical backend of this name, or the one that the server has.
 
-    Raises LexicalIndexError, and what open_pool raises.
+    Search arms read from the standbys of `read_url` too. Raises LexicalIndexError, what open_pool raises, and
+    FailedPreconditionError for a read_url that cannot be used.
     """
     sound = SoundIndexes()
 
@@ -182,19 +196,69 @@ async def open_chunk_store(
     async with open_pool(settings, init=prepare, reset=keep_session, server_settings=SERVER_SETTINGS) as pool:
         async with pool.acquire() as connection:
             lexical = await detect_lexical_index(connection, lexical_backend)
-        yield PostgresChunkStore(pool, lexical, sound)
+        if read_url is None:
+            yield PostgresChunkStore(pool, lexical, sound)
+            return
+        async with (
+            _open_standbys(settings, read_url, lexical) as pools,
+            Standbys.following(pool, pools, max_lag_seconds) as standbys,
+        ):
+            store = PostgresChunkStore(pool, lexical, sound, standbys)
+            _log.info(
+                "reads_on_standbys",
+                standbys=list(pools),
+                semantic_search=True,
+                keyword_search=store.searches_keywords_on_standbys,
+            )
+            yield store
+
+
+@asynccontextmanager
+async def _open_standbys(
+    settings: DatabaseSettings, url: SecretStr, lexical: LexicalIndex
+) -> AsyncIterator[Mapping[str, Pool]]:
+    """A pool for each host. None needs to be there: connections are made when they are wanted."""
+    try:
+        urls = urls_of_hosts(url.get_secret_value())
+    except ValueError as error:
+        raise FailedPreconditionError(
+            "DATABASE_URL_INVALID", f"read_database_url cannot be used: {error}"
+        ) from None
+    async with AsyncExitStack() as pools:
+        yield {
+            name: await pools.enter_async_context(
+                open_pool(
+                    settings.model_copy(update={"database_url": SecretStr(one), "pool_min_size": 0}),
+                    init=register_vectors,
+                    reset=keep_session,
+                    server_settings={**SERVER_SETTINGS, **dict(lexical.capabilities.standby_settings)},
+                )
+            )
+            for name, one in urls.items()
+        }
 
 
 class PostgresChunkStore:
     """Made by open_chunk_store."""
 
-    def __init__(self, pool: Pool, lexical: LexicalIndex, sound: SoundIndexes) -> None:
+    def __init__(
+        self, pool: Pool, lexical: LexicalIndex, sound: SoundIndexes, standbys: Standbys | None = None
+    ) -> None:
         self._pool = pool
+        self._standbys = standbys
         self._lexical = lexical
         self._sound = sound
         self._probed_up_to = 0
         self._partitions: dict[str, int] = {}
         """Where collections were found last."""
+        self._seen: dict[str, tuple[int, int]] = {}
+        """The last version of a collection, and how far the primary had written when it was first read."""
+
+    @property
+    def searches_keywords_on_standbys(self) -> bool:
+        """Where an unclean stop may lose rows, only the primary tells which indexes are sound."""
+        can = self._lexical.capabilities
+        return self._standbys is not None and can.answers_on_standby and can.survives_unclean_stop
 
     async def collections(
         self, collection_ids: Sequence[str], principals: Sequence[str]
@@ -204,6 +268,7 @@ class PostgresChunkStore:
                 rows = await connection.fetch(_READABLE_NAMED, principals, collection_ids)
             else:
                 rows = await connection.fetch(_READABLE_ALL, principals)
+            positions = await self._positions_of(connection, rows)
         return [
             IndexedCollection(
                 collection_id=row["collection_id"],
@@ -215,9 +280,26 @@ class PostgresChunkStore:
                 language=row["language"],
                 lexical_backend=row["lexical_backend"],
                 defaults=_defaults(row["defaults"]),
+                position=positions.get(row["collection_id"], 0),
             )
             for row in rows
         ]
+
+    async def _positions_of(
+        self, connection: Connection, rows: Sequence["asyncpg.Record"]
+    ) -> Mapping[str, int]:
+        """By collection a position at which it is as its row says; nothing where nobody needs it."""
+        if self._standbys is None:
+            return {}
+        if any(self._seen.get(row["collection_id"], (None, 0))[0] != row["xmin"] for row in rows):
+            written = await connection.fetchval(_WRITTEN)
+            if len(self._seen) + len(rows) > REMEMBERED_PARTITIONS:
+                self._seen.clear()
+            for row in rows:
+                version, _ = self._seen.get(row["collection_id"], (None, 0))
+                if version != row["xmin"]:
+                    self._seen[row["collection_id"]] = row["xmin"], written
+        return {row["collection_id"]: self._seen[row["collection_id"]][1] for row in rows}
 
     async def keyword(
         self, collections: Sequence[IndexedCollection], query: str, *, limit: int, selection: Selection
@@ -229,9 +311,10 @@ class PostgresChunkStore:
         for index in _indexes(collections):
             languages[index.language].append(index)
         unsound: list[str] = []
+        after = _position(collections, selection)
         found = await asyncio.gather(
             *(
-                self._keyword_in(language, group, query, limit, selection, condition, unsound)
+                self._keyword_in(language, group, query, limit, selection, condition, unsound, after)
                 for language, group in languages.items()
             )
         )
@@ -246,46 +329,51 @@ class PostgresChunkStore:
         selection: Selection,
         condition: "_Condition",
         unsound: list[str],
+        after: int,
     ) -> list[list[Hit]]:
         """The hits of each index, which are all of one language; adds the collections of those left out."""
         prepared = self._lexical.prepare_query(query, language)
 
-        async def search(group: Sequence[_Index]) -> list[list[Hit]]:
-            async with self._connection() as connection:
-                # On the connection that searches: no other is sure to be of the same life of the server.
-                left_out = await self._unsound(connection, [index.partition_id for index in group])
-                unsound.extend(
-                    one for index in group if index.partition_id in left_out for one in index.collection_ids
+        async def search(connection: Connection, group: Sequence[_Index]) -> list[list[Hit]]:
+            # On the connection that searches: no other is sure to be of the same life of the server.
+            left_out = await self._unsound(connection, [index.partition_id for index in group])
+            unsound.extend(
+                one for index in group if index.partition_id in left_out for one in index.collection_ids
+            )
+            group = [index for index in group if index.partition_id not in left_out]
+            if not group:
+                return []
+            if selection.filter is not None and self._lexical.capabilities.filters_chunks:
+                few = await _few_filtered(connection, group, selection)
+                if few is not None:
+                    return await self._keyword_among(connection, group, few, prepared, limit)
+
+            async def rows_of(taken: int | None, each: Sequence[_Index]) -> list["asyncpg.Record"]:
+                statements = [self._keyword_sql(one, condition, taken) for one in each]
+                if taken != limit:
+                    statements = [_SELECTED.format(statement=one, limit=limit) for one in statements]
+                return await self._lexical_rows(
+                    connection, _union(statements), taken, prepared, *condition.arguments(each)
                 )
-                group = [index for index in group if index.partition_id not in left_out]
-                if not group:
-                    return []
-                if selection.filter is not None and self._lexical.capabilities.filters_chunks:
-                    few = await _few_filtered(connection, group, selection)
-                    if few is not None:
-                        return await self._keyword_among(connection, group, few, prepared, limit)
 
-                async def rows_of(taken: int | None, each: Sequence[_Index]) -> list["asyncpg.Record"]:
-                    statements = [self._keyword_sql(one, condition, taken) for one in each]
-                    if taken != limit:
-                        statements = [_SELECTED.format(statement=one, limit=limit) for one in statements]
-                    return await self._lexical_rows(
-                        connection, _union(statements), taken, prepared, *condition.arguments(each)
-                    )
-
-                found = _by_index(await rows_of(limit, group), group)
-                # Where the index cannot filter, the condition is looked at for what it ranked, of which more
-                # is taken as needed. Where it can, every row is selected, and there is no more to take.
-                for position, index in enumerate(group):
-                    hits, seen = found[position]
-                    for taken in _more(limit, len(hits)) if len(hits) < seen == limit else ():
-                        [(hits, _)] = _by_index(await rows_of(taken, [index]), [index])
-                        found[position] = hits, 0
-                        if len(hits) == limit:
-                            break
+            found = _by_index(await rows_of(limit, group), group)
+            # Where the index cannot filter, the condition is looked at for what it ranked, of which more
+            # is taken as needed. Where it can, every row is selected, and there is no more to take.
+            for position, index in enumerate(group):
+                hits, seen = found[position]
+                for taken in _more(limit, len(hits)) if len(hits) < seen == limit else ():
+                    [(hits, _)] = _by_index(await rows_of(taken, [index]), [index])
+                    found[position] = hits, 0
+                    if len(hits) == limit:
+                        break
             return [hits for hits, _ in found]
 
-        return await _in_groups(indexes, search)
+        async def read(group: Sequence[_Index]) -> list[list[Hit]]:
+            if not self.searches_keywords_on_standbys:
+                return await self._on_primary(partial(search, group=group))
+            return await self._read(partial(search, group=group), after)
+
+        return await _in_groups(indexes, read)
 
     async def _keyword_among(
         self,
@@ -349,37 +437,39 @@ class PostgresChunkStore:
         def statement(group: Sequence[_Index], *, exact: bool) -> str:
             return _union([_semantic_sql(each, condition, limit, exact=exact) for each in group])
 
-        async def search(group: Sequence[_Index]) -> list[list[Hit]]:
-            async with self._connection() as connection:
-                nearest = statement(group, exact=False)
-                arguments = condition.arguments(group)
-                if (ef_search, iterative_scan) == (EF_SEARCH, ITERATIVE_SCAN):
-                    rows = await connection.fetch(nearest, encoded, *arguments)
-                else:
-                    async with connection.transaction(readonly=True):
-                        # Both are our own values.
-                        await connection.execute(
-                            f"SET LOCAL hnsw.ef_search = {ef_search:d}; "
-                            f"SET LOCAL hnsw.iterative_scan = {_SCANS[iterative_scan]}"
-                        )
-                        rows = await connection.fetch(nearest, encoded, *arguments)
-                found = [hits for hits, _ in _by_index(rows, group)]
-                short = [
-                    position
-                    for position, hits in enumerate(found)
-                    if len(hits) < limit and not group[position].is_searched_exactly
-                ]
-                if short and iterative_scan != options_pb2.ITERATIVE_SCAN_OFF:
-                    # The scan of the index ends at hnsw.max_scan_tuples. Few are selected, or few there are.
-                    again = [group[position] for position in short]
-                    rows = await connection.fetch(
-                        statement(again, exact=True), encoded, *condition.arguments(again)
+        async def search(connection: Connection, group: Sequence[_Index]) -> list[list[Hit]]:
+            nearest = statement(group, exact=False)
+            arguments = condition.arguments(group)
+            if (ef_search, iterative_scan) == (EF_SEARCH, ITERATIVE_SCAN):
+                rows = await connection.fetch(nearest, encoded, *arguments)
+            else:
+                async with connection.transaction(readonly=True):
+                    # Both are our own values.
+                    await connection.execute(
+                        f"SET LOCAL hnsw.ef_search = {ef_search:d}; "
+                        f"SET LOCAL hnsw.iterative_scan = {_SCANS[iterative_scan]}"
                     )
-                    for position, (hits, _) in zip(short, _by_index(rows, again), strict=True):
-                        found[position] = hits
+                    rows = await connection.fetch(nearest, encoded, *arguments)
+            found = [hits for hits, _ in _by_index(rows, group)]
+            short = [
+                position
+                for position, hits in enumerate(found)
+                if len(hits) < limit and not group[position].is_searched_exactly
+            ]
+            if short and iterative_scan != options_pb2.ITERATIVE_SCAN_OFF:
+                # The scan of the index ends at hnsw.max_scan_tuples. Few are selected, or few there are.
+                again = [group[position] for position in short]
+                rows = await connection.fetch(
+                    statement(again, exact=True), encoded, *condition.arguments(again)
+                )
+                for position, (hits, _) in zip(short, _by_index(rows, again), strict=True):
+                    found[position] = hits
             return found
 
-        return await _in_groups(_indexes(collections), search)
+        after = _position(collections, selection)
+        return await _in_groups(
+            _indexes(collections), lambda group: self._read(partial(search, group=group), after)
+        )
 
     async def fetch(
         self, selections: Sequence[candidate_pb2.CollectionChunks], principals: Sequence[str]
@@ -445,6 +535,18 @@ class PostgresChunkStore:
             return await self._lexical.probe(connection, table)
         except asyncpg.UndefinedTableError:
             return True  # its collection was deleted or rebuilt a moment ago
+
+    async def _read[T](self, work: Callable[[Connection], Awaitable[T]], after: int) -> T:
+        """On a standby that has all up to that position, or else on the primary."""
+        if self._standbys is not None:
+            found = await self._standbys.read(work, after)
+            if found is not None:
+                return found
+        return await self._on_primary(work)
+
+    async def _on_primary[T](self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        async with self._connection() as connection:
+            return await work(connection)
 
     def _require_backend(self, collection: IndexedCollection) -> None:
         if collection.lexical_backend != self._lexical.name:
@@ -514,6 +616,11 @@ class _Index:
     @property
     def is_searched_exactly(self) -> bool:
         return self.is_shared and len(self.collection_ids) <= EXACT_COLLECTIONS
+
+
+def _position(collections: Sequence[IndexedCollection], selection: Selection) -> int:
+    """Up to where a standby has to be: its partitions are those of the collections as they were read."""
+    return max([position_of(selection.min_position), *(one.position for one in collections)])
 
 
 def _indexes(collections: Sequence[IndexedCollection]) -> Sequence[_Index]:

@@ -1,0 +1,242 @@
+"""Reads on standbys of the primary: never on one that is further behind than was promised, and never there
+alone.
+
+A standby that is behind, late, lost or promoted answers with nothing, and the primary is asked. So it costs a
+search time, MAXIMUM_SECONDS at most, but never the search.
+"""
+
+import asyncio
+import itertools
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import structlog
+from groundline_database import REPLAYED_POSITION, WRITTEN_POSITION, Connection, Pool
+from groundline_runtime.context import remaining_seconds
+from opentelemetry import metrics
+
+__all__ = ["Standbys", "urls_of_hosts"]
+
+MAXIMUM_SECONDS: Final = 2.0
+"""For one read on a standby; then the primary is asked."""
+
+SHARE: Final = 0.4
+"""Of the time that is left for a request, which bounds that too: the rest is the primary's."""
+
+PROBE_SECONDS: Final = 1.0
+"""Between two attempts at a standby that was lost, and for one."""
+
+SAMPLES: Final = 8
+"""How often the primary's position is asked for within the allowed lag."""
+
+_WRITTEN: Final = f"SELECT {WRITTEN_POSITION}"
+_REPLAYED: Final = f"SELECT {REPLAYED_POSITION}"
+
+_log = structlog.get_logger(__name__)
+_meter = metrics.get_meter("groundline_retriever")
+_reads = _meter.create_counter(
+    "groundline.retriever.reads",
+    unit="{read}",
+    description="Reads that a standby may answer, by the server that did, and why it was no standby.",
+)
+_lag = _meter.create_gauge(
+    "groundline.retriever.standby.lag",
+    unit="By",
+    description="How far a standby was behind the primary when it was last asked.",
+)
+
+
+class _NoStandbyError(Exception):
+    """It does not replay: it was promoted."""
+
+
+class _BehindError(Exception):
+    """It has not replayed as far as the read requires."""
+
+
+@dataclass(frozen=True)
+class _Standby:
+    name: str
+    pool: Pool
+    lost: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set while it is not to be asked."""
+
+
+class Standbys:
+    """Standbys of `primary`, by name. One is asked that has replayed what the primary had written
+    `max_lag_seconds` ago. Use it as made by `following`."""
+
+    def __init__(self, primary: Pool, standbys: Mapping[str, Pool], max_lag_seconds: float) -> None:
+        self._primary = primary
+        self._standbys = [_Standby(name, pool) for name, pool in standbys.items()]
+        self._max_lag_seconds = max_lag_seconds
+        self._turns = itertools.count()
+        self._written: deque[tuple[float, int]] = deque()
+        """When the primary was asked for its position, and what it said; of the allowed lag alone."""
+        self._left: set[asyncio.Task[Any]] = set()
+
+    @classmethod
+    @asynccontextmanager
+    async def following(
+        cls, primary: Pool, standbys: Mapping[str, Pool], max_lag_seconds: float
+    ) -> AsyncIterator["Standbys"]:
+        """Knows the primary's position, and which standbys answer, until the end."""
+        followed = cls(primary, standbys, max_lag_seconds)
+        for standby in followed._standbys:
+            standby.lost.set()
+        tasks = [
+            asyncio.create_task(work)
+            for work in (followed._follow(), *map(followed._find_again, followed._standbys))
+        ]
+        try:
+            yield followed
+        finally:
+            for task in (*tasks, *followed._left):
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def read[T](self, work: Callable[[Connection], Awaitable[T]], min_position: int) -> T | None:
+        """What `work` finds on a standby that has all up to `min_position`; None where the primary is to be
+        asked. Work that is cut off or fails is done again there, so it must change nothing."""
+        answer, outcome = await self._read(work, min_position)
+        _reads.add(1, {"server": "primary" if answer is None else "standby", "reason": outcome})
+        return answer
+
+    async def _read[T](
+        self, work: Callable[[Connection], Awaitable[T]], min_position: int
+    ) -> tuple[T | None, str]:
+        ready = [standby for standby in self._standbys if not standby.lost.is_set()]
+        if not ready:
+            return None, "lost"
+        required = self._required(min_position)
+        if required is None:
+            return None, "unknown"
+        standby = ready[next(self._turns) % len(ready)]
+        left = remaining_seconds()
+        seconds = MAXIMUM_SECONDS if left is None else min(MAXIMUM_SECONDS, left * SHARE)
+        try:
+            return await self._within(seconds, self._read_on(standby, work, required)), ""
+        except _BehindError:
+            return None, "behind"
+        except TimeoutError:
+            self._lose(standby, "no answer in time")
+            return None, "late"
+        except Exception as error:
+            # Of its class alone: the text may hold SQL or values.
+            self._lose(standby, type(error).__name__)
+            return None, "failed"
+
+    async def _read_on[T](
+        self, standby: _Standby, work: Callable[[Connection], Awaitable[T]], required: int
+    ) -> T:
+        async with standby.pool.acquire() as connection:
+            # On the connection that reads: behind one name there may be several servers.
+            replayed = await _replayed(connection)
+            if self._written:
+                _lag.set(max(self._written[-1][1] - replayed, 0), {"standby": standby.name})
+            if replayed < required:
+                raise _BehindError
+            return await work(connection)
+
+    def _required(self, min_position: int) -> int | None:
+        """How far a standby has to be; None where the primary has not been heard of lately."""
+        oldest = time.monotonic() - self._max_lag_seconds
+        while self._written and self._written[0][0] < oldest:
+            self._written.popleft()
+        # What it said later than that was at least its position then.
+        return max(self._written[0][1], min_position) if self._written else None
+
+    async def _follow(self) -> None:
+        while True:
+            asked = time.monotonic()
+            try:
+                written = await self._within(self._max_lag_seconds, self._ask_primary())
+                self._written.append((asked, written))
+            except Exception as error:
+                _log.warning("primary_position_unknown", error=type(error).__name__)
+            await asyncio.sleep(self._max_lag_seconds / SAMPLES)
+
+    async def _ask_primary(self) -> int:
+        async with self._primary.acquire() as connection:
+            written: int = await connection.fetchval(_WRITTEN)
+            return written
+
+    async def _find_again(self, standby: _Standby) -> None:
+        """Try a standby that is lost until it answers as one."""
+        while True:
+            await standby.lost.wait()
+            try:
+                await self._within(PROBE_SECONDS, _probe(standby))
+            except Exception:
+                await asyncio.sleep(PROBE_SECONDS)
+            else:
+                standby.lost.clear()
+                _log.info("standby_found", standby=standby.name)
+
+    def _lose(self, standby: _Standby, why: str) -> None:
+        if not standby.lost.is_set():
+            _log.warning("standby_lost", standby=standby.name, error=why)
+            standby.lost.set()
+
+    async def _within[T](self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`. When the time is over it is left without waiting for its end: a server that
+        hangs may take long to acknowledge a cancellation."""
+        task = asyncio.create_task(work)
+        try:
+            await asyncio.wait({task}, timeout=seconds)
+            if not task.done():
+                raise TimeoutError
+            return task.result()
+        finally:
+            if not task.done():
+                self._left.add(task)
+                task.add_done_callback(self._forget)
+                task.cancel()
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._left.discard(task)
+        if not task.cancelled():
+            task.exception()  # retrieved, or asyncio would report it as lost
+
+
+async def _probe(standby: _Standby) -> None:
+    async with standby.pool.acquire() as connection:
+        await _replayed(connection)
+
+
+async def _replayed(connection: Connection) -> int:
+    replayed: int | None = await connection.fetchval(_REPLAYED)
+    if replayed is None:
+        raise _NoStandbyError
+    return replayed
+
+
+def urls_of_hosts(url: str) -> Mapping[str, str]:
+    """Of a URL with several hosts, as libpq spells them, one URL for each, by its host and port.
+
+    `postgresql://user@one:5432,two/database`, or `?host=one,two&port=5432` with one port for all or one for
+    each. Raises ValueError where there is no host, or the numbers of hosts and ports differ.
+    """
+    parts = urlsplit(url)
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    user, at, location = parts.netloc.rpartition("@")
+    places = [place for place in location.split(",") if place]
+    if not places:
+        hosts, ports = query.pop("host", "").split(","), query.pop("port", "").split(",")
+        if len(ports) not in (1, len(hosts)):
+            raise ValueError("as many ports as hosts, or one")
+        ports = ports * len(hosts) if len(ports) == 1 else ports
+        if not all(hosts):
+            raise ValueError("a host is missing")
+        return {
+            host: parts._replace(
+                query=urlencode({**query, "host": host} | ({"port": port} if port else {}), safe="/")
+            ).geturl()
+            for host, port in zip(hosts, ports, strict=True)
+        }
+    return {place: parts._replace(netloc=f"{user}{at}{place}").geturl() for place in places}
