@@ -113,6 +113,17 @@ fuzz: setup ## Send 10,000 fuzzed requests to the gateway and 5,000 to each serv
 	GROUNDLINE_FUZZ_HTTP_REQUESTS=10000 GROUNDLINE_FUZZ_SERVICE_REQUESTS=5000 \
 	  $(BIN)/python -m pytest tests/e2e/test_fuzz.py --capture=no
 
+# Heavy, and needed by adapters alone; the adapters are typed against them.
+ADAPTERS := $(addprefix clients/python/groundline_client/,haystack.py langchain.py llama_index.py)
+$(VENV)/.frameworks: $(VENV)/.ready requirements/frameworks.txt
+	@$(BIN)/python -m pip install --progress-bar off --require-hashes -r requirements/frameworks.txt | tools/show-progress "setup: frameworks" "$$(grep -c '^[^ #].*==' requirements/frameworks.txt)"
+	touch $@
+
+.PHONY: test-frameworks
+test-frameworks: $(VENV)/.frameworks ## Test the client's adapters with LangChain, LlamaIndex and Haystack
+	$(BIN)/mypy $(ADAPTERS) $(wildcard tests/frameworks/*.py)
+	$(BIN)/python -m pytest tests/frameworks
+
 .PHONY: test-cluster
 test-cluster: setup ## Apply the manifests to a real control plane, built from Go modules at first (some minutes)
 	@command -v go > /dev/null || { echo "test-cluster: install Go 1.24 or newer" >&2; exit 1; }

@@ -2,8 +2,8 @@
 
 Reads the pyproject.toml of each package and requirements/dev.in, drops the workspace's own packages, and lets
 uv resolve once for all supported Python versions, into constraints.txt. What only the documentation site
-needs (docs.in) is a list of its own, docs.txt, which keeps to the versions of the first. No list names an
-index or a host.
+needs (docs.in), and what only the client's adapters of frameworks need (its extras), are lists of their own,
+docs.txt and frameworks.txt, which keep to the versions of the first. No list names an index or a host.
 """
 
 import re
@@ -11,10 +11,13 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PINS = ROOT / "requirements/constraints.txt"
+# The package whose extras are frameworks: heavy, and needed by nothing but its adapters.
+CLIENT = ROOT / "clients/python/pyproject.toml"
 
 
 def third_party_requirements() -> list[str]:
@@ -23,30 +26,38 @@ def third_party_requirements() -> list[str]:
     for pyproject in sorted(ROOT.glob("*/**/pyproject.toml")):
         if ".venv" in pyproject.parts:
             continue
-        project = tomllib.loads(pyproject.read_text())["project"]
-        requirements.update(project.get("dependencies", []))
-        for extra in project.get("optional-dependencies", {}).values():
-            requirements.update(extra)
+        requirements.update(tomllib.loads(pyproject.read_text())["project"].get("dependencies", []))
+        if pyproject != CLIENT:
+            requirements.update(extras_of(pyproject))
     lines = (ROOT / "requirements/dev.in").read_text().splitlines()
     requirements.update(line for line in lines if line and not line.startswith("#"))
     return sorted(r for r in requirements if not re.match(r"groundline[-_]", r))
 
 
-def compile_pins(source: Path, pins: Path, *options: str) -> int:
-    """Let uv resolve the requirements of `source`; its exit code."""
-    command = ["uv", "pip", "compile", str(source), "--universal", "--python-version", "3.12"]
-    command += ["--generate-hashes", "--no-header", "--no-annotate", "--no-emit-index-url"]
-    command += ["--no-emit-find-links", "--quiet", *options, "--output-file", str(pins)]
-    return subprocess.run(command, check=False).returncode
+def extras_of(pyproject: Path) -> list[str]:
+    """The requirements of all its extras."""
+    extras = tomllib.loads(pyproject.read_text())["project"].get("optional-dependencies", {})
+    return sorted(requirement for extra in extras.values() for requirement in extra)
+
+
+def compile_pins(requirements: Iterable[str], pins: Path, *options: str) -> None:
+    """Let uv resolve the requirements. Raises CalledProcessError."""
+    with tempfile.NamedTemporaryFile("w", suffix=".in") as source:
+        source.write("\n".join(requirements) + "\n")
+        source.flush()
+        command = ["uv", "pip", "compile", source.name, "--universal", "--python-version", "3.12"]
+        command += ["--generate-hashes", "--no-header", "--no-annotate", "--no-emit-index-url"]
+        command += ["--no-emit-find-links", "--quiet", *options, "--output-file", str(pins)]
+        subprocess.run(command, check=True)
 
 
 def main() -> int:
-    with tempfile.NamedTemporaryFile("w", suffix=".in") as requirements:
-        requirements.write("\n".join(third_party_requirements()) + "\n")
-        requirements.flush()
-        failed = compile_pins(Path(requirements.name), PINS, *sys.argv[1:])
-    docs = PINS.with_name("docs.in")
-    return failed or compile_pins(docs, docs.with_suffix(".txt"), "--constraint", str(PINS), *sys.argv[1:])
+    options = sys.argv[1:]
+    compile_pins(third_party_requirements(), PINS, *options)
+    options += ["--constraint", str(PINS)]
+    compile_pins(PINS.with_name("docs.in").read_text().splitlines(), PINS.with_name("docs.txt"), *options)
+    compile_pins(extras_of(CLIENT), PINS.with_name("frameworks.txt"), *options)
+    return 0
 
 
 if __name__ == "__main__":
