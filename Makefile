@@ -119,8 +119,12 @@ $(VENV)/.frameworks: $(VENV)/.ready requirements/frameworks.txt
 	@$(BIN)/python -m pip install --progress-bar off --require-hashes -r requirements/frameworks.txt | tools/show-progress "setup: frameworks" "$$(grep -c '^[^ #].*==' requirements/frameworks.txt)"
 	touch $@
 
+TYPESCRIPT := clients/typescript
+$(TYPESCRIPT)/node_modules/.package-lock.json: $(TYPESCRIPT)/package-lock.json | setup
+	$(BIN)/python tools/npm.py ci --silent --no-audit --no-fund --prefix $(TYPESCRIPT)
+
 .PHONY: test-frameworks
-test-frameworks: $(VENV)/.frameworks ## Test the client's adapters with LangChain, LlamaIndex and Haystack
+test-frameworks: $(VENV)/.frameworks $(TYPESCRIPT)/node_modules/.package-lock.json ## Test the clients' adapters with LangChain, LlamaIndex, Haystack and the AI SDK
 	$(BIN)/mypy $(ADAPTERS) $(wildcard tests/frameworks/*.py)
 	$(BIN)/python -m pytest tests/frameworks
 

