@@ -29,6 +29,8 @@ class Bridged:
 BRIDGED = (
     Bridged("OpenAiCreateChatCompletion", "POST", "/v1/chat/completions", {Scope.CHAT}, answers=True),
     Bridged("OpenAiCreateResponse", "POST", "/v1/responses", {Scope.CHAT}, answers=True),
+    # With the vectors of texts one searches elsewhere, or brings in what was embedded elsewhere.
+    Bridged("OpenAiCreateEmbeddings", "POST", "/v1/embeddings", {Scope.SEARCH, Scope.INGEST}, answers=True),
     Bridged("OpenAiListModels", "GET", "/v1/models", frozenset(Scope)),
     Bridged("OpenAiGetModel", "GET", "/v1/models/[^/]+", frozenset(Scope), is_fixed=False),
     # The bridge shows and runs those tools for which the scopes are enough; sessions there are none.

@@ -60,7 +60,9 @@ async def test_an_agent_finds_reads_and_asks(connect: Connect) -> None:
             "get_document", {"collection": best["collection"], "document_id": best["document_id"]}
         )
         assert read.structured_content is not None
-        assert read.structured_content["is_complete"] is True
+        assert read.structured_content["end_offset"] == read.structured_content["character_count"]
+        passage = read.structured_content["text"][best["start_offset"] : best["end_offset"]]
+        assert passage == best["text"]
         assert read.structured_content["text"].strip() == (EXAMPLES / best["uri"]).read_text().strip()
 
         answered = await agent.call_tool("ask", {"question": CASE["question"], "collections": ["examples"]})

@@ -108,3 +108,24 @@ async def test_an_unknown_model_is_a_404(api: openai.AsyncOpenAI) -> None:
     with pytest.raises(openai.NotFoundError) as missing:
         await api.chat.completions.create(model="gpt-4.1", messages=[{"role": "user", "content": QUESTION}])
     assert missing.value.code == "model_not_found"
+
+
+async def test_embeddings_are_those_of_the_model_that_collections_name(
+    api: openai.AsyncOpenAI, client: httpx.AsyncClient
+) -> None:
+    collection = (await client.get("/api/collections/examples")).json()["collection"]
+    model = collection["settings"]["embedding"]["model"]
+    texts = ["How high is the tower?", "The tower's height", "Annual leave"]
+    found = await api.embeddings.create(model=model, input=texts)
+    tower, height, leave = (each.embedding for each in found.data)
+    assert dot(tower, tower) == pytest.approx(1, abs=1e-5)
+    assert dot(tower, height) > dot(tower, leave)
+    assert found.usage.total_tokens > len(texts)
+    plain = await api.embeddings.create(model=model, input=texts[0], encoding_format="float")
+    assert plain.data[0].embedding == pytest.approx(tower, abs=1e-6)
+    with pytest.raises(openai.NotFoundError):
+        await api.embeddings.create(model="text-embedding-3-small", input="x")
+
+
+def dot(one: list[float], other: list[float]) -> float:
+    return sum(a * b for a, b in zip(one, other, strict=True))

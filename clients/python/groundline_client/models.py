@@ -399,6 +399,8 @@ class ErrorReason(OpenEnum):
     """
     DOCUMENT_CHANGED = "DOCUMENT_CHANGED"
     """The document was replaced or deleted while it was sent."""
+    MODEL_NOT_FOUND = "MODEL_NOT_FOUND"
+    """No model of that name is running."""
 
 
 class Role(OpenEnum):

@@ -290,7 +290,9 @@ export type ErrorReason =
   /** The document is there, but not what was handed in: its collection keeps no originals, or did not when it came. */
   | "ORIGINAL_NOT_KEPT"
   /** The document was replaced or deleted while it was sent. */
-  | "DOCUMENT_CHANGED";
+  | "DOCUMENT_CHANGED"
+  /** No model of that name is running. */
+  | "MODEL_NOT_FOUND";
 
 /**
  * Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant", as they

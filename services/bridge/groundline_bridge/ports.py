@@ -27,7 +27,7 @@ class Coordinator(Protocol):
 
 
 class Ingestor(Protocol):
-    """Knows collections and documents, as far as the current caller may read them."""
+    """Knows collections and documents, as far as the caller may read them, and runs the embedding model."""
 
     async def get_collection(
         self, request: ingestor_service_pb2.GetCollectionRequest
@@ -44,3 +44,11 @@ class Ingestor(Protocol):
     async def list_documents(
         self, request: ingestor_service_pb2.ListDocumentsRequest
     ) -> ingestor_service_pb2.ListDocumentsResponse: ...
+
+    async def get_document_text(
+        self, request: ingestor_service_pb2.GetDocumentTextRequest
+    ) -> ingestor_service_pb2.GetDocumentTextResponse: ...
+
+    async def embed_texts(
+        self, request: ingestor_service_pb2.EmbedTextsRequest
+    ) -> ingestor_service_pb2.EmbedTextsResponse: ...

@@ -16,6 +16,12 @@ from groundline_bridge.adapters.events import event_stream, sse
 from groundline_bridge.domain.conversation import answer_request_of, chat_request_of
 from groundline_bridge.domain.models import collections_of
 from groundline_bridge.openai.completions import Chunks, completion
+from groundline_bridge.openai.embeddings import (
+    EmbeddingsRequest,
+    embed_request_of,
+    embeddings,
+    unknown_embedding_model,
+)
 from groundline_bridge.openai.errors import body_of, in_words_of_openai
 from groundline_bridge.openai.requests import ChatCompletionRequest, ResponseRequest, parsed
 from groundline_bridge.openai.responses import ResponseEvents, response
@@ -32,6 +38,7 @@ class OpenAiServicer:
 
     def __init__(self, coordinator: Coordinator, ingestor: Ingestor, *, heartbeat_seconds: float) -> None:
         self._coordinator = coordinator
+        self._ingestor = ingestor
         self._models = ModelService(ingestor)
         self._heartbeat_seconds = heartbeat_seconds
 
@@ -42,6 +49,7 @@ class OpenAiServicer:
             Route("/v1/models/{model}", self.get_model, methods=["GET"]),
             Route("/v1/chat/completions", self.create_chat_completion, methods=["POST"]),
             Route("/v1/responses", self.create_response, methods=["POST"]),
+            Route("/v1/embeddings", self.create_embeddings, methods=["POST"]),
         ]
 
     async def list_models(self, request: Request) -> Response:
@@ -87,6 +95,14 @@ class OpenAiServicer:
                 lambda error: (_named(events.failed(error)),),
                 heartbeat_seconds=self._heartbeat_seconds,
             )
+
+    async def create_embeddings(self, request: Request) -> Response:
+        asked = parsed(EmbeddingsRequest, await request.body())
+        try:
+            embedded = await self._ingestor.embed_texts(embed_request_of(asked))
+        except GroundlineError as error:
+            raise unknown_embedding_model(error) from error
+        return JSONResponse(embeddings(embedded, encoding_format=asked.encoding_format))
 
 
 def application(routes: list[BaseRoute]) -> Router:

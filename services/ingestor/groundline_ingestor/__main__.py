@@ -54,6 +54,7 @@ from groundline_ingestor.service.contextualization import Contextualization
 from groundline_ingestor.service.crawls import Crawling
 from groundline_ingestor.service.documents import DocumentService
 from groundline_ingestor.service.embedding import RememberingEmbedder
+from groundline_ingestor.service.embeddings import EmbeddingService
 from groundline_ingestor.service.ingestion import IngestionService
 from groundline_ingestor.service.jobs import JobService
 from groundline_ingestor.service.options import WorkerOptions
@@ -193,6 +194,7 @@ def assemble(
         ),
         JobService(collections, jobs, on_enqueued=worker.wake),
         ReindexService(collections, jobs, stores.reindex, embedder, on_enqueued=worker.wake),
+        EmbeddingService(embedder),
         max_documents=settings.max_documents_per_request,
     )
     return servicer, worker

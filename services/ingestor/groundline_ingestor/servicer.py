@@ -23,6 +23,7 @@ from groundline_ingestor.converters import described_upload, document_input, dow
 from groundline_ingestor.domain.documents import inert_type
 from groundline_ingestor.service.collections import CollectionService
 from groundline_ingestor.service.documents import DocumentService
+from groundline_ingestor.service.embeddings import EmbeddingService
 from groundline_ingestor.service.ingestion import IngestionService
 from groundline_ingestor.service.jobs import JobService
 from groundline_ingestor.service.reindex import ReindexService
@@ -46,6 +47,7 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         ingestion: IngestionService,
         jobs: JobService,
         reindex: ReindexService,
+        embedding: EmbeddingService,
         *,
         max_documents: int,
     ) -> None:
@@ -54,6 +56,7 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         self._ingestion = ingestion
         self._jobs = jobs
         self._reindex = reindex
+        self._embedding = embedding
         self._max_documents = max_documents
 
     async def CreateCollection(
@@ -210,6 +213,10 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         validate(request)
         stats = await self._documents.stats(current_caller(), request.collection_id)
         return pb.GetCollectionStatsResponse(stats=stats)
+
+    async def EmbedTexts(self, request: pb.EmbedTextsRequest, context: Context) -> pb.EmbedTextsResponse:
+        validate(request)
+        return await self._embedding.embed(request)
 
 
 def _not_available(field: str) -> UnimplementedError:

@@ -75,7 +75,7 @@ class Services:
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     texts: tuple[str, ...] = ("27 days. ", "[1]")
     completed: chat_pb2.ChatCompleted = field(default_factory=lambda: COMPLETED)
-    chunks: list[passage_pb2.Chunk] = field(default_factory=lambda: [CHUNK])
+    text: str = "Employees have 27 days of leave. No more."
     collections: list[str] = field(default_factory=lambda: ["handbook", "product"])
 
     def asked(self, request: Any) -> None:
@@ -133,8 +133,7 @@ class _Coordinator(coordinator_service_pb2_grpc.CoordinatorServiceServicer):
             await self._services.hang()
         if self._services.error:
             raise self._services.error
-        passages = [passage_pb2.Passage(chunk=chunk, score=0.9) for chunk in self._services.chunks]
-        return coordinator_service_pb2.SearchResponse(passages=passages)
+        return coordinator_service_pb2.SearchResponse(passages=[passage_pb2.Passage(chunk=CHUNK, score=0.9)])
 
 
 class _Ingestor(ingestor_service_pb2_grpc.IngestorServiceServicer):
@@ -152,6 +151,26 @@ class _Ingestor(ingestor_service_pb2_grpc.IngestorServiceServicer):
         if request.document_id != DOCUMENT_ID:
             raise NotFoundError("DOCUMENT_NOT_FOUND", "no such document")
         return ingestor_service_pb2.GetDocumentResponse(document=_document(request.collection_id))
+
+    async def GetDocumentText(  # noqa: N802
+        self, request: Any, context: Any
+    ) -> ingestor_service_pb2.GetDocumentTextResponse:
+        self._services.asked(request)
+        whole, start = self._services.text, request.start_offset
+        text = whole[start : start + request.max_characters]
+        return ingestor_service_pb2.GetDocumentTextResponse(
+            text=text, start_offset=start, end_offset=start + len(text), character_count=len(whole)
+        )
+
+    async def EmbedTexts(self, request: Any, context: Any) -> ingestor_service_pb2.EmbedTextsResponse:  # noqa: N802
+        self._services.asked(request)
+        if self._services.error:
+            raise self._services.error
+        return ingestor_service_pb2.EmbedTextsResponse(
+            embeddings=[ingestor_service_pb2.Embedding(values=[0.6, 0.8]) for _ in request.texts],
+            model="minilm",
+            token_count=3,
+        )
 
     async def ListDocuments(self, request: Any, context: Any) -> ingestor_service_pb2.ListDocumentsResponse:  # noqa: N802
         self._services.asked(request)

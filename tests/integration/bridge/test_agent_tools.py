@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import httpx2
 import pytest
-from groundline.v1 import chat_pb2, options_pb2, passage_pb2
+from groundline.v1 import chat_pb2, options_pb2
 from groundline_runtime.errors import UnavailableError
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
@@ -165,29 +165,29 @@ async def test_what_the_documents_do_not_hold_is_no_answer(connect: Connect, ser
     assert (result.structured_content["has_answer"], result.structured_content["sources"]) == (False, [])
 
 
-async def test_a_document_is_read_whole_from_chunks_that_overlap(
-    connect: Connect, services: Services
-) -> None:
-    second = passage_pb2.Chunk(text="of leave. No more.", chunk_index=1, start_offset=23, end_offset=41)
-    services.chunks = [second, *services.chunks]
+async def test_a_document_is_read_whole(connect: Connect, services: Services) -> None:
     async with connect() as agent:
         result = await agent.call_tool("get_document", READ)
         resource = await agent.read_resource(f"groundline://handbook/{DOCUMENT_ID}")
-    assert result.structured_content is not None
-    assert result.structured_content["text"] == "Employees have 27 days of leave. No more."
-    assert result.structured_content["is_complete"] is True
-    assert [getattr(each, "text", "") for each in resource.contents] == [result.structured_content["text"]]
+    read = result.structured_content
+    assert read is not None
+    assert read["text"] == services.text
+    assert read["end_offset"] == read["character_count"] == len(services.text)
+    assert read["document"]["resource"] == f"groundline://handbook/{DOCUMENT_ID}"
+    assert [getattr(each, "text", "") for each in resource.contents] == [services.text]
 
 
-async def test_a_document_with_a_gap_says_so(connect: Connect, services: Services) -> None:
+async def test_a_part_of_a_document_says_where_it_goes_on(connect: Connect, services: Services) -> None:
     async with connect() as agent:
-        result = await agent.call_tool("get_document", READ)
-        cut = await agent.call_tool("get_document", READ | {"max_characters": 9})
-    for incomplete in (result, cut):
-        assert incomplete.structured_content is not None
-        assert incomplete.structured_content["is_complete"] is False
-    assert cut.structured_content is not None
-    assert cut.structured_content["text"] == "Employees"
+        first = await agent.call_tool("get_document", READ | {"max_characters": 9})
+        assert first.structured_content is not None
+        assert text_of(first).endswith("Employees\n\n(It goes on at start_offset 9.)")
+        rest = await agent.call_tool(
+            "get_document", READ | {"start_offset": first.structured_content["end_offset"]}
+        )
+    assert rest.structured_content is not None
+    assert first.structured_content["text"] + rest.structured_content["text"] == services.text
+    assert "goes on" not in text_of(rest)
 
 
 async def test_documents_are_resources_page_by_page(connect: Connect) -> None:

@@ -1,7 +1,9 @@
 """The OpenAI API as the bridge speaks it, before scripted services."""
 
 import asyncio
+import base64
 import json
+import struct
 from typing import Any
 
 import httpx
@@ -10,6 +12,7 @@ from groundline.v1 import chat_pb2
 from groundline_bridge.__main__ import start
 from groundline_bridge.settings import BridgeSettings
 from groundline_runtime.errors import (
+    FailedPreconditionError,
     FieldViolation,
     InvalidArgumentError,
     ResourceExhaustedError,
@@ -22,7 +25,8 @@ type Services = Any
 type Launch = Any
 
 ASK = {"model": "handbook", "messages": [{"role": "user", "content": "How much leave is there?"}]}
-COMPLETIONS, RESPONSES = "/v1/chat/completions", "/v1/responses"
+COMPLETIONS, RESPONSES, EMBEDDINGS = "/v1/chat/completions", "/v1/responses", "/v1/embeddings"
+EMBED = {"model": "minilm", "input": ["leave", "tower"]}
 
 
 async def error_of(response: httpx.Response, status: int) -> dict[str, Any]:
@@ -443,3 +447,55 @@ async def test_stopping_lets_what_is_under_way_end(target: str, services: Servic
         await stopping
         await services.cancelled.wait()
         await error_of(await asking, 503)
+
+
+@pytest.mark.parametrize(
+    ("change", "param"),
+    [
+        ({"model": ""}, "model"),
+        ({"input": [[1, 2, 3]]}, "input"),
+        ({"input": [1, 2, 3]}, "input"),
+        ({"input": None}, "input"),
+        ({"encoding_format": "int8"}, "encoding_format"),
+        ({"dimensions": 0}, "dimensions"),
+    ],
+)
+async def test_a_wrong_field_of_an_embedding_is_named(
+    client: httpx.AsyncClient, services: Services, change: dict[str, Any], param: str
+) -> None:
+    error = await error_of(await client.post(EMBEDDINGS, json=EMBED | change), 400)
+    assert error["param"] == param
+    assert services.requests == []
+
+
+async def test_what_a_service_refuses_of_an_embedding_is_named_in_words_of_openai(
+    client: httpx.AsyncClient, services: Services
+) -> None:
+    services.error = InvalidArgumentError([FieldViolation("texts[1]", "must not be empty")])
+    assert (await error_of(await client.post(EMBEDDINGS, json=EMBED), 400))["param"] == "input"
+
+
+async def test_an_embedding_model_that_is_not_running_is_a_404(
+    client: httpx.AsyncClient, services: Services
+) -> None:
+    services.error = FailedPreconditionError("EMBEDDING_MODEL_MISMATCH", "other is not running")
+    error = await error_of(await client.post(EMBEDDINGS, json=EMBED), 404)
+    assert (error["code"], error["param"]) == ("model_not_found", "model")
+
+
+async def test_embeddings_are_numbers_or_bytes(client: httpx.AsyncClient, services: Services) -> None:
+    floats = (await client.post(EMBEDDINGS, json=EMBED)).json()
+    packed = (await client.post(EMBEDDINGS, json=EMBED | {"encoding_format": "base64"})).json()
+    assert [each["index"] for each in floats["data"]] == [0, 1]
+    assert floats["data"][0]["embedding"] == pytest.approx([0.6, 0.8])
+    raw = base64.b64decode(packed["data"][0]["embedding"])
+    assert struct.unpack("<2f", raw) == pytest.approx((0.6, 0.8))
+    assert floats["usage"] == {"prompt_tokens": 3, "total_tokens": 3}
+    assert services.requests[0].texts == ["leave", "tower"]
+
+
+async def test_one_text_is_a_list_of_one(client: httpx.AsyncClient, services: Services) -> None:
+    found = (await client.post(EMBEDDINGS, json=EMBED | {"input": "leave", "dimensions": 2})).json()
+    assert len(found["data"]) == 1
+    (asked,) = services.requests
+    assert (asked.texts, asked.model, asked.dimensions) == (["leave"], "minilm", 2)

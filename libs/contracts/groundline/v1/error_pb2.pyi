@@ -302,6 +302,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The document is there, but not what was handed in: its collection keeps no originals, or did not when it came."""
     DOCUMENT_CHANGED: _ErrorReason.ValueType  # 141
     """The document was replaced or deleted while it was sent."""
+    MODEL_NOT_FOUND: _ErrorReason.ValueType  # 142
+    """No model of that name is running."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -591,4 +593,6 @@ ORIGINAL_NOT_KEPT: ErrorReason.ValueType  # 140
 """The document is there, but not what was handed in: its collection keeps no originals, or did not when it came."""
 DOCUMENT_CHANGED: ErrorReason.ValueType  # 141
 """The document was replaced or deleted while it was sent."""
+MODEL_NOT_FOUND: ErrorReason.ValueType  # 142
+"""No model of that name is running."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

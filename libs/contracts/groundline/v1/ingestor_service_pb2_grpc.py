@@ -144,6 +144,11 @@ class IngestorServiceStub:
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.RetryJobRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.RetryJobResponse.FromString,
                 _registered_method=True)
+        self.EmbedTexts = channel.unary_unary(
+                '/groundline.v1.IngestorService/EmbedTexts',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.EmbedTextsRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.EmbedTextsResponse.FromString,
+                _registered_method=True)
 
 
 class IngestorServiceServicer:
@@ -382,6 +387,16 @@ class IngestorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def EmbedTexts(self, request, context):
+        """Embeds texts with the model that is running, as documents are embedded. Nothing is stored.
+
+        INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
+        names another model than the one running.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_IngestorServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -489,6 +504,11 @@ def add_IngestorServiceServicer_to_server(servicer, server):
                     servicer.RetryJob,
                     request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.RetryJobRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.RetryJobResponse.SerializeToString,
+            ),
+            'EmbedTexts': grpc.unary_unary_rpc_method_handler(
+                    servicer.EmbedTexts,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.EmbedTextsRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.EmbedTextsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1063,6 +1083,33 @@ class IngestorService:
             '/groundline.v1.IngestorService/RetryJob',
             groundline_dot_v1_dot_ingestor__service__pb2.RetryJobRequest.SerializeToString,
             groundline_dot_v1_dot_ingestor__service__pb2.RetryJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EmbedTexts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.IngestorService/EmbedTexts',
+            groundline_dot_v1_dot_ingestor__service__pb2.EmbedTextsRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.EmbedTextsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -182,6 +182,12 @@ class IngestorServiceStub:
     INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may not change the
     collection. FAILED_PRECONDITION (NOTHING_TO_RETRY): there is none, or their content is no longer kept.
     """
+    EmbedTexts: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.EmbedTextsRequest, _ingestor_service_pb2.EmbedTextsResponse]
+    """Embeds texts with the model that is running, as documents are embedded. Nothing is stored.
+
+    INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
+    names another model than the one running.
+    """
 
 @_typing.type_check_only
 class IngestorServiceAsyncStub(IngestorServiceStub):
@@ -336,6 +342,12 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
 
     INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may not change the
     collection. FAILED_PRECONDITION (NOTHING_TO_RETRY): there is none, or their content is no longer kept.
+    """
+    EmbedTexts: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.EmbedTextsRequest, _ingestor_service_pb2.EmbedTextsResponse]  # type: ignore[assignment]
+    """Embeds texts with the model that is running, as documents are embedded. Nothing is stored.
+
+    INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
+    names another model than the one running.
     """
 
 class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -614,6 +626,18 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such job. PERMISSION_DENIED: the caller may not change the
         collection. FAILED_PRECONDITION (NOTHING_TO_RETRY): there is none, or their content is no longer kept.
+        """
+
+    @_abc_1.abstractmethod
+    def EmbedTexts(
+        self,
+        request: _ingestor_service_pb2.EmbedTextsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingestor_service_pb2.EmbedTextsResponse, _abc.Awaitable[_ingestor_service_pb2.EmbedTextsResponse]]:
+        """Embeds texts with the model that is running, as documents are embedded. Nothing is stored.
+
+        INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
+        names another model than the one running.
         """
 
 def add_IngestorServiceServicer_to_server(servicer: IngestorServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -40,3 +40,15 @@ class GrpcIngestor:
     ) -> ingestor_service_pb2.ListDocumentsResponse:
         with translated_rpc_errors():
             return await self._stub.ListDocuments(request)
+
+    async def get_document_text(
+        self, request: ingestor_service_pb2.GetDocumentTextRequest
+    ) -> ingestor_service_pb2.GetDocumentTextResponse:
+        with translated_rpc_errors():
+            return await self._stub.GetDocumentText(request)
+
+    async def embed_texts(
+        self, request: ingestor_service_pb2.EmbedTextsRequest
+    ) -> ingestor_service_pb2.EmbedTextsResponse:
+        with translated_rpc_errors():
+            return await self._stub.EmbedTexts(request)

@@ -19,6 +19,7 @@ _PARAMETERS: Final = (
     ("options.generation.max_output_tokens", "max_tokens"),
     ("options.generation.system_prompt", "messages"),
     ("query", "messages"),
+    ("texts", "input"),
     ("chat_history", "messages"),
     ("filter", "groundline.filter"),
     ("options", "groundline.options"),
@@ -43,7 +44,7 @@ def body_of(error: GroundlineError) -> dict[str, Any]:
     fields = [{"param": _parameter(each.field), "message": each.description} for each in error.violations]
     message = "; ".join(f"{each['param']}: {each['message']}" for each in fields) or error.message
     code, param = error.reason.lower(), fields[0]["param"] if fields else None
-    if error.reason == _NO_SUCH_MODEL:
+    if error.reason in (_NO_SUCH_MODEL, "MODEL_NOT_FOUND"):
         code, param = "model_not_found", "model"
     return {
         "error": {

@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from groundline_bridge.domain.conversation import Utterance
 
-__all__ = ["ChatCompletionRequest", "Extension", "ResponseRequest", "parsed"]
+__all__ = ["ChatCompletionRequest", "Extension", "OpenAiRequest", "ResponseRequest", "parsed"]
 
 _TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
 _SPEAKERS = {"developer": "system"}
@@ -51,7 +51,9 @@ _PlainText = Annotated[None, _only({"type": "text"}, instead="only text is writt
 _Text = Annotated[str, BeforeValidator(_text)]
 
 
-class _Request(BaseModel):
+class OpenAiRequest(BaseModel):
+    """A body, or a part of one; what it does not name is passed over."""
+
     model_config = ConfigDict(strict=True, frozen=True, extra="ignore")
 
 
@@ -59,7 +61,7 @@ class _ClosedRequest(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
 
-class _Message(_Request):
+class _Message(OpenAiRequest):
     role: Literal["system", "developer", "user", "assistant"]
     content: _Text = ""
     tool_calls: _NoTools = None
@@ -82,11 +84,11 @@ class Extension(_ClosedRequest):
         return self.model_dump(exclude_none=True)
 
 
-class _StreamOptions(_Request):
+class _StreamOptions(OpenAiRequest):
     include_usage: bool | None = None
 
 
-class ChatCompletionRequest(_Request):
+class ChatCompletionRequest(OpenAiRequest):
     """Body of POST /v1/chat/completions."""
 
     model: str
@@ -119,7 +121,7 @@ class ChatCompletionRequest(_Request):
         return bool(self.stream_options and self.stream_options.include_usage)
 
 
-class _ResponseItem(_Request):
+class _ResponseItem(OpenAiRequest):
     type: Literal["message"] | None = None
     role: Literal["system", "developer", "user", "assistant"]
     content: _Text
@@ -129,11 +131,11 @@ class _ResponseItem(_Request):
         return Utterance(_SPEAKERS.get(self.role, self.role), self.content)
 
 
-class _TextFormat(_Request):
+class _TextFormat(OpenAiRequest):
     format: _PlainText = None
 
 
-class ResponseRequest(_Request):
+class ResponseRequest(OpenAiRequest):
     """Body of POST /v1/responses."""
 
     model: str
