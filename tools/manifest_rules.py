@@ -586,12 +586,12 @@ def connections(settings: Settings) -> int:
         case GatewaySettings():
             # It follows the keys in a pool of its own.
             size: int = KeyDatabaseSettings.model_fields["pool_max_size"].default
-            return size if settings.database_url is not None else 0
+            return size + 1 if settings.database_url is not None else 0
         case IngestorSettings():
             # A process with workers also listens for what is handed in.
-            return settings.pool_max_size + bool(settings.workers)
+            return settings.pool_max_size + 1 + bool(settings.workers)
         case DatabaseSettings():
-            return settings.pool_max_size
+            return settings.pool_max_size + 1
     return 0
 
 

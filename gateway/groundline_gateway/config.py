@@ -35,9 +35,8 @@ _GRACE_SECONDS = 2.0
 _ARRIVAL_SECONDS = 60.0
 # A service is there when one of its replicas is, of a hundred at most.
 _ANY_REPLICA_PERCENT = 1.0
-# What has no side effects is sent again when a service goes without a word,
-# to another replica if there is one.
-_RETRY_SAFE = {
+# Sent again when a service goes, or hangs, without a word; to another replica if there is one.
+_RETRY_LOST = {
     "retry_on": "connect-failure,refused-stream,reset-before-request,reset",
     "num_retries": 1,
     "retry_host_predicate": [
@@ -269,12 +268,14 @@ def _route(endpoint: Endpoint, settings: GatewaySettings) -> Node:
     }
     seconds = _deadline_seconds(endpoint, settings)
     _deadline(route, seconds, is_stream=endpoint.is_stream, is_upload=endpoint.is_upload)
-    if endpoint.has_no_side_effects:
-        route["route"]["retry_policy"] = _RETRY_SAFE | (
+    # An answer whose beginning nobody has seen may be begun anew; at worst its question is stored twice.
+    if (endpoint.is_idempotent or endpoint.name in _ANSWERS) and not endpoint.is_upload:
+        route["route"]["retry_policy"] = _RETRY_LOST | (
             # What takes a service no time is tried again before all of its deadline has passed.
-            {}
-            if endpoint.is_stream or endpoint.is_download or endpoint.name in _ANSWERS
-            else {"per_try_timeout": _duration(seconds / 3)}
+            {"per_try_timeout": _duration(seconds / 3)}
+            if endpoint.has_no_side_effects
+            and not (endpoint.is_stream or endpoint.is_download or endpoint.name in _ANSWERS)
+            else {}
         )
     if endpoint.is_stream:
         _override(route, "events", {"@type": _FILTER_CONFIG, "config": {}})
@@ -384,7 +385,12 @@ def _retry_after_seconds(settings: GatewaySettings) -> int:
 
 def _service_cluster(name: str, settings: GatewaySettings) -> Node:
     service = f"groundline.v1.{name.capitalize()}Service"
-    return _checked_cluster(name, settings, {"grpc_health_check": {"service_name": service}})
+    cluster = _checked_cluster(name, settings, {"grpc_health_check": {"service_name": service}})
+    (options,) = cluster["typed_extension_protocol_options"].values()
+    # A process that hangs answers no ping, and what waits for it ends within five seconds.
+    http2 = options["explicit_http_config"]["http2_protocol_options"]
+    http2["connection_keepalive"] = {"interval": "2s", "timeout": "3s"}
+    return cluster
 
 
 def _bridge_cluster(settings: GatewaySettings) -> Node:
@@ -411,7 +417,8 @@ def _checked_cluster(name: str, settings: GatewaySettings, health_check: Node) -
                     "max_connections": 1024,
                     "max_pending_requests": 1024,
                     "max_requests": 4096,
-                    "retry_budget": {"budget_percent": {"value": 20.0}, "min_retry_concurrency": 3},
+                    # What one of two replicas holds when it is lost is half of all.
+                    "retry_budget": {"budget_percent": {"value": 50.0}, "min_retry_concurrency": 16},
                 }
             ]
         },
@@ -472,9 +479,7 @@ def _url_cluster(name: str, endpoint: AnyHttpUrl, settings: GatewaySettings) -> 
 
 
 def _cluster(name: str, addresses: Sequence[str], settings: GatewaySettings) -> Node:
-    # A process that hangs answers no ping, and what waits for it ends. The services allow one in 10 s.
-    keepalive = {"interval": "12s", "timeout": "3s"}
-    http2 = {"explicit_http_config": {"http2_protocol_options": {"connection_keepalive": keepalive}}}
+    http2: Node = {"explicit_http_config": {"http2_protocol_options": {}}}
     options = "type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
     return {
         "name": name,

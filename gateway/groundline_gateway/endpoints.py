@@ -83,9 +83,15 @@ class Endpoint:
 
     @property
     def has_no_side_effects(self) -> bool:
-        """Whether it may be sent again, whatever became of it."""
+        """Whether it may be sent again, whatever becomes of it meanwhile."""
         level = self.method.GetOptions().idempotency_level
         return bool(level == MethodOptions.NO_SIDE_EFFECTS)
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether it may be sent again where it got no answer."""
+        level = self.method.GetOptions().idempotency_level
+        return bool(level in (MethodOptions.NO_SIDE_EFFECTS, MethodOptions.IDEMPOTENT))
 
     @property
     def _body(self) -> Descriptor | None:

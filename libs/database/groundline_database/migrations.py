@@ -149,11 +149,12 @@ async def apply(connection: Connection, service: str, wanted: Sequence[Migration
 async def require_schema(pool: Pool, minimum: Mapping[str, int]) -> None:
     """Raise FailedPreconditionError unless each service's schema has its minimum version, or a newer one.
 
-    A service names its own tables and those that it reads of others.
+    A service names its own tables and those that it reads of others. UnavailableError where the database does
+    not answer; requests that hold all connections of the pool do not matter.
     """
     try:
         with database_errors():
-            rows = await pool.fetch(_VERSIONS)
+            rows = await pool.probe.fetch(_VERSIONS)
     except (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError):
         rows = []
     found = {row["service"]: row["version"] for row in rows}

@@ -15,12 +15,15 @@ from groundline_database.codecs import register_codecs
 from groundline_database.errors import database_errors
 from groundline_database.settings import DatabaseSettings
 
-__all__ = ["Connection", "Pool", "acquire", "check_database", "keep_session", "open_pool", "transaction"]
+__all__ = ["Connection", "Pool", "acquire", "keep_session", "open_pool", "transaction"]
 
 type Connection = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
 type OnConnection = Callable[["asyncpg.Connection[Any]"], Awaitable[None]]
 
 CLOSE_SECONDS: Final = 5.0
+
+RELEASE_SECONDS: Final = 2.0
+"""Maximum wait for a cancelled statement's end, and for the reset of a connection that is given back."""
 
 if TYPE_CHECKING:
     _Pool = asyncpg.Pool[asyncpg.Record]
@@ -30,13 +33,55 @@ else:
 _log = structlog.get_logger(__name__)
 
 
+class Probe:
+    """A connection beside a pool's, to ask whether the database answers.
+
+    Requests that hold all of the pool's do not make it look dead; and where it does not answer, giving up
+    waits for nothing, as giving back one of the pool's does.
+    """
+
+    def __init__(self, connect: Callable[[], Awaitable["asyncpg.Connection[Any]"]]) -> None:
+        self._connect = connect
+        self._connection: asyncpg.Connection[Any] | None = None
+
+    async def fetch(self, query: str) -> list[asyncpg.Record]:
+        """Raises what asyncpg does; after any failure the next call opens a new connection."""
+        connection, self._connection = self._connection, None
+        try:
+            if connection is None or connection.is_closed():
+                connection = await self._connect()
+            rows = await connection.fetch(query)
+        except BaseException:
+            if connection is not None:
+                connection.terminate()
+            raise
+        self.close()  # of another call at the same time
+        self._connection = connection
+        return rows
+
+    def close(self) -> None:
+        """At once."""
+        if self._connection is not None:
+            self._connection.terminate()
+            self._connection = None
+
+
 class Pool(_Pool):
     """asyncpg's pool, whose waits for a free connection, and for giving one back, are bounded by default."""
 
     acquire_timeout_seconds: float
+    probe: Probe
 
     def acquire(self, *, timeout: float | None = None) -> "PoolAcquireContext[asyncpg.Record]":
         return super().acquire(timeout=self.acquire_timeout_seconds if timeout is None else timeout)
+
+    async def release(
+        self,
+        connection: "PoolConnectionProxy[asyncpg.Record]",
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> None:
+        await super().release(connection, timeout=RELEASE_SECONDS if timeout is None else timeout)
 
 
 @asynccontextmanager
@@ -61,6 +106,13 @@ async def open_pool(
         if init is not None:
             await init(connection)
 
+    async def connect() -> "asyncpg.Connection[Any]":
+        return await asyncpg.connect(
+            settings.database_url.get_secret_value(),
+            timeout=settings.connect_timeout_seconds,
+            server_settings={"application_name": _application_name(settings)},
+        )
+
     try:
         pool = Pool(
             settings.database_url.get_secret_value(),
@@ -78,6 +130,7 @@ async def open_pool(
             server_settings={"application_name": _application_name(settings), **(server_settings or {})},
         )
         pool.acquire_timeout_seconds = settings.pool_timeout_seconds
+        pool.probe = Probe(connect)
         await pool
     except (
         asyncpg.InvalidAuthorizationSpecificationError,
@@ -98,6 +151,7 @@ async def open_pool(
     try:
         yield pool
     finally:
+        pool.probe.close()
         await _close(pool)
 
 
@@ -126,12 +180,6 @@ async def transaction(pool: Pool) -> AsyncIterator[Connection]:
     """A connection in a transaction, which is rolled back on any exception."""
     async with acquire(pool) as connection, connection.transaction():
         yield connection
-
-
-async def check_database(pool: Pool) -> None:
-    """Raise UnavailableError when the database does not answer."""
-    async with acquire(pool) as connection:
-        await connection.fetchval("SELECT 1")
 
 
 async def _close(pool: Pool) -> None:

@@ -19,13 +19,13 @@ class DatabaseSettings(Settings):
     """Connections that are kept open."""
 
     pool_max_size: Annotated[int, Field(ge=1, le=1000)] = 10
-    """Maximum connections."""
+    """Maximum connections that requests use; one more asks whether the database answers."""
 
     connect_timeout_seconds: Seconds = 10.0
     """Maximum time for opening a connection."""
 
     pool_timeout_seconds: Seconds = 5.0
-    """Maximum wait for a connection of the pool, and for giving it back."""
+    """Maximum wait for a connection of the pool."""
 
     statement_timeout_seconds: Seconds = 60.0
     """Maximum time for one SQL statement."""

@@ -60,8 +60,8 @@ async def open_channel(
         ("grpc.service_config", json.dumps(service_config(_descriptor(service)))),
         # Without it, gRPC for Python ignores perAttemptRecvTimeout; hedging itself it has not.
         ("grpc.experimental.enable_hedging", 1),
-        # A process that hangs answers no ping, and what waits for it ends. Servers allow one in 10 s.
-        ("grpc.keepalive_time_ms", 12_000),
+        # A process that hangs answers no ping, and what waits for it ends within five seconds.
+        ("grpc.keepalive_time_ms", 2_000),
         ("grpc.keepalive_timeout_ms", 3_000),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.initial_reconnect_backoff_ms", 200),

@@ -16,9 +16,6 @@ OVERALL = ""
 _SERVING = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
-FAILING_SECONDS = 1.0
-"""Between two checks while a dependency is down."""
-
 _log = structlog.get_logger(__name__)
 
 ReadinessCheck = Callable[[], Awaitable[None]]
@@ -46,6 +43,7 @@ class HealthMonitor:
         self._timeout_seconds = timeout_seconds
         self._failing: dict[str, str] | None = None
         self._draining = False
+        self._given_up: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Set the first statuses; call before the port opens."""
@@ -56,8 +54,7 @@ class HealthMonitor:
         """Check the dependencies until cancelled."""
         while True:
             await self.check()
-            pause = min(self._interval_seconds, FAILING_SECONDS) if self._failing else self._interval_seconds
-            await asyncio.sleep(pause)
+            await asyncio.sleep(self._interval_seconds)
 
     async def check(self) -> None:
         """Run all checks at once and publish the result."""
@@ -80,12 +77,23 @@ class HealthMonitor:
 
     async def _failure(self, check: ReadinessCheck) -> str | None:
         """None when the check passes, else why not; only the type of the error, whose text may hold a DSN."""
+        task = asyncio.ensure_future(check())
         try:
-            async with asyncio.timeout(self._timeout_seconds) as scope:
-                await check()
-        except Exception as error:
-            return "no answer in time" if scope.expired() else type(error).__name__
-        return None
+            await asyncio.wait([task], timeout=self._timeout_seconds)
+        finally:
+            task.cancel()
+        if not task.done():
+            # Its end, which may take time of its own, is not waited for.
+            self._given_up.add(task)
+            task.add_done_callback(self._forget)
+            return "no answer in time"
+        error = task.exception()
+        return None if error is None else type(error).__name__
+
+    def _forget(self, task: asyncio.Task[None]) -> None:
+        self._given_up.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody wants to know
 
     async def _set_readiness(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
         for name in self._names:

@@ -232,7 +232,8 @@ def _options(settings: ServiceSettings) -> list[tuple[str, int]]:
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 10_000),
         ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+        # Clients and the gateway ask every two seconds whether it lives.
+        ("grpc.http2.min_ping_interval_without_data_ms", 1_000),
         # Clients connect again now and then, and so find replicas that have come up since.
         ("grpc.max_connection_age_ms", 300_000),
     ]

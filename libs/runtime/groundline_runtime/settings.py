@@ -113,10 +113,10 @@ class ServiceSettings(Settings):
     max_message_bytes: Annotated[int, Field(ge=1024, le=1024**3)] = 32 * 1024**2
     """Largest request accepted and response sent, in bytes."""
 
-    health_interval_seconds: Seconds = 5.0
-    """Time between two checks of the dependencies; while one is down, a second."""
+    health_interval_seconds: Seconds = 1.0
+    """Time between two checks of the dependencies."""
 
-    health_timeout_seconds: Seconds = 2.0
+    health_timeout_seconds: Seconds = 1.5
     """Time that one check may take before its dependency counts as down."""
 
 

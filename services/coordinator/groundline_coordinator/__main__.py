@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import grpc
 from groundline.v1 import coordinator_service_pb2_grpc
 from groundline_database import (
-    check_database,
     keep_session,
     migrate,
     migrations_of,
@@ -75,7 +74,7 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
                     servicer, server
                 )
             },
-            readiness={"database": lambda: check_database(pool)},
+            readiness={"database": lambda: require_schema(pool, SCHEMA)},
         )
 
 

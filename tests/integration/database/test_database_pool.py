@@ -1,7 +1,10 @@
 """Pools on a real PostgreSQL."""
 
 import asyncio
-from collections.abc import Callable
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any
 
@@ -77,6 +80,47 @@ async def test_a_statement_is_ended_after_its_time_and_its_connection_used_again
             )
             assert await connection.fetchval(sleeping) == 0
     assert caught.value.reason == "DATABASE_BUSY"
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+async def test_a_statement_that_is_given_up_does_not_wait_for_a_server_that_hangs(
+    settings: MakeSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("groundline_database.pool.RELEASE_SECONDS", 0.05)
+    async with asyncio.timeout(30), open_pool(settings(pool_timeout_seconds=600)) as pool:
+        with stopped(await pool.fetchval("SELECT pg_backend_pid()")):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await pool.execute("SELECT 1")
+            assert await pool.fetchval("SELECT 1") == 1
+
+
+async def test_the_database_is_known_to_answer_while_requests_hold_all_connections(
+    settings: MakeSettings,
+) -> None:
+    async with open_pool(settings(pool_max_size=1)) as pool, acquire(pool):
+        assert [row["one"] for row in await pool.probe.fetch("SELECT 1 AS one")] == [1]
+
+
+async def test_a_probe_that_was_not_answered_asks_on_a_new_connection(settings: MakeSettings) -> None:
+    process = "SELECT pg_backend_pid() AS pid"
+    async with asyncio.timeout(30), open_pool(settings()) as pool:
+        [row] = await pool.probe.fetch(process)
+        [again] = await pool.probe.fetch(process)
+        with stopped(row["pid"]):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await pool.probe.fetch(process)
+            [another] = await pool.probe.fetch(process)
+    assert row["pid"] == again["pid"] != another["pid"]
 
 
 async def create_and_fail(pool: Pool) -> None:

@@ -27,6 +27,8 @@ KEYS: dict[str, dict[str, Any]] = {
     "alice": {"key": "alice-key-0123456789", "client": "alice", "principals": ["user:alice", "group:staff"]},
     "bob": {"key": "bob-key-0123456789", "client": "bob", "principals": ["user:bob"]},
 }
+# As the suite's own server allows it.
+PINGED = [("grpc.http2.min_ping_interval_without_data_ms", 1_000)]
 SERVICES = ("Coordinator", "Retriever", "Reranker", "Generator", "Ingestor")
 
 
@@ -75,7 +77,7 @@ class Upstream:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        server = grpc.aio.server(options=[("grpc.max_receive_message_length", 128 << 20)])
+        server = grpc.aio.server(options=[("grpc.max_receive_message_length", 128 << 20), *PINGED])
         health_pb2_grpc.add_HealthServicer_to_server(self.health, server)
         for module in (coordinator_service_pb2, ingestor_service_pb2):
             for service in module.DESCRIPTOR.services_by_name.values():

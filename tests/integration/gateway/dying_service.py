@@ -25,7 +25,8 @@ class _Deadly(grpc.GenericRpcHandler):
 
 
 async def _main() -> None:
-    server = grpc.aio.server()
+    # As the suite's own server allows it.
+    server = grpc.aio.server(options=[("grpc.http2.min_ping_interval_without_data_ms", 1_000)])
     server.add_generic_rpc_handlers((_Deadly(),))
     health_pb2_grpc.add_HealthServicer_to_server(_Health(), server)
     port = server.add_insecure_port("127.0.0.1:0")

@@ -24,11 +24,17 @@ class Dependency:
         self.up = up
         self.asked = asyncio.Event()
         self.hangs = False
+        self.lingers: asyncio.Event | None = None
+        """Where set, a check that hangs ends with it, and not by being cancelled."""
 
     async def check(self) -> None:
         self.asked.set()
         if self.hangs:
-            await asyncio.Event().wait()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                if self.lingers is not None:
+                    await self.lingers.wait()
         if not self.up:
             raise ConnectionError("postgresql://user:hunter2@db")
 
@@ -76,6 +82,17 @@ async def test_readiness_follows_a_dependency_both_ways(probe: SimpleNamespace, 
     assert events == ["service_ready", "service_not_ready", "service_ready"]
     [problem] = [entry for entry in logs if entry["event"] == "service_not_ready"]
     assert problem["failing"] == {"database": "ConnectionError" if fault == "fails" else "no answer in time"}
+
+
+async def test_a_check_that_does_not_end_when_it_is_given_up_delays_nothing(probe: SimpleNamespace) -> None:
+    dependency = Dependency()
+    async with serve(probe.application(probe.Servicer(), database=dependency.check), OFTEN) as target:
+        await until(target, probe.SERVICE, SERVING)
+        dependency.lingers, dependency.hangs = asyncio.Event(), True
+        await until(target, probe.SERVICE, NOT_SERVING)
+        dependency.hangs = False
+        await until(target, probe.SERVICE, SERVING)
+        dependency.lingers.set()
 
 
 async def test_an_unknown_service_is_not_found(probe: SimpleNamespace) -> None:

@@ -375,7 +375,7 @@ BREAKS: dict[str, tuple[str, Break]] = {
         lambda m: cluster(m).update(enablePDB=False),
     ),
     "more connections than the database allows": (
-        "max_connections is 400, all replicas may open 537: others 22 + coordinator 55 + gateway 11 + ",
+        "max_connections is 420, all replicas may open 548: others 22 + coordinator 55 + gateway 22 + ",
         lambda m: scaler(m).update(maxReplicas=20),
     ),
     # drain

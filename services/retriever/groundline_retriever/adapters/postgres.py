@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import json
 import math
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -76,7 +77,13 @@ SERVER_SETTINGS: Mapping[str, str] = {
 }
 
 PROBED_PARTITIONS = 4
-"""Partitions that one readiness check probes; the next check goes on with the next ones."""
+"""Partitions whose keyword indexes are looked at together; the next look goes on with the next ones."""
+
+PROBE_SECONDS = 5.0
+"""Between two looks."""
+
+_PROBE_PATIENCE_SECONDS = 1.0
+"""Shorter than the time that a readiness check may take."""
 
 EXACT_COLLECTIONS = 100
 """So many collections of a shared partition are searched exactly by their rows; of more, HNSW is quicker."""
@@ -249,6 +256,7 @@ class PostgresChunkStore:
         self._lexical = lexical
         self._sound = sound
         self._probed_up_to = 0
+        self._probed_until = 0.0
         self._partitions: dict[str, int] = {}
         """Where collections were found last."""
         self._seen: dict[str, tuple[int, int]] = {}
@@ -503,8 +511,19 @@ class PostgresChunkStore:
         of the next few partitions.
 
         Those that are to be rebuilt after an unclean stop are not probed: searches say that they left them
-        out.
+        out. An index that nobody could look at is not unsound; whether the database answers is asked by
+        `require_schema`. After a success, the next look is PROBE_SECONDS later.
         """
+        if time.monotonic() < self._probed_until:
+            return
+        try:
+            async with asyncio.timeout(_PROBE_PATIENCE_SECONDS):
+                await self._probe_indexes()
+        except (TimeoutError, UnavailableError):
+            return
+        self._probed_until = time.monotonic() + PROBE_SECONDS
+
+    async def _probe_indexes(self) -> None:
         async with self._connection() as connection:
             await self._sound.refresh(connection)
             if self._sound.is_on_standby and not self._lexical.capabilities.answers_on_standby:
