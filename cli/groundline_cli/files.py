@@ -3,16 +3,31 @@
 import base64
 import codecs
 import json
+import mimetypes
 import os
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
-__all__ = ["Failure", "FileScan", "SourceFile", "UnreadableFileError", "is_excluded", "scan"]
+__all__ = [
+    "PLAIN",
+    "SIDECAR_SUFFIX",
+    "Description",
+    "Failure",
+    "FileScan",
+    "SourceFile",
+    "UnreadableFileError",
+    "is_excluded",
+    "scan",
+]
+
+SIDECAR_SUFFIX = ".meta.json"
+"""Behind a file's name: what is said of it, as `{"title": …, "mimeType": …, "metadata": {…},
+"allowedPrincipals": […]}`."""
 
 type Form = Literal["text", "data", "json"]
 """How a file is handed in: decoded here, as it is, or as it is unless it holds objects."""
@@ -26,11 +41,23 @@ _TEXTS = {
     ".txt": "text/plain",
 }
 _JSON = {".json", ".jsonl", ".ndjson"}
-_DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+_OFFICE = "application/vnd.openxmlformats-officedocument"
+_OPEN = "application/vnd.oasis.opendocument"
 # Named here so that a file that is none of its kind is refused for that, and not for what it happens to be.
 _BINARIES = {
     ".pdf": "application/pdf",
-    ".docx": _DOCX,
+    ".docx": f"{_OFFICE}.wordprocessingml.document",
+    ".xlsx": f"{_OFFICE}.spreadsheetml.sheet",
+    ".xlsb": "application/vnd.ms-excel.sheet.binary.macroenabled.12",
+    ".xls": "application/vnd.ms-excel",
+    ".pptx": f"{_OFFICE}.presentationml.presentation",
+    ".odt": f"{_OPEN}.text",
+    ".ods": f"{_OPEN}.spreadsheet",
+    ".odp": f"{_OPEN}.presentation",
+    ".epub": "application/epub+zip",
+    ".rtf": "application/rtf",
+    ".eml": "message/rfc822",
+    ".zip": "application/zip",
     ".png": "image/png",
     ".jpg": "image/jpeg",
     ".jpeg": "image/jpeg",
@@ -52,6 +79,8 @@ _MOST_DATA_MEBIBYTES = 47
 
 _EMPTY = "empty"
 _UNSUPPORTED = "unsupported type"
+_SIDECAR = "description"
+_DESCRIBING = {"title": str, "mimeType": str, "metadata": dict, "allowedPrincipals": list}
 
 
 class UnreadableFileError(Exception):
@@ -68,6 +97,22 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Description:
+    """What is said of a file, beside what is in it."""
+
+    title: str = ""
+    mime_type: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    allowed_principals: Sequence[str] = ()
+    charset: str = ""
+    """Of a text that is not UTF-8."""
+
+
+PLAIN = Description()
+"""Nothing is said but what is in it."""
+
+
+@dataclass(frozen=True)
 class SourceFile:
     """A file to ingest."""
 
@@ -77,6 +122,8 @@ class SourceFile:
     form: Form
     mime_type: str = ""
     """Where its name leaves no doubt; else its content tells it to the ingestor."""
+    given: Description = PLAIN
+    """What is said of all files that are ingested with it."""
 
     @property
     def size(self) -> int:
@@ -88,18 +135,45 @@ class SourceFile:
 
     def documents(self) -> Iterator[dict[str, Any]]:
         """Its DocumentInputs: one, or one for each object that it holds. Raises UnreadableFileError."""
+        described = self.described()
         content = self._read()
-        if self.form == "text":
-            yield self._input({"text": _decoded(content)})
-        elif self.form == "json" and (records := _records(content)):
+        if self.form == "json" and not described.mime_type and (records := _records(content)):
             for number, record in enumerate(records, start=1):
-                yield _object_input(record, f"{self.uri}#{number}")
-        else:
-            yield self._input({"data": base64.b64encode(content).decode()})
+                one = _object_input(record, f"{self.uri}#{number}")
+                one["metadata"] = {**described.metadata, **one.get("metadata", {})}
+                yield _filled(one | {"allowedPrincipals": [*described.allowed_principals]})
+            return
+        text = _decoded(content) if self.form == "text" and not self.given.charset else None
+        # What is not UTF-8 is for the ingestor, which finds out.
+        data = {"data": base64.b64encode(content).decode()} if text is None else {"text": text}
+        yield _filled(
+            {
+                "uri": self.uri,
+                **data,
+                "title": described.title,
+                "mimeType": described.mime_type,
+                "metadata": {**described.metadata},
+                "allowedPrincipals": [*described.allowed_principals],
+            }
+        )
 
-    def _input(self, content: dict[str, Any]) -> dict[str, Any]:
-        given = {"uri": self.uri, **content}
-        return given | {"mimeType": self.mime_type} if self.mime_type else given
+    def described(self) -> Description:
+        """What is said of it, by its sidecar file before what is said of all. Raises UnreadableFileError."""
+        own = _sidecar(self.path)
+        return replace(
+            self.given,
+            title=own.get("title", self.given.title),
+            mime_type=own.get("mimeType", self._mime_type()),
+            metadata={**self.given.metadata, **own.get("metadata", {})},
+            allowed_principals=own.get("allowedPrincipals", self.given.allowed_principals),
+        )
+
+    def _mime_type(self) -> str:
+        if not self.given.charset or self.mime_type.startswith(("application/", "image/")):
+            return self.mime_type
+        guess = self.mime_type or mimetypes.guess_type(self.path.name)[0] or ""
+        kind = guess if guess.startswith("text/") or guess == "application/json" else "text/plain"
+        return f"{kind}; charset={self.given.charset}"
 
     def _read(self) -> bytes:
         most = _MOST_MEBIBYTES if self.form == "text" else _MOST_DATA_MEBIBYTES
@@ -118,22 +192,25 @@ class FileScan:
     files: list[SourceFile] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     """How many entries of directories were passed over, by why: "hidden", "unsupported type", …"""
+    unsupported: list[str] = field(default_factory=list)
+    """Uris of those that are of an unsupported type."""
     failures: list[Failure] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
     """What uris below directories begin with that could not be read."""
 
 
-def scan(paths: Iterable[Path], exclude: Sequence[str] = ()) -> FileScan:
+def scan(paths: Iterable[Path], exclude: Sequence[str] = (), given: Description = PLAIN) -> FileScan:
     """Files that are named, and files of a kind that can be read below directories that are named, sorted by
     path.
 
-    Kinds are told by the first 8 KiB: PDF, DOCX, images, and all that is text. Below directories hidden and
-    excluded entries, other kinds, empty files and links to directories (which could lead in circles) are
-    passed over.
+    Kinds are told by name and by the first 8 KiB: office documents, PDF, books, mails, archives, images, and
+    all that is text. Below directories hidden and excluded entries, other kinds, empty files, descriptions of
+    other files and links to directories (which could lead in circles) are passed over. `given` is said of all
+    files.
     """
     result = FileScan()
     taken: dict[str, Path] = {}
-    for file in _candidates(paths, exclude, result):
+    for file in _candidates(paths, exclude, given, result):
         if file.uri in taken:
             if not _same_file(taken[file.uri], file.path):
                 reason = (
@@ -158,13 +235,15 @@ def is_excluded(uri: str, exclude: Sequence[str]) -> bool:
     )
 
 
-def _candidates(paths: Iterable[Path], exclude: Sequence[str], result: FileScan) -> Iterator[SourceFile]:
+def _candidates(
+    paths: Iterable[Path], exclude: Sequence[str], given: Description, result: FileScan
+) -> Iterator[SourceFile]:
     for path in paths:
         if path.is_dir():
             for file in _walk(path, "", exclude, result):
                 uri = file.relative_to(path).as_posix()
                 try:
-                    found = _source_file(file, uri)
+                    found = _source_file(file, uri, given)
                 except OSError as error:
                     result.failures.append(Failure(uri, error.strerror or str(error)))
                     continue
@@ -172,9 +251,11 @@ def _candidates(paths: Iterable[Path], exclude: Sequence[str], result: FileScan)
                     yield found
                 else:
                     result.skipped[found] += 1
+                    if found == _UNSUPPORTED:
+                        result.unsupported.append(uri)
         else:
             try:
-                found = _source_file(path, path.name) if path.is_file() else _why_not(path)
+                found = _source_file(path, path.name, given) if path.is_file() else _why_not(path)
             except OSError as error:
                 found = error.strerror or str(error)
             if isinstance(found, SourceFile):
@@ -210,22 +291,25 @@ def _walk(directory: Path, prefix: str, exclude: Sequence[str], result: FileScan
                 result.failures.append(Failure(name, error.strerror or str(error)))
 
 
-def _source_file(path: Path, uri: str) -> SourceFile | str:
+def _source_file(path: Path, uri: str, given: Description) -> SourceFile | str:
     """How to hand a file in, or why not. Raises OSError."""
+    if uri.endswith(SIDECAR_SUFFIX) and Path(str(path).removesuffix(SIDECAR_SUFFIX)).is_file():
+        return _SIDECAR
     with path.open("rb") as file:
         start = file.read(_SNIFFED_BYTES)
     if not start:
         return _EMPTY
     suffix = path.suffix.lower()
     if suffix in _TEXTS:
-        return SourceFile(path, uri, "text", _TEXTS[suffix])
+        return SourceFile(path, uri, "text", _TEXTS[suffix], given)
     if suffix in _BINARIES:
-        return SourceFile(path, uri, "data", _BINARIES[suffix])
+        return SourceFile(path, uri, "data", _BINARIES[suffix], given)
     if _is_known_binary(start, path):
-        return SourceFile(path, uri, "data")
-    if start.startswith(_ZIP) or not _looks_like_text(start):
+        return SourceFile(path, uri, "data", given=given)
+    is_text = b"\0" not in start if given.charset else _looks_like_text(start)
+    if start.startswith(_ZIP) or not is_text:
         return _UNSUPPORTED
-    return SourceFile(path, uri, "json" if suffix in _JSON else "data")
+    return SourceFile(path, uri, "json" if suffix in _JSON else "data", given=given)
 
 
 def _is_known_binary(start: bytes, path: Path) -> bool:
@@ -258,16 +342,39 @@ def _looks_like_text(start: bytes) -> bool:
     return True
 
 
-def _decoded(content: bytes) -> str:
-    """UTF-8, or what its byte order mark says. Raises UnreadableFileError."""
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        encoding, name = "utf-16", "UTF-16"
-    else:
-        encoding, name = "utf-8-sig", "UTF-8"
+def _decoded(content: bytes) -> str | None:
+    """UTF-8, or what its byte order mark says; None where it is neither."""
+    is_wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     try:
-        return content.decode(encoding)
-    except UnicodeDecodeError as error:
-        raise UnreadableFileError(f"not {name} text (at byte {error.start})") from error
+        return content.decode("utf-16" if is_wide else "utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+
+
+def _sidecar(path: Path) -> dict[str, Any]:
+    """What the file beside it says of it; empty where there is none. Raises UnreadableFileError."""
+    sidecar = path.with_name(path.name + SIDECAR_SUFFIX)
+    try:
+        if not sidecar.is_file():
+            return {}
+        own = json.loads(sidecar.read_bytes())
+    except OSError as error:
+        raise UnreadableFileError(f"{sidecar.name}: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise UnreadableFileError(f"{sidecar.name} is not JSON: {error}") from error
+    if not isinstance(own, dict):
+        raise UnreadableFileError(f"{sidecar.name} is not a JSON object")
+    for name, value in own.items():
+        if name not in _DESCRIBING:
+            raise UnreadableFileError(f"{sidecar.name} has {name}; there are {', '.join(_DESCRIBING)}")
+        if not isinstance(value, _DESCRIBING[name]):
+            raise UnreadableFileError(f"{sidecar.name}: {name} is of the wrong type")
+    return own
+
+
+def _filled(document: dict[str, Any]) -> dict[str, Any]:
+    """Without what was left open."""
+    return {name: value for name, value in document.items() if value or name in ("text", "data")}
 
 
 def _records(content: bytes) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from groundline_client import ApiError, AsyncClient, JsonObject, has_ended
 from groundline_client.models import (
     ChunkCounts,
+    Document,
     ErrorReason,
     IngestDocumentsResponse,
     IngestionFailure,
@@ -18,24 +19,30 @@ from groundline_client.models import (
     IngestionJob,
     IngestionOutcome,
     IngestionState,
-    SourceType,
     Usage,
 )
 
-from groundline_cli.files import Failure, SourceFile, UnreadableFileError, is_excluded, scan
+from groundline_cli.files import (
+    PLAIN,
+    Description,
+    Failure,
+    SourceFile,
+    UnreadableFileError,
+    is_excluded,
+    scan,
+)
 
 __all__ = [
     "Estimate",
     "IngestReport",
     "Progress",
-    "SyncReport",
     "crawl_site",
     "ensure_collection",
     "estimate_paths",
     "has_collections",
     "ingest_documents",
     "ingest_paths",
-    "sync_directory",
+    "vanished_documents",
 ]
 
 # Small batches make progress visible; the bytes stay below the gateway's limit of 4 MiB a request.
@@ -78,6 +85,8 @@ class IngestReport:
     failures: list[Failure] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     """Entries of directories that were passed over, by why."""
+    unsupported: list[str] = field(default_factory=list)
+    """Those of an unsupported type."""
     jobs: list[str] = field(default_factory=list)
     """Ids of the jobs that the documents were handed in by."""
     broke_off: bool = False
@@ -126,18 +135,19 @@ async def ingest_paths(
     collection: str,
     *,
     exclude: Sequence[str] = (),
+    given: Description = PLAIN,
     create: bool = True,
     on_progress: OnProgress | None = None,
     wait: bool = True,
 ) -> IngestReport:
     """Ingest the files that `paths` name or hold, but for those excluded; see `groundline_cli.files.scan`.
 
-    Creates the collection when it is missing, there is something to put in and `create` is set. Files are
-    read one batch at a time. A file that cannot be ingested is in the report; what concerns all of them
-    raises GatewayError.
+    `given` is said of all of them. Creates the collection when it is missing, there is something to put in
+    and `create` is set. Files are read one batch at a time. A file that cannot be ingested is in the report;
+    what concerns all of them raises GatewayError.
     """
-    found = scan(paths, exclude)
-    report = IngestReport(failures=found.failures, skipped=found.skipped)
+    found = scan(paths, exclude, given)
+    report = IngestReport(failures=found.failures, skipped=found.skipped, unsupported=found.unsupported)
     if not found.files:
         return report
     if create:
@@ -169,14 +179,20 @@ class Estimate:
     output_tokens: int = 0
     failures: list[Failure] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
+    unsupported: list[str] = field(default_factory=list)
 
 
 async def estimate_paths(
-    client: AsyncClient, paths: Iterable[Path], collection: str, *, exclude: Sequence[str] = ()
+    client: AsyncClient,
+    paths: Iterable[Path],
+    collection: str,
+    *,
+    exclude: Sequence[str] = (),
+    given: Description = PLAIN,
 ) -> Estimate:
     """What `ingest_paths` would do to a collection that exists; nothing is stored. Raises GatewayError."""
-    found = scan(paths, exclude)
-    estimate = Estimate(failures=found.failures, skipped=found.skipped)
+    found = scan(paths, exclude, given)
+    estimate = Estimate(failures=found.failures, skipped=found.skipped, unsupported=found.unsupported)
     for batch in _batches(_documents(found.files, estimate.failures), _BATCH_DOCUMENTS):
         response = await _hand_in(client, collection, batch, estimate.failures, dry_run=True)
         for item in response.items if response else ():
@@ -250,49 +266,31 @@ async def crawl_site(
     return upload.report
 
 
-@dataclass
-class SyncReport:
-    """What bringing a collection up to date with a directory did."""
+async def vanished_documents(
+    client: AsyncClient, directory: Path, collection: str, *, exclude: Sequence[str] = ()
+) -> list[Document]:
+    """The collection's documents of source type file that a directory does not hold.
 
-    ingested: IngestReport
-    deleted: list[str] = field(default_factory=list)
-    """Uris of documents whose files have vanished."""
-
-
-async def sync_directory(
-    client: AsyncClient,
-    directory: Path,
-    collection: str,
-    *,
-    exclude: Sequence[str] = (),
-    on_progress: OnProgress | None = None,
-) -> SyncReport:
-    """Ingest what a directory holds, and delete the collection's other documents of source type file.
-
-    Nothing is deleted of a directory that holds no documents: it is more likely to be the wrong one. A file
-    that is there but cannot be read keeps its document, and so does what is excluded. Raises GatewayError.
+    None for a directory that holds no documents: it is more likely to be the wrong one. A file that is there
+    but cannot be read keeps its document, and so does what is excluded. Raises GatewayError.
     """
     found = scan([directory], exclude)
-    report = SyncReport(
-        await ingest_paths(
-            client, [directory], collection, exclude=exclude, on_progress=on_progress, wait=True
-        )
-    )
     if not found.files:
-        return report
+        return []
     kept = {file.uri for file in found.files} | {failure.name for failure in found.failures}
-    vanished = [
-        document
-        async for document in client.list_documents(collection)
-        if document.source_type == SourceType.FILE
-        and document.uri not in kept
-        and not document.uri.startswith(tuple(found.unseen))
-        and not is_excluded(document.uri, exclude)
-    ]
-    for document in vanished:
-        await client.delete_document(collection, document.document_id)
-        report.deleted.append(document.uri)
-    return report
+    files = client.list_documents(collection, filter={"$source_type": "file"})
+    try:
+        return [
+            document
+            async for document in files
+            if document.uri not in kept
+            and not document.uri.startswith(tuple(found.unseen))
+            and not is_excluded(document.uri, exclude)
+        ]
+    except ApiError as error:
+        if error.http_status != 404:
+            raise
+        return []
 
 
 class _Upload:
@@ -329,9 +327,18 @@ class _Upload:
     async def send_file(self, file: SourceFile) -> None:
         """Send a file that is too large for a batch."""
         try:
+            described = file.described()
             response = await self._client.upload_document(
-                self._collection, file.path, uri=file.uri, mime_type=file.mime_type
+                self._collection,
+                file.path,
+                uri=file.uri,
+                title=described.title,
+                mime_type=described.mime_type,
+                metadata=described.metadata or None,
+                allowed_principals=described.allowed_principals,
             )
+        except UnreadableFileError as error:
+            self.report.failures.append(Failure(file.uri, str(error)))
         except OSError as error:
             self.report.failures.append(Failure(file.uri, error.strerror or str(error)))
         except ApiError as error:

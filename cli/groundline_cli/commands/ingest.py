@@ -1,7 +1,9 @@
 """groundline ingest and sync"""
 
 import asyncio
+import codecs
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import click
-from groundline_client import AsyncClient
+from groundline_client import AsyncClient, JsonObject
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from groundline_cli import ingestion
-from groundline_cli.commands.gateway import json_option, run, with_gateway
+from groundline_cli.commands.gateway import json_object, json_option, run, with_gateway
 from groundline_cli.connection import Connection
-from groundline_cli.files import Failure
+from groundline_cli.files import Description, Failure
 from groundline_cli.terminal import print_json, printable
 
 __all__ = [
@@ -55,12 +57,57 @@ exclude_option = click.option(
 )
 
 
+_SHOWN_NAMES = 20
+
+
+def _charset(_context: click.Context, _option: click.Parameter, value: str | None) -> str:
+    if not value:
+        return ""
+    try:
+        return codecs.lookup(value).name
+    except LookupError:
+        raise click.BadParameter(f"{value} is no charset, such as windows-1252") from None
+
+
+_described_options = (
+    click.option(
+        "--metadata",
+        metavar="JSON",
+        callback=json_object,
+        help='Metadata of every document, such as \'{"team": "people"}\'.',
+    ),
+    click.option(
+        "--principal",
+        "principals",
+        multiple=True,
+        metavar="PRINCIPAL",
+        help="Who alone may read the documents, such as group:staff; may be given several times. Default: "
+        "whoever may read the collection.",
+    ),
+    click.option(
+        "--charset",
+        metavar="NAME",
+        callback=_charset,
+        help="Charset of texts, such as windows-1252. Default: UTF-8, or what their bytes look like.",
+    ),
+)
+
+
+def _described[F: Callable[..., Any]](command: F) -> F:
+    """Adds the options of what is said of every file."""
+    for option in reversed(_described_options):
+        command = option(command)
+    return command
+
+
 @click.command(short_help="Put files into a collection.")
 @click.argument(
     "paths", nargs=-1, required=True, metavar="PATH…", type=_SourcePath(exists=True, path_type=Path)
 )
 @click.option("--collection", required=True, metavar="NAME", help="Collection to put the documents in.")
 @exclude_option
+@click.option("--title", default="", help="Title of the document; for a single file.")
+@_described
 @click.option("--create/--no-create", default=True, help="Whether to create the collection when missing.")
 @click.option(
     "--watch/--detach",
@@ -80,23 +127,33 @@ def ingest(
     paths: tuple[Path, ...],
     collection: str,
     exclude: tuple[str, ...],
+    title: str,
+    metadata: JsonObject | None,
+    principals: tuple[str, ...],
+    charset: str,
     create: bool,
     watch: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Put files into a collection: PDF, DOCX, HTML, Markdown, CSV, JSON, source code, any other text, and
-    images, whose text is read.
+    """Put files into a collection: PDF, office documents, HTML, Markdown, CSV, JSON, source code, any other
+    text, books, mails, archives, and images, whose text is read.
 
     A directory is taken with all below it, except hidden entries, empty files, links to directories and what
-    is neither text nor one of these types. Each document is known by its path below the directory given, so
+    is none of these types, which is named. Each document is known by its path below the directory given, so
     doing it again replaces what has changed and passes over what has not. A JSON file of records
     {"type": "object", "properties": {…}} gives a document for each.
 
+    What is to be said of a single file stands beside it, in FILE.meta.json: an object with any of title,
+    mimeType, metadata and allowedPrincipals.
+
     Exit code 4: a file could not be ingested, others were. 1: none was.
     """
+    if title and not (len(paths) == 1 and paths[0].is_file()):
+        raise click.UsageError("--title is for a single file")
+    given = Description(title=title, metadata=metadata or {}, allowed_principals=principals, charset=charset)
     if dry_run:
-        _estimate(connection, paths, collection, exclude, as_json=as_json)
+        _estimate(connection, paths, collection, exclude, given, as_json=as_json)
         return
 
     async def work(client: AsyncClient) -> ingestion.IngestReport:
@@ -106,6 +163,7 @@ def ingest(
                 paths,
                 collection,
                 exclude=exclude,
+                given=given,
                 create=create,
                 on_progress=on_progress,
                 wait=watch,
@@ -126,6 +184,8 @@ def ingest(
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--collection", required=True, metavar="NAME", help="Collection to bring up to date.")
 @exclude_option
+@_described
+@click.option("--dry-run", is_flag=True, help="Only say what would be deleted; nothing is changed.")
 @click.option("--yes", is_flag=True, help="Do not ask before documents are deleted.")
 @json_option
 @with_gateway
@@ -134,40 +194,77 @@ def sync(
     directory: Path,
     collection: str,
     exclude: tuple[str, ...],
+    metadata: JsonObject | None,
+    principals: tuple[str, ...],
+    charset: str,
+    dry_run: bool,
     yes: bool,
     as_json: bool,
 ) -> None:
     """Make a collection hold what DIRECTORY holds.
 
-    As `ingest`, and documents whose files have vanished are deleted. Objects and web pages stay, and so do
-    documents whose files are excluded or cannot be read.
+    As `ingest`, and documents whose files have vanished are deleted, after they were named. Objects and web
+    pages stay, and so do documents whose files are excluded or cannot be read.
 
     Exit code 4: a file could not be ingested, others were. 1: none was.
     """
-    if not yes:
-        click.confirm(f"Delete documents of {collection} that are not in {directory}?", abort=True)
+    vanished = run(
+        connection,
+        lambda client: ingestion.vanished_documents(client, directory, collection, exclude=exclude),
+    )
+    uris = [document.uri for document in vanished]
+    count = f"{len(vanished)} document{'' if len(vanished) == 1 else 's'}"
+    if dry_run and as_json:
+        print_json({"collection": collection, "wouldDelete": uris})
+        return
+    if dry_run or (vanished and not yes):
+        _print_names(uris)
+    if dry_run:
+        click.echo(f"{count} of {collection} would be deleted")
+        return
+    if vanished and not yes:
+        click.confirm(f"Delete {count} of {collection}, whose files are gone?", abort=True)
+    given = Description(metadata=metadata or {}, allowed_principals=principals, charset=charset)
 
-    async def work(client: AsyncClient) -> ingestion.SyncReport:
+    async def work(client: AsyncClient) -> ingestion.IngestReport:
         with going_on(), progress_bar() as on_progress:
-            return await ingestion.sync_directory(
-                client, directory, collection, exclude=exclude, on_progress=on_progress
+            report = await ingestion.ingest_paths(
+                client, [directory], collection, exclude=exclude, given=given, on_progress=on_progress
             )
+        for document in vanished:
+            await client.delete_document(collection, document.document_id)
+        return report
 
     report = run(connection, work)
-    print_failures(report.ingested)
+    print_failures(report)
     if as_json:
-        print_json({"collection": collection, **report_json(report.ingested), "deleted": report.deleted})
+        print_json({"collection": collection, **report_json(report), "deleted": uris})
     else:
-        click.echo(f"{summary(report.ingested, collection)}; {len(report.deleted)} documents deleted")
-    _exit(report.ingested)
+        click.echo(f"{summary(report, collection)}; {count} deleted")
+    _exit(report)
+
+
+def _print_names(names: Sequence[str]) -> None:
+    for name in names[:_SHOWN_NAMES]:
+        click.echo(f"  {_line(name)}", err=True)
+    if len(names) > _SHOWN_NAMES:
+        click.echo(f"  and {len(names) - _SHOWN_NAMES} more", err=True)
 
 
 def _estimate(
-    connection: Connection, paths: Sequence[Path], collection: str, exclude: Sequence[str], *, as_json: bool
+    connection: Connection,
+    paths: Sequence[Path],
+    collection: str,
+    exclude: Sequence[str],
+    given: Description,
+    *,
+    as_json: bool,
 ) -> None:
     estimate = run(
-        connection, lambda client: ingestion.estimate_paths(client, paths, collection, exclude=exclude)
+        connection,
+        lambda client: ingestion.estimate_paths(client, paths, collection, exclude=exclude, given=given),
     )
+    _print_unsupported(estimate.unsupported)
     _print_failed(estimate.failures)
     if as_json:
         print_json(
@@ -179,6 +276,7 @@ def _estimate(
                 "cachedTokens": estimate.cached_tokens,
                 "outputTokens": estimate.output_tokens,
                 "skipped": dict(estimate.skipped),
+                "unsupported": estimate.unsupported,
                 "failed": _failed_json(estimate.failures),
             }
         )
@@ -206,7 +304,14 @@ def _exit(report: ingestion.IngestReport, *, others: bool = False) -> None:
 
 def print_failures(report: ingestion.IngestReport) -> None:
     """A line on stderr for each document that could not be ingested."""
+    _print_unsupported(report.unsupported)
     _print_failed(report.failures)
+
+
+def _print_unsupported(uris: Sequence[str]) -> None:
+    if uris:
+        click.echo("skipped, of an unsupported type:", err=True)
+        _print_names(uris)
 
 
 def _print_failed(failures: Sequence[Failure]) -> None:
@@ -231,6 +336,7 @@ def report_json(report: ingestion.IngestReport) -> dict[str, object]:
         "unchanged": report.unchanged,
         "chunks": report.chunks,
         "skipped": dict(report.skipped),
+        "unsupported": report.unsupported,
         "failed": _failed_json(report.failures),
         "jobs": report.jobs,
     }
@@ -254,8 +360,22 @@ def going_on() -> Iterator[None]:
 def progress_bar(
     doing: str = "ingesting", things: str = "documents"
 ) -> Iterator[Callable[[ingestion.Progress], None]]:
-    """A bar on stderr, which moves as it is told; nothing where stderr is not a terminal."""
+    """A bar on stderr, which moves as it is told; where it cannot, a line for each twentieth of the way."""
     console = Console(stderr=True)
+    if not console.is_terminal or console.is_dumb_terminal or not _has_size():
+        shown = 0.0
+
+        def tell(progress: ingestion.Progress) -> None:
+            nonlocal shown
+            if progress.documents < progress.total and progress.documents >= shown + progress.total / 20:
+                shown = progress.documents
+                click.echo(
+                    f"{doing}: {progress.documents} of {progress.total} {things}, {progress.chunks} chunks",
+                    err=True,
+                )
+
+        yield tell
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -263,7 +383,7 @@ def progress_bar(
         TextColumn("{task.fields[what]}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         sending = bar.add_task("sending", total=None, what=things, visible=False)
         task = bar.add_task(doing, total=None, what=things)
 
@@ -279,6 +399,14 @@ def progress_bar(
             bar.update(task, completed=progress.documents, total=progress.total, what=what)
 
         yield show
+
+
+def _has_size() -> bool:
+    """Whether the terminal says how large it is; of one that does not, lines cannot be written over."""
+    try:
+        return 0 not in os.get_terminal_size(sys.stderr.fileno())
+    except (OSError, ValueError):
+        return False
 
 
 def summary(report: ingestion.IngestReport, collection: str) -> str:

@@ -130,18 +130,21 @@ def test_a_file_that_fails_is_named_and_the_others_are_ingested(
     groundline: Run, gateway: FakeGateway, docs: Path
 ) -> None:
     (docs / "blank.md").write_text(" \n")
-    (docs / "latin.md").write_bytes(b"caf\xe9")
+    (docs / "no.md").write_text("no")
+    (docs / "no.md.meta.json").write_text("[]")
     (docs / "z\x1b[2J.md").write_text("unreadable for the ingestor")
     result = groundline("ingest", str(docs), "--collection", "docs")
     assert result.exit_code == 4
     assert sorted(result.stderr.splitlines()) == [
+        "  program",
         "failed: blank.md: text: must not be empty",
-        "failed: latin.md: not UTF-8 text (at byte 3)",
+        "failed: no.md: no.md.meta.json is not a JSON object",
         "failed: z\ufffd[2J.md: cannot be read",
+        "skipped, of an unsupported type:",
     ]
     assert result.stdout == (
-        "docs: 3 new, 0 changed, 0 unchanged, 3 failed, 2 skipped (1 hidden, 1 unsupported type); "
-        "3 chunks stored\n"
+        "docs: 3 new, 0 changed, 0 unchanged, 3 failed, 3 skipped (1 description, 1 hidden, "
+        "1 unsupported type); 3 chunks stored\n"
     )
     assert sorted(gateway.documents["docs"]) == ["a.md", "data.json", "sub/b.txt"]
 
@@ -149,11 +152,11 @@ def test_a_file_that_fails_is_named_and_the_others_are_ingested(
 def test_a_command_of_which_nothing_was_ingested_ends_with_1(
     groundline: Run, gateway: FakeGateway, tmp_path: Path
 ) -> None:
-    (tmp_path / "latin.md").write_bytes(b"caf\xe9")
+    (tmp_path / "blank.md").write_text(" ")
     (tmp_path / "good.md").write_text("good")
-    latin, good = str(tmp_path / "latin.md"), str(tmp_path / "good.md")
-    assert groundline("ingest", latin, "--collection", "docs").exit_code == 1
-    assert groundline("ingest", latin, good, "--collection", "docs", "--detach").exit_code == 4
+    blank, good = str(tmp_path / "blank.md"), str(tmp_path / "good.md")
+    assert groundline("ingest", blank, "--collection", "docs").exit_code == 1
+    assert groundline("ingest", blank, good, "--collection", "docs", "--detach").exit_code == 4
 
 
 def test_a_web_address_is_no_path(groundline: Run, gateway: FakeGateway) -> None:
@@ -189,6 +192,40 @@ def test_each_file_is_sent_so_that_the_server_can_tell_its_type(
     assert sent["records.json#2"]["object"] == {"properties": {"name": "hose"}, "schema": "part"}
 
 
+def test_what_is_said_of_files_goes_along_and_a_sidecar_goes_before_it(
+    groundline: Run, gateway: FakeGateway, docs: Path
+) -> None:
+    (docs / "a.md.meta.json").write_text(
+        '{"title": "Leave", "metadata": {"year": 2024}, "allowedPrincipals": ["group:hr"]}'
+    )
+    (docs / "latin.csv").write_bytes("Größe\n".encode("latin-1"))
+    result = groundline(
+        *("ingest", str(docs), "--collection", "docs", "--metadata", '{"team": "people", "year": 2023}'),
+        *("--principal", "group:staff", "--principal", "user:ann", "--charset", "Latin-1"),
+    )
+    assert result.exit_code == 0, result.stderr
+    sent = gateway.documents["docs"]
+    assert sent["a.md"]["title"] == "Leave"
+    assert sent["a.md"]["metadata"] == {"team": "people", "year": 2024}
+    assert sent["a.md"]["allowedPrincipals"] == ["group:hr"]
+    assert sent["sub/b.txt"]["allowedPrincipals"] == ["group:staff", "user:ann"]
+    assert sent["latin.csv"]["mimeType"] == "text/csv; charset=iso8859-1"
+    assert "a.md.meta.json" not in sent
+    one = groundline("ingest", str(docs / "sub" / "b.txt"), "--collection", "docs", "--title", "Costs")
+    assert one.exit_code == 0
+    assert gateway.documents["docs"]["b.txt"]["title"] == "Costs"
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--charset", "klingon"), ("--metadata", "[]"), ("--title", "for all")]
+)
+def test_what_cannot_be_said_of_files_is_wrong_usage(
+    groundline: Run, gateway: FakeGateway, docs: Path, arguments: tuple[str, ...]
+) -> None:
+    assert groundline("ingest", str(docs), "--collection", "docs", *arguments).exit_code == 2
+    assert not gateway.requests
+
+
 def test_what_concerns_all_files_ends_the_command(groundline: Run, gateway: FakeGateway, docs: Path) -> None:
     result = groundline("ingest", str(docs), "--collection", "docs", "--no-create")
     assert result.exit_code == 1
@@ -210,6 +247,7 @@ def test_ingesting_again_changes_only_what_has_changed(
         "unchanged": 2,
         "chunks": 1,
         "skipped": {"hidden": 1, "unsupported type": 1},
+        "unsupported": ["program"],
         "failed": [],
         "jobs": ["job-2"],
     }
@@ -225,7 +263,8 @@ def test_a_dry_run_only_tells(groundline: Run, gateway: FakeGateway, docs: Path)
         "contexts by a language model: about 90 prompt tokens, of them 0 cached, 21 output tokens",
     ]
     assert "docs" not in gateway.documents
-    (docs / "latin.md").write_bytes(b"caf\xe9")
+    (docs / "no.md").write_text("no")
+    (docs / "no.md.meta.json").write_text("{")
     as_json = groundline("ingest", str(docs), "--collection", "docs", "--dry-run", "--json")
     assert as_json.exit_code == 4
     assert json.loads(as_json.stdout)["promptTokens"] == 90
@@ -326,10 +365,19 @@ def test_sync_deletes_what_has_vanished_and_nothing_else(
     groundline("ingest", str(docs), "--collection", "docs")
     gateway.documents["docs"]["web"] = {"uri": "web", "documentId": "w", "sourceType": "SOURCE_TYPE_WEB"}
     (docs / "a.md").unlink()
-    assert groundline("sync", str(docs), "--collection", "docs", input="n\n").exit_code == 1
-    assert not gateway.paths("DELETE")
+    (docs / "sub" / "b.txt").write_text("not yet")
+    requests = len(gateway.requests)
+    dry = groundline("sync", str(docs), "--collection", "docs", "--dry-run")
+    assert (dry.stdout, dry.stderr) == ("1 document of docs would be deleted\n", "  a.md\n")
+    as_json = groundline("sync", str(docs), "--collection", "docs", "--dry-run", "--json")
+    assert json.loads(as_json.stdout) == {"collection": "docs", "wouldDelete": ["a.md"]}
+    refused = groundline("sync", str(docs), "--collection", "docs", input="n\n")
+    assert refused.exit_code == 1
+    assert "Delete 1 document of docs, whose files are gone?" in refused.stdout
+    assert "a.md" in refused.stderr
+    assert {method for method, *_ in gateway.requests[requests:]} == {"GET"}
     result = groundline("sync", str(docs), "--collection", "docs", "--yes")
-    assert "1 documents deleted" in result.stdout
+    assert "1 document deleted" in result.stdout
     assert len(gateway.paths("DELETE")) == 1
     empty = tmp_path / "empty"
     empty.mkdir()
@@ -711,7 +759,7 @@ def test_what_is_there_is_listed(groundline: Run, gateway: FakeGateway, docs: Pa
     groundline("ingest", str(docs), "--collection", "docs")
     assert groundline("collections").stdout.splitlines()[1].split() == ["docs", "0", "0", "docs"]
     listed = groundline("documents", "docs").stdout.splitlines()
-    assert [line.split()[1::2] for line in listed[1:]] == [
+    assert [[line.split()[1], line.split()[-1]] for line in listed[1:]] == [
         ["done", "a.md"],
         ["done", "data.json"],
         ["done", "sub/b.txt"],

@@ -90,7 +90,13 @@ class FakeGateway:
                 return self._ingest(name, body)
             case "GET", ["api", "collections", name, "documents"] if name in self.collections:
                 documents = self.documents.get(name, {})
-                return _page("documents", [documents[uri] for uri in sorted(documents)], query)
+                kind = json.loads(query.get("filterJson", "{}")).get("$source_type", "")
+                selected = [
+                    documents[uri]
+                    for uri in sorted(documents)
+                    if documents[uri].get("sourceType", "SOURCE_TYPE_FILE").lower().endswith(kind)
+                ]
+                return _page("documents", selected, query)
             case "DELETE", ["api", "collections", name, "documents", _] if name in self.collections:
                 return Reply(200, {})
             case "POST", ["api", "collections", name, "documents:delete"] if name in self.collections:

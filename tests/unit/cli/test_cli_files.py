@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from groundline_cli.files import SourceFile, UnreadableFileError, is_excluded, scan
+from groundline_cli.files import Description, SourceFile, UnreadableFileError, is_excluded, scan
 
 
 def put(root: Path, name: str, content: str | bytes = "text") -> Path:
@@ -102,7 +102,7 @@ def test_a_directory_may_itself_be_named_by_a_link(tmp_path: Path) -> None:
 def test_hidden_and_other_files_are_passed_over_and_counted(tmp_path: Path) -> None:
     for name in ("a.md", ".hidden.md", ".git/config"):
         put(tmp_path, name)
-    put(tmp_path, "archive.zip", b"PK\x03\x04 no document")
+    put(tmp_path, "program.jar", b"PK\x03\x04 no document")
     put(tmp_path, "library.so", b"\x7fELF\0")
     put(tmp_path, "__init__.py", "")
     (tmp_path / "broken.md").symlink_to(tmp_path / "nowhere")
@@ -212,14 +212,41 @@ def test_a_named_text_file_is_taken_whatever_its_extension(tmp_path: Path) -> No
     assert uris(put(tmp_path, "settings.conf", "a = 1")) == ["settings.conf"]
 
 
+def test_text_that_is_not_utf_8_is_for_the_ingestor(tmp_path: Path) -> None:
+    [given] = SourceFile(put(tmp_path, "a.md", b"caf\xe9"), "a.md", "text", "text/markdown").documents()
+    assert base64.b64decode(given["data"]) == b"caf\xe9"
+    assert given["mimeType"] == "text/markdown"
+
+
 @pytest.mark.parametrize(
-    ("content", "reason"),
-    [(b"caf\xe9", r"not UTF-8 text \(at byte 3\)"), (b"\xff\xfea", "not UTF-16 text")],
+    ("sidecar", "reason"),
+    [
+        ("{", "is not JSON"),
+        ("[]", "is not a JSON object"),
+        ('{"owner": "ann"}', "has owner; there are title, mimeType, metadata, allowedPrincipals"),
+        ('{"metadata": "red"}', "metadata is of the wrong type"),
+    ],
 )
-def test_text_that_cannot_be_decoded_says_why(tmp_path: Path, content: bytes, reason: str) -> None:
-    file = SourceFile(put(tmp_path, "a.md", content), "a.md", "text")
+def test_a_description_that_is_wrong_fails_its_file(tmp_path: Path, sidecar: str, reason: str) -> None:
+    put(tmp_path, "a.md")
+    put(tmp_path, "a.md.meta.json", sidecar)
+    found = scan([tmp_path])
+    assert found.skipped == {"description": 1}
     with pytest.raises(UnreadableFileError, match=reason):
-        list(file.documents())
+        list(found.files[0].documents())
+
+
+def test_what_describes_no_file_is_one(tmp_path: Path) -> None:
+    put(tmp_path, "alone.meta.json", "{}")
+    assert uris(tmp_path) == ["alone.meta.json"]
+
+
+def test_what_is_said_of_all_records_yields_to_their_own(tmp_path: Path) -> None:
+    path = put(tmp_path, "parts.json", json.dumps(RECORD))
+    given = Description(metadata={"site": "Rome", "year": 2024}, allowed_principals=("group:a",))
+    [document] = next(iter(scan([path], given=given).files)).documents()
+    assert document["metadata"] == {"site": "Kiel", "year": 2024}
+    assert document["allowedPrincipals"] == ["group:a"]
 
 
 def test_a_file_that_has_gone_says_so(tmp_path: Path) -> None:

@@ -1,5 +1,9 @@
 """Text that a terminal may be shown."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 from groundline_cli.terminal import print_columns, print_json, printable, summary
 from hypothesis import given
@@ -41,3 +45,22 @@ def test_columns_are_aligned_and_hold_no_controls(capsys: pytest.CaptureFixture[
     ]
     print_columns(("NAME",), [])
     assert capsys.readouterr().out == ""
+
+
+PROGRESS = """
+from groundline_cli.commands.ingest import progress_bar
+from groundline_cli.ingestion import Progress
+with progress_bar() as show:
+    for ended in range(1001):
+        show(Progress(1000, ended, 1000, ended))
+"""
+
+
+def test_progress_is_a_line_for_each_twentieth_where_lines_cannot_be_written_over() -> None:
+    ours, theirs = os.openpty()  # a terminal that does not say how large it is
+    with open(theirs, "wb", closefd=True) as terminal:
+        subprocess.run([sys.executable, "-c", PROGRESS], stderr=terminal, check=True)
+    with open(ours, "rb", buffering=0) as shown:
+        lines = shown.read(65536).decode().splitlines()
+    assert lines[0] == "ingesting: 50 of 1000 documents, 50 chunks"
+    assert len(lines) == 19
