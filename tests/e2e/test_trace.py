@@ -52,3 +52,12 @@ async def test_a_chat_is_one_trace(client: httpx.AsyncClient, collector: OtlpCol
     ]
     assert any("paradedb" in statement for statement in statements)
     assert any("<=>" in statement for statement in statements)
+
+    (retrieval,) = (span for span in spans.values() if span.name == "retrieval")
+    found = retrieval.attributes
+    assert found["openinference.span.kind"] == "RETRIEVER"
+    assert (
+        json.loads(str(found["gen_ai.retrieval.documents"]))[0]["id"]
+        == found["retrieval.documents.0.document.id"]
+    )
+    assert not any("leave" in str(value) for name, value in found.items() if name != "gen_ai.data_source.id")

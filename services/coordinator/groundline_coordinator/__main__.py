@@ -53,6 +53,7 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
             generator=generator.GrpcGenerator(await channel(settings.generator_target, generator.SERVICE)),
             catalog=PostgresCatalog(pool),
             threads=threads,
+            trace_texts=settings.trace_texts,
             limits=ChatLimits(
                 rewrite_timeout_seconds=settings.rewrite_timeout_seconds,
                 retrieve_timeout_seconds=settings.retrieve_timeout_seconds,

@@ -53,3 +53,6 @@ class CoordinatorSettings(CoordinatorMigrationSettings):
 
     max_waiting_characters: Annotated[int, Field(ge=1, le=10_000_000)] = 64_000
     """Text that may wait for a slow client before the generator has to wait too."""
+
+    trace_texts: bool = False
+    """Whether traces of searches hold the question and the passages' texts, for whoever reads traces."""

@@ -36,6 +36,8 @@ FOR_PROGRAMS = {
     "GetDocument",
     # As resources.
     "ListDocuments",
+    # Models read text.
+    "DownloadDocument",
     # get_document reads around a passage.
     "ListChunks",
     # list_collections says what an agent chooses by.
@@ -56,6 +58,8 @@ SEARCH_FIELDS = {
 }
 # Of these a collection has defaults, which its owner has measured; an agent has not.
 LEFT_TO_COLLECTIONS = ("options.retrieval.", "options.rerank.")
+# An agent has written nothing that it would have to find.
+FOR_WRITERS = {"min_position"}
 
 
 def fields(message: Any, prefix: str = "") -> Iterator[str]:
@@ -90,7 +94,7 @@ def test_every_rpc_that_changes_nothing_is_a_tool_or_for_programs() -> None:
 def test_a_search_takes_every_field_that_is_not_left_to_collections() -> None:
     arguments = TOOLS["search_documents"].arguments.model_json_schema()["properties"]
     assert set(arguments) == set(SEARCH_FIELDS)
-    left = set(fields(coordinator_service_pb2.SearchRequest)) - set(SEARCH_FIELDS.values())
+    left = set(fields(coordinator_service_pb2.SearchRequest)) - {*SEARCH_FIELDS.values(), *FOR_WRITERS}
     assert all(name.startswith(LEFT_TO_COLLECTIONS) for name in left), left
 
 

@@ -124,9 +124,14 @@ class ChatService:
         catalog: CollectionCatalog,
         threads: ThreadStore,
         limits: ChatLimits,
+        trace_texts: bool = False,
     ) -> None:
         self._passages = PassageSearch(
-            retriever=retriever, reranker=reranker, generator=generator, limits=limits
+            retriever=retriever,
+            reranker=reranker,
+            generator=generator,
+            limits=limits,
+            trace_texts=trace_texts,
         )
         self._generator = generator
         self._catalog = catalog

@@ -18,7 +18,7 @@ from groundline.v1 import (
     retriever_service_pb2,
 )
 from groundline_ranking import MODELS, rank
-from groundline_runtime.context import deadline_within
+from groundline_runtime.context import deadline_within, span
 from groundline_runtime.errors import (
     Code,
     FieldViolation,
@@ -43,12 +43,15 @@ from groundline_coordinator.domain.rewriting import (
 from groundline_coordinator.domain.turns import Inquiry, Scope
 from groundline_coordinator.ports import Generator, Reranker, Retriever
 from groundline_coordinator.service.progress import StageReport, share
+from groundline_coordinator.service.telemetry import retrieval_attributes
 
 __all__ = ["Emit", "Event", "PassageSearch", "SearchLimits", "Searched", "stage_errors"]
 
 type Event = chat_pb2.ChatStarted | chat_pb2.ChatStatus | chat_pb2.ChatSources | chat_pb2.ChatCompleted
 type Emit = Callable[[Event | str], Awaitable[None]]
 """Takes the next event of a chat; a `str` is text to append to the answer."""
+
+_tracer = trace.get_tracer("groundline_coordinator")
 
 # Shares of the time that is left when a step begins. Rewriting and reranking have fallbacks.
 _REWRITING_SHARE = 0.2
@@ -105,12 +108,19 @@ class PassageSearch:
     """Finds passages."""
 
     def __init__(
-        self, *, retriever: Retriever, reranker: Reranker, generator: Generator, limits: SearchLimits
+        self,
+        *,
+        retriever: Retriever,
+        reranker: Reranker,
+        generator: Generator,
+        limits: SearchLimits,
+        trace_texts: bool,
     ) -> None:
         self._retriever = retriever
         self._reranker = reranker
         self._generator = generator
         self._limits = limits
+        self._trace_texts = trace_texts
 
     async def find(
         self,
@@ -127,6 +137,29 @@ class PassageSearch:
         What is worth it is rewritten first; a search that finds too little is repeated once, with a rewriting
         where there was none and with the question as it was asked where there was one.
         """
+        with span(_tracer, "retrieval"):
+            searched = await self._find(inquiry, scope, progress, emit, history, mode)
+            current = trace.get_current_span()
+            if current.is_recording():
+                current.set_attributes(
+                    retrieval_attributes(
+                        searched.rewrite.standalone_query,
+                        tuple(scope.versions),
+                        searched.passages,
+                        with_texts=self._trace_texts,
+                    )
+                )
+        return searched
+
+    async def _find(
+        self,
+        inquiry: Inquiry,
+        scope: Scope,
+        progress: StageReport,
+        emit: Emit,
+        history: Sequence[chat_pb2.ChatMessage],
+        mode: options_pb2.RewritingMode.ValueType,
+    ) -> Searched:
         asked = generator_service_pb2.RewriteQueryResponse(standalone_query=inquiry.query)
         rewrite, rewritten = asked, not scope.is_empty and wants_rewriting(mode, inquiry.query, history)
         if rewritten:

@@ -1,4 +1,5 @@
-"""What is told of model calls: one span and the metrics of OpenTelemetry's conventions for generative AI."""
+"""What is told of model calls: one span and the metrics of OpenTelemetry's conventions for generative AI, and
+what viewers of OpenInference go by."""
 
 import time
 from collections.abc import Iterator
@@ -79,6 +80,8 @@ class Observation:
                 "gen_ai.usage.input_tokens": event.usage.prompt_tokens,
                 "gen_ai.usage.output_tokens": event.usage.output_tokens,
                 "gen_ai.usage.cache_read.input_tokens": event.usage.cached_tokens,
+                "llm.token_count.prompt": event.usage.prompt_tokens,
+                "llm.token_count.completion": event.usage.output_tokens,
             }
         )
         for kind, count in (("input", event.usage.prompt_tokens), ("output", event.usage.output_tokens)):
@@ -112,6 +115,8 @@ def _attributes(provider: str, call: ModelCall) -> dict[str, AttributeValue]:
         "gen_ai.request.model": call.model,
         "gen_ai.request.stream": True,
         "gen_ai.output.type": "json" if call.schema else "text",
+        "openinference.span.kind": "LLM",
+        "llm.model_name": call.model,
     }
     if call.temperature is not None:
         attributes["gen_ai.request.temperature"] = call.temperature
