@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import yaml
 from google.protobuf.descriptor import FileDescriptor
@@ -620,6 +621,27 @@ def connections_fit(manifests: Manifests) -> Iterator[str]:
             yield f"max_connections is {allowed}, all replicas may open {sum(shares.values())}: {terms}"
 
 
+def reads_go_to_standbys(manifests: Manifests) -> Iterator[str]:
+    """Reads are sent to the read-only Service that the operator makes for a cluster which has standbys."""
+    if not manifests.complete:
+        return
+    instances = {one["metadata"]["name"]: one["spec"]["instances"] for one in manifests.of("Cluster")}
+    for name, workload, process in manifests.own_workloads():
+        if "read_database_url" not in process.settings.model_fields:
+            continue
+        container = server(workload)
+        values = environment(manifests, container)[0] if container else {}
+        for variable in process.settings.variable_names("read_database_url"):
+            host = urlsplit(values.get(variable, "")).hostname
+            if host is None:
+                continue
+            cluster = host.removesuffix("-ro")
+            if not host.endswith("-ro") or cluster not in instances:
+                yield f"{name}: {variable} names {host}, which is no cluster's read-only Service"
+            elif instances[cluster] < 2:
+                yield f"{name}: {variable} names {host}, but {cluster} has no standby"
+
+
 def deleting_keeps_the_data(manifests: Manifests) -> Iterator[str]:
     """`kubectl delete -k` on the services must take neither the database nor the namespace that holds it."""
     if not manifests.name.startswith("overlays/") or not list(manifests.of("Deployment")):
@@ -778,6 +800,8 @@ def is_fit_for_production(manifests: Manifests) -> Iterator[str]:
                 continue
             for variable in process.settings.variable_names(field):
                 plain = values.get(variable, {}).get("value")
+                if plain is not None and variable.endswith("_URL") and "@" not in plain:
+                    continue  # hosts alone
                 if plain is not None or any(variable in one["data"] for one in manifests.of("ConfigMap")):
                     yield f"{name}: {variable} is a secret, not for a ConfigMap or a plain value"
 
@@ -867,6 +891,7 @@ RULES: tuple[Callable[[Manifests], Iterator[str]], ...] = (
     ports_match,
     probes_ask_health,
     probes_reach_the_process,
+    reads_go_to_standbys,
     scaling_agrees,
     selectors_match,
 )

@@ -28,7 +28,8 @@ class RetrieverSettings(ServiceSettings, DatabaseSettings):
 
     read_database_url: SecretStr | None = None
     """Standbys of the database for search arms to read from, with several hosts as libpq spells them:
-    postgresql://user:password@one,two/database. Unset, they read from `database_url`; passages always do."""
+    postgresql://one,two. User, password and database that it does not name are those of `database_url`.
+    Unset, all is read from `database_url`, as passages always are."""
 
     max_standby_lag_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 2.0
     """What was written longer ago is seen by every search: a standby that is further behind is not asked."""

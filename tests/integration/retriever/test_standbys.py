@@ -17,9 +17,11 @@ from groundline.v1 import (
     retriever_service_pb2_grpc,
 )
 from groundline_database import DatabaseSettings, migrate, position_text, register_vectors
+from groundline_lexical import LexicalIndexError, detect_lexical_index
 from groundline_lexical.pg_search import PgSearchIndex
 from groundline_retriever.adapters.standbys import urls_of_hosts
 from groundline_runtime.errors import FailedPreconditionError
+from groundline_tests.lexical import lexical_server_settings
 from groundline_tests.postgres import PostgresServer
 from pydantic import SecretStr
 
@@ -66,16 +68,21 @@ async def execute(server: PostgresServer, statement: str) -> None:
     await connection.close()
 
 
-@pytest.fixture
+@pytest.fixture(params=["pg_search"])
 async def installation(
-    tmp_path_factory: pytest.TempPathFactory, corpus_on: Any
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, corpus_on: Any
 ) -> AsyncIterator[Installation]:
-    async with PostgresServer(tmp_path_factory.mktemp("primary"), {}) as primary:
+    settings = await lexical_server_settings()
+    async with PostgresServer(tmp_path_factory.mktemp("primary"), settings) as primary:
         connection = await asyncpg.connect(primary.dsn)
-        await PgSearchIndex().create_extension(connection)
+        try:
+            index = await detect_lexical_index(connection, request.param)
+        except LexicalIndexError as error:
+            pytest.skip(str(error))
+        await index.create_extension(connection)
         await migrate(DatabaseSettings(database_url=SecretStr(primary.dsn)), "ingestor")
         await register_vectors(connection)
-        corpus = corpus_on(connection, PgSearchIndex())
+        corpus = corpus_on(connection, index)
         await corpus.collection("guides", TEXTS)
         standbys = [await primary.standby(tmp_path_factory.mktemp("standby")) for _ in range(2)]
         yield Installation(primary, standbys, corpus)
@@ -108,10 +115,12 @@ class Searches:
         response = await self(HYBRID, **options)
         return {one for ranked in response.lists if ranked.arm == arm for one in ranked.chunk_ids}
 
-    async def until(self, chunk_id: int, *, is_found: bool) -> None:
+    async def until(
+        self, chunk_id: int, arm: int = candidate_pb2.SEARCH_ARM_SEMANTIC, *, is_found: bool
+    ) -> None:
         """Search until one finds the chunk, or one, on a standby that lacks it, does not."""
         async with asyncio.timeout(30):
-            while (chunk_id in await self.found()) is not is_found:
+            while (chunk_id in await self.found(arm)) is not is_found:
                 pass
 
 
@@ -136,6 +145,7 @@ async def searching(
         yield searches
 
 
+@pytest.mark.parametrize("installation", ["pg_search", "pg_textsearch"], indirect=True)
 async def test_vectors_are_searched_on_a_standby_and_words_where_the_engine_can(
     installation: Installation, serve_retriever: Any
 ) -> None:
@@ -143,8 +153,10 @@ async def test_vectors_are_searched_on_a_standby_and_words_where_the_engine_can(
         await installation.stop_replaying()
         chunk_id, _ = await installation.add()
         await searches.until(chunk_id, is_found=False)
-        # pg_search answers on the primary alone.
-        assert chunk_id in await searches.found(candidate_pb2.SEARCH_ARM_KEYWORD)
+        if installation.corpus.lexical.capabilities.answers_on_standby:
+            await searches.until(chunk_id, candidate_pb2.SEARCH_ARM_KEYWORD, is_found=False)
+        else:
+            assert chunk_id in await searches.found(candidate_pb2.SEARCH_ARM_KEYWORD)
 
 
 async def test_whoever_says_what_it_has_written_finds_it(
@@ -267,31 +279,38 @@ async def test_an_address_without_hosts_ends_the_start_without_repeating_it(
     assert "secret" not in str(caught.value)
 
 
+BASE = "postgresql://me:a%40b@primary:5432/x?sslmode=require"
+
+
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
         (
-            "postgresql://me:a%40b@one:5432,two/x?sslmode=require",
+            "postgresql://one:5432,two",
             {
                 "one:5432": "postgresql://me:a%40b@one:5432/x?sslmode=require",
                 "two": "postgresql://me:a%40b@two/x?sslmode=require",
             },
         ),
         (
-            "postgresql://me@/x?host=/run/one,/run/two&port=5433",
+            "postgresql://you@one/y?sslmode=disable",
+            {"one": "postgresql://you@one/y?sslmode=disable"},
+        ),
+        (
+            "postgresql://you@/y?host=/run/one,/run/two&port=5433",
             {
-                "/run/one": "postgresql://me@/x?host=/run/one&port=5433",
-                "/run/two": "postgresql://me@/x?host=/run/two&port=5433",
+                "/run/one": "postgresql://you@/y?sslmode=require&host=/run/one&port=5433",
+                "/run/two": "postgresql://you@/y?sslmode=require&host=/run/two&port=5433",
             },
         ),
-        ("postgresql://[::1]:5432/x", {"[::1]:5432": "postgresql://[::1]:5432/x"}),
+        ("postgresql://[::1]:5432", {"[::1]:5432": "postgresql://me:a%40b@[::1]:5432/x?sslmode=require"}),
     ],
 )
 def test_several_hosts_are_spelled_as_libpq_spells_them(url: str, expected: dict[str, str]) -> None:
-    assert urls_of_hosts(url) == expected
+    assert urls_of_hosts(url, BASE) == expected
 
 
 @pytest.mark.parametrize("url", ["postgresql:///x", "postgresql://me@/x?host=a,b&port=1,2,3", "x"])
 def test_a_url_that_names_no_hosts_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="host"):
-        urls_of_hosts(url)
+        urls_of_hosts(url, BASE)

@@ -143,6 +143,12 @@ def secret(manifests: Manifests) -> Node:
     return reference
 
 
+def standby_reads(manifests: Manifests) -> Node:
+    [node] = [one for one in container(manifests)["env"] if one["name"].endswith("_READ_DATABASE_URL")]
+    variable: Node = node
+    return variable
+
+
 def security(manifests: Manifests) -> Node:
     node: Node = container(manifests)["securityContext"]
     return node
@@ -281,6 +287,19 @@ BREAKS: dict[str, tuple[str, Break]] = {
         lambda m: collector(m).update(
             {"collector.yaml": collector(m)["collector.yaml"].replace("0.0.0.0:13133", "127.0.0.1:13133")}
         ),
+    ),
+    # standbys
+    "reads are sent to what is no read-only Service": (
+        "GROUNDLINE_RETRIEVER_READ_DATABASE_URL names groundline-database-rw",
+        lambda m: standby_reads(m).update(value="postgresql://groundline-database-rw:5432"),
+    ),
+    "reads are sent to standbys that are not there": (
+        "but groundline-database has no standby",
+        lambda m: found(m, "Cluster", "groundline-database")["spec"].update(instances=1),
+    ),
+    "a password is in a plain address": (
+        "GROUNDLINE_RETRIEVER_READ_DATABASE_URL is a secret",
+        lambda m: standby_reads(m).update(value="postgresql://me:secret@groundline-database-ro:5432"),
     ),
     # network
     "a policy is missing": ("retriever: no NetworkPolicy", without("NetworkPolicy", "retriever")),

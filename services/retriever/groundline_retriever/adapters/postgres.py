@@ -226,7 +226,7 @@ async def _open_standbys(
 ) -> AsyncIterator[Mapping[str, Pool]]:
     """A pool for each host. None needs to be there: connections are made when they are wanted."""
     try:
-        urls = urls_of_hosts(url.get_secret_value())
+        urls = urls_of_hosts(url.get_secret_value(), settings.database_url.get_secret_value())
     except ValueError as error:
         raise FailedPreconditionError(
             "DATABASE_URL_INVALID", f"read_database_url cannot be used: {error}"

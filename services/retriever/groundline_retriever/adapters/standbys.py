@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import structlog
 from groundline_database import REPLAYED_POSITION, WRITTEN_POSITION, Connection, Pool
@@ -216,27 +216,37 @@ async def _replayed(connection: Connection) -> int:
     return replayed
 
 
-def urls_of_hosts(url: str) -> Mapping[str, str]:
+def urls_of_hosts(url: str, database_url: str) -> Mapping[str, str]:
     """Of a URL with several hosts, as libpq spells them, one URL for each, by its host and port.
 
     `postgresql://user@one:5432,two/database`, or `?host=one,two&port=5432` with one port for all or one for
-    each. Raises ValueError where there is no host, or the numbers of hosts and ports differ.
+    each. What it does not name of user, password, database and parameters is that of `database_url`. Raises
+    ValueError where there is no host, or the numbers of hosts and ports differ.
     """
-    parts = urlsplit(url)
+    parts, base = urlsplit(url), urlsplit(database_url)
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
-    user, at, location = parts.netloc.rpartition("@")
-    places = [place for place in location.split(",") if place]
-    if not places:
-        hosts, ports = query.pop("host", "").split(","), query.pop("port", "").split(",")
-        if len(ports) not in (1, len(hosts)):
-            raise ValueError("as many ports as hosts, or one")
-        ports = ports * len(hosts) if len(ports) == 1 else ports
+    shared = dict(parse_qsl(base.query, keep_blank_values=True))
+    shared = {name: value for name, value in shared.items() if name not in ("host", "port")} | query
+    user, _, location = parts.netloc.rpartition("@")
+    user = user or base.netloc.rpartition("@")[0]
+    path = parts.path.rstrip("/") or base.path
+    hosts = [host for host in location.split(",") if host]
+    if hosts:
+        places = {host: (host, shared) for host in hosts}
+    else:
+        hosts, ports = shared.pop("host", "").split(","), shared.pop("port", "").split(",")
         if not all(hosts):
             raise ValueError("a host is missing")
-        return {
-            host: parts._replace(
-                query=urlencode({**query, "host": host} | ({"port": port} if port else {}), safe="/")
-            ).geturl()
+        if len(ports) not in (1, len(hosts)):
+            raise ValueError("as many ports as hosts are needed, or one")
+        ports = ports * len(hosts) if len(ports) == 1 else ports
+        places = {
+            host: ("", shared | {"host": host} | ({"port": port} if port else {}))
             for host, port in zip(hosts, ports, strict=True)
         }
-    return {place: parts._replace(netloc=f"{user}{at}{place}").geturl() for place in places}
+    return {
+        name: urlunsplit(
+            (base.scheme, f"{user}@{place}" if user else place, path, urlencode(parameters, safe="/"), "")
+        )
+        for name, (place, parameters) in places.items()
+    }
