@@ -21,7 +21,6 @@ IMAGE_PREFIX ?= groundline/
 # For make postgres-image: pg_textsearch or vchord_bm25.
 KEYWORD_ENGINE ?= pg_textsearch
 PYTHON_IMAGE ?=
-ENVOY_IMAGE ?=
 GATEWAY_PORT ?= 8080
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -196,7 +195,6 @@ images: ## Build the images, or one of them with SERVICE=retriever
 	  test "$$service" != gateway || file=gateway/Dockerfile
 	  $(IMAGE_BUILDER) build --file "$$file" --build-arg "SERVICE=$$service" --build-arg "VERSION=$(VERSION)" \
 	    --build-arg "REVISION=$$(git rev-parse HEAD)" $(if $(PYTHON_IMAGE),--build-arg "PYTHON_IMAGE=$(PYTHON_IMAGE)") \
-	    $(if $(ENVOY_IMAGE),--build-arg "ENVOY_IMAGE=$(ENVOY_IMAGE)") \
 	    --tag "$(IMAGE_PREFIX)$$service:$(VERSION)" .
 	done
 

@@ -771,7 +771,7 @@ def is_fit_for_production(manifests: Manifests) -> Iterator[str]:
     for workload in manifests.workloads():
         name = workload["metadata"]["name"]
         for container in (*pod(workload)["containers"], *pod(workload).get("initContainers", [])):
-            yield from _untagged(f"{name}/{container['name']}", container["image"])
+            yield from _unpinned(f"{name}/{container['name']}", container["image"])
         if workload["kind"] == "Deployment":
             smallest = _smallest(manifests, workload["spec"]["selector"]["matchLabels"])
             if smallest is None or smallest < 2:
@@ -781,7 +781,7 @@ def is_fit_for_production(manifests: Manifests) -> Iterator[str]:
                 yield f"{name}: no PodDisruptionBudget"
     for catalog in manifests.of("ImageCatalog"):
         for image in catalog["spec"]["images"]:
-            yield from _untagged(catalog["metadata"]["name"], image["image"])
+            yield from _unpinned(catalog["metadata"]["name"], image["image"])
     for cluster in manifests.of("Cluster"):
         name = cluster["metadata"]["name"]
         if cluster["spec"]["instances"] < 2:
@@ -806,11 +806,35 @@ def is_fit_for_production(manifests: Manifests) -> Iterator[str]:
                     yield f"{name}: {variable} is a secret, not for a ConfigMap or a plain value"
 
 
-def _untagged(name: str, image: str) -> Iterator[str]:
-    tag = image.rpartition("/")[2].partition(":")[2]
+def _unpinned(name: str, image: str) -> Iterator[str]:
+    """The suite's own images have their release as tag, whoever pushes them; others' are known by digest."""
+    tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
     if not tag or tag.endswith("latest"):
         yield f"{name}: image {image} is not pinned to a release"
+    elif not image.startswith("groundline/") and not _DIGEST.search(image):
+        yield f"{name}: image {image} is not pinned by digest"
 
+
+BUILD_FILES = tuple(
+    ROOT / path for path in ("services/Dockerfile", "gateway/Dockerfile", "deploy/images/postgres/Dockerfile")
+)
+
+NOT_BY_DIGEST = ("tensorchord/vchord_bm25-scratch",)
+"""Files of an extension, for the variant vchord_bm25 of the database's image alone; no build runs them."""
+
+
+def base_image_problems(build_file: Path) -> Iterator[str]:
+    """A build begins with what a digest names, and with nothing else."""
+    text = build_file.read_text(encoding="utf-8")
+    arguments = dict(re.findall(r"^ARG (\w+)=(\S+)$", text, re.MULTILINE))
+    stages = set(re.findall(r"^FROM \S+ AS (\w+)$", text, re.MULTILINE))
+    for image in re.findall(r"^FROM (\S+)", text, re.MULTILINE):
+        named = re.sub(r"\$\{(\w+)\}", lambda match: arguments[match[1]], image)
+        if named not in stages and not named.startswith(NOT_BY_DIGEST) and not _DIGEST.search(named):
+            yield f"{build_file.parent.name}/{build_file.name}: {named} is not pinned by digest"
+
+
+_DIGEST = re.compile(r"@sha256:[0-9a-f]{64}$")
 
 POSTGRES_BUILD = ROOT / "deploy/images/postgres/Dockerfile"
 """What makes the database's image, with the versions in it."""
@@ -956,7 +980,14 @@ def compose_problems(path: Path) -> Iterator[str]:
     yield from (f"compose: {one}" for one in database_image_problems(database["image"], preloaded, None))
     for name, service in services.items():
         if "build" not in service:
-            yield from (f"compose: {problem}" for problem in _untagged(name, service["image"]))
+            yield from (f"compose: {problem}" for problem in _unpinned(name, service["image"]))
+        if service.get("cap_drop") != ["ALL"]:
+            yield f"compose: {name}: keeps capabilities"
+        if "no-new-privileges:true" not in service.get("security_opt", ()):
+            yield f"compose: {name}: may gain privileges"
+        for limit in ("mem_limit", "cpus", "pids_limit"):
+            if not service.get(limit):
+                yield f"compose: {name}: no {limit}"
 
 
 def _sample(value: str) -> str:

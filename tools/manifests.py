@@ -19,7 +19,15 @@ from pathlib import Path
 
 import yaml
 from kubernetes_validate import utils as kubernetes_validate
-from manifest_rules import Manifests, Node, all_problems, compose_problems, image_tag_problems
+from manifest_rules import (
+    BUILD_FILES,
+    Manifests,
+    Node,
+    all_problems,
+    base_image_problems,
+    compose_problems,
+    image_tag_problems,
+)
 from npm import NpmError, npm
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -181,7 +189,11 @@ def check(deploy: Path) -> list[str]:
 
 def check_files(deploy: Path) -> list[str]:
     """What is wrong in the files, and needs no rendering to see."""
-    return [*image_tag_problems(deploy / "k8s"), *compose_problems(deploy / "compose.yaml")]
+    return [
+        *image_tag_problems(deploy / "k8s"),
+        *compose_problems(deploy / "compose.yaml"),
+        *(problem for build_file in BUILD_FILES for problem in base_image_problems(build_file)),
+    ]
 
 
 def main() -> int:

