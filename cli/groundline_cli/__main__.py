@@ -43,6 +43,7 @@ class _Commands(click.Group):
 _WITH_EXTRA = {
     "keys": ("Create, list and revoke API keys", "up"),
     "mcp": ("Give agents on this machine the documents, over MCP", "mcp"),
+    "traces": ("Look through the database for a text that should be gone", "up"),
     "up": ("Run the suite here", "up"),
 }
 """Commands that need an extra, what they do, and which it is."""

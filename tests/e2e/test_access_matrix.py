@@ -55,6 +55,9 @@ EXPECTED: Mapping[str, Mapping[Relation, Outcome]] = {
     "ListCollections": LISTS,
     "GetCollectionStats": READS,
     "GetDocument": READS,
+    "GetDocumentText": READS,
+    "DownloadDocument": READS,
+    "ListChunks": READS,
     "ListDocuments": READS,
     "IngestDocuments": CHANGES,
     "UploadDocument": CHANGES,
@@ -71,6 +74,7 @@ EXPECTED: Mapping[str, Mapping[Relation, Outcome]] = {
     "ReindexCollection": CHANGES,
     "OpenAiCreateChatCompletion": READS,
     "OpenAiCreateResponse": READS,
+    "OpenAiCreateEmbeddings": LISTS,
     "OpenAiListModels": LISTS,
     "OpenAiGetModel": READS,
     "McpRequest": READS,
@@ -84,6 +88,7 @@ WITHOUT_RESOURCES = {
     "ContextualizeChunks",
     "JudgeRelevance",
     "JudgeFaithfulness",
+    "EmbedTexts",
 }
 WITHIN = {"Retrieve", "FetchChunks"}
 
@@ -98,6 +103,7 @@ class Resource:
     thread_id: str
     chunk_id: str
     word: str
+    embedding_model: str
 
 
 def test_every_rpc_and_every_address_has_its_row() -> None:
@@ -147,9 +153,10 @@ async def is_known(client: httpx.AsyncClient) -> None:
 
 
 async def make(client: httpx.AsyncClient, collection_id: str, word: str, *readers: str) -> Resource:
-    body: Json = {"collectionId": collection_id}
+    settings: Json = {"keepOriginals": True}
     if readers:
-        body["settings"] = {"access": {"readers": list(readers)}}
+        settings["access"] = {"readers": list(readers)}
+    body: Json = {"collectionId": collection_id, "settings": settings}
     made = await client.post("/api/collections", json=body)
     assert made.status_code == 200, made.text
     documents = [{"uri": "a.md", "text": f"The flower of the month is {word}."}]
@@ -167,6 +174,7 @@ async def make(client: httpx.AsyncClient, collection_id: str, word: str, *reader
         answer["threadId"],
         answer["sources"][0]["chunkId"],
         word,
+        made.json()["collection"]["settings"]["embedding"]["model"],
     )
 
 
@@ -196,6 +204,7 @@ def body_of(name: str, resource: Resource) -> Json:
         "IngestDocuments": {"documents": [{"uri": "b.md", "text": "Another."}], "dryRun": True},
         "DeleteDocuments": {"filter": {"team": "none"}},
         "OpenAiCreateChatCompletion": {"model": resource.collection_id, "messages": messages},
+        "OpenAiCreateEmbeddings": {"model": resource.embedding_model, "input": "a flower"},
         "OpenAiCreateResponse": {"model": resource.collection_id, "input": question["query"], "store": False},
     }
     return bodies.get(name, {})

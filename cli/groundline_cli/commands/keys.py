@@ -21,7 +21,7 @@ from groundline_cli.commands.gateway import CommandFailedError, json_option
 from groundline_cli.connection import READY_FILE, ConnectionSettingsError, own_suite
 from groundline_cli.terminal import print_columns, print_json, printable
 
-__all__ = ["keys"]
+__all__ = ["keys", "with_database"]
 
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
@@ -35,7 +35,9 @@ def keys() -> None:
     """
 
 
-def _with_database[**P, R](command: Callable[Concatenate[str, P], R]) -> Callable[P, R]:
+def with_database[**P, R](command: Callable[Concatenate[str, P], R]) -> Callable[P, R]:
+    """Gives the command the database's URL first: an option's, the environment's, or the running suite's."""
+
     @click.option(
         "--database-url",
         envvar=["GROUNDLINE_GATEWAY_DATABASE_URL", "GROUNDLINE_DATABASE_URL"],
@@ -139,7 +141,7 @@ def _expiry(_context: click.Context, _option: click.Parameter, value: str | None
     "--expires", "expire_time", callback=_expiry, metavar="WHEN", help="90d, 12h, or a date. Default: never."
 )
 @json_option
-@_with_database
+@with_database
 def create(
     database_url: str,
     name: str,
@@ -160,7 +162,7 @@ def create(
 
 @keys.command("list")
 @json_option
-@_with_database
+@with_database
 def list_keys(database_url: str, as_json: bool) -> None:
     """List the keys, the newest first."""
     found = _run(database_url, lambda store: store.list_keys())
@@ -187,7 +189,7 @@ def list_keys(database_url: str, as_json: bool) -> None:
 @keys.command()
 @click.argument("key")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@_with_database
+@with_database
 def revoke(database_url: str, key: str, yes: bool) -> None:
     """Revoke KEY, an id, or every key of that name."""
     if not yes:

@@ -1276,11 +1276,15 @@ class Message:
     role: Role = Role.UNSPECIFIED
     """Who wrote it."""
     content: str = ""
-    """Its text."""
+    """Its text; empty where it is withheld."""
     sources: Sequence[Source] = ()
-    """The passages served for it; of assistant messages only."""
+    """The passages served for it whose documents are there and may be read by the caller, as they are now;
+    without snippet where the collection was indexed again since. Of assistant messages only.
+    """
     citations: Sequence[Citation] = ()
-    """What it cites; of assistant messages only."""
+    """What it cites, with the part of the source where most of the supported text's words stand; of
+    assistant messages only.
+    """
     usage: Usage | None = None
     """Tokens read and written for it; of assistant messages only."""
     finish_reason: FinishReason = FinishReason.UNSPECIFIED
@@ -1289,6 +1293,10 @@ class Message:
     """The model that wrote it; of assistant messages only."""
     create_time: datetime | None = None
     """When it was stored."""
+    is_withheld: bool = False
+    """Whether an answer's text is not shown, because a document that it rests on was deleted or may not be
+    read by the caller any more; of assistant messages only.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1063,11 +1063,17 @@ export interface Message {
   messageId: string;
   /** Who wrote it. */
   role: Role;
-  /** Its text. */
+  /** Its text; empty where it is withheld. */
   content: string;
-  /** The passages served for it; of assistant messages only. */
+  /**
+   * The passages served for it whose documents are there and may be read by the caller, as they are now; without
+   * snippet where the collection was indexed again since. Of assistant messages only.
+   */
   sources: Source[];
-  /** What it cites; of assistant messages only. */
+  /**
+   * What it cites, with the part of the source where most of the supported text's words stand; of assistant
+   * messages only.
+   */
   citations: Citation[];
   /** Tokens read and written for it; of assistant messages only. */
   usage?: Usage;
@@ -1077,6 +1083,11 @@ export interface Message {
   model: string;
   /** When it was stored. */
   createTime?: string;
+  /**
+   * Whether an answer's text is not shown, because a document that it rests on was deleted or may not be read by
+   * the caller any more; of assistant messages only.
+   */
+  isWithheld: boolean;
 }
 
 /** Response of GetThread. */

@@ -1,5 +1,6 @@
 """Runs the coordinator, or migrates its tables."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -25,7 +26,7 @@ from groundline_coordinator.settings import CoordinatorMigrationSettings, Coordi
 
 __all__ = ["main", "wire"]
 
-SCHEMA = {"ingestor": 11, "coordinator": len(migrations_of("coordinator"))}
+SCHEMA = {"ingestor": 12, "coordinator": len(migrations_of("coordinator"))}
 """Least versions of the tables that it reads."""
 
 
@@ -46,13 +47,18 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
 
         pool = await stack.enter_async_context(open_pool(settings, reset=keep_session))
         await require_schema(pool, SCHEMA)
-        threads = PostgresThreads(pool)
+        search = retriever.GrpcRetriever(await channel(settings.retriever_target, retriever.SERVICE))
+        store = PostgresThreads(pool)
+        threads = ThreadService(store, search)
+        if settings.thread_days:
+            expiry = asyncio.create_task(threads.expire(settings.thread_days * 86_400))
+            stack.callback(expiry.cancel)
         chats = ChatService(
-            retriever=retriever.GrpcRetriever(await channel(settings.retriever_target, retriever.SERVICE)),
+            retriever=search,
             reranker=reranker.GrpcReranker(await channel(settings.reranker_target, reranker.SERVICE)),
             generator=generator.GrpcGenerator(await channel(settings.generator_target, generator.SERVICE)),
             catalog=PostgresCatalog(pool),
-            threads=threads,
+            threads=store,
             trace_texts=settings.trace_texts,
             limits=ChatLimits(
                 rewrite_timeout_seconds=settings.rewrite_timeout_seconds,
@@ -66,9 +72,7 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
             ),
         )
         stack.push_async_callback(chats.settle)
-        servicer = CoordinatorServicer(
-            chats, ThreadService(threads), max_waiting_characters=settings.max_waiting_characters
-        )
+        servicer = CoordinatorServicer(chats, threads, max_waiting_characters=settings.max_waiting_characters)
         yield Application(
             services={
                 SERVICE: lambda server: coordinator_service_pb2_grpc.add_CoordinatorServiceServicer_to_server(

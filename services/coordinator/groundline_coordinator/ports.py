@@ -75,9 +75,11 @@ class ThreadStore(Protocol):
     """
 
     async def claim(
-        self, claim: RequestClaim, lease_seconds: float
+        self, claim: RequestClaim, principals: Sequence[str], lease_seconds: float
     ) -> coordinator_service_pb2.AnswerResponse | None:
-        """Take a request_id for this request, or return the answer that a request with it has got already.
+        """Take a request_id for this request, or return the answer that a request with it has got already,
+        with sources as `messages` gives them. An answer with a source whose document is gone, or may not be
+        read by these principals any more, is forgotten.
 
         A claim ends with `answer`, with `release`, or after `lease_seconds`. Raises AbortedError
         (REQUEST_UNDER_WAY) while another holds it, InvalidArgumentError (REQUEST_ID_REUSED) when it was or is
@@ -89,8 +91,11 @@ class ThreadStore(Protocol):
         """Give a claim back that this request still holds: the next with its request_id is done anew."""
         ...
 
-    async def history(self, owner: str, thread_id: str, limit: int) -> Sequence[chat_pb2.ChatMessage]:
-        """The last `limit` messages, oldest first, without questions that have no answer.
+    async def history(
+        self, owner: str, principals: Sequence[str], thread_id: str, limit: int
+    ) -> Sequence[chat_pb2.ChatMessage]:
+        """The last `limit` messages, oldest first, without questions that have no answer, and without answers
+        that are withheld.
 
         Raises NotFoundError.
         """
@@ -116,6 +121,9 @@ class ThreadStore(Protocol):
     ) -> None:
         """Store the answer directly behind its question, in place of what an earlier attempt has left there.
 
+        No text of a document is stored but what is in the answer: sources and citations are kept by ids. An
+        answer that rests on a document that was deleted meanwhile is stored without its text.
+
         With `answered`, the claim is answered by it for the next REPLAY_SECONDS, in the same transaction.
         Raises NotFoundError when the thread is gone.
         """
@@ -126,10 +134,12 @@ class ThreadStore(Protocol):
         ...
 
     async def messages(
-        self, owner: str, thread_id: str, page_size: int, page_token: str
+        self, owner: str, principals: Sequence[str], thread_id: str, page_size: int, page_token: str
     ) -> tuple[Sequence[thread_pb2.Message], str]:
         """A page, oldest first, and the token of the next one, empty on the last.
 
+        Sources whose document is gone or may not be read by these principals are left out, and an answer that
+        rests on one is withheld; the others have title, uri and metadata of now, but no snippet.
         Raises NotFoundError, and InvalidArgumentError for a token that is not one.
         """
         ...
@@ -145,4 +155,8 @@ class ThreadStore(Protocol):
 
     async def delete(self, owner: str, thread_id: str) -> None:
         """Raises NotFoundError."""
+        ...
+
+    async def expire(self, unused_seconds: float, limit: int) -> int:
+        """Delete threads that were last used so long ago, `limit` at most; returns how many."""
         ...

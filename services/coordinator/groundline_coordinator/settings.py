@@ -48,6 +48,9 @@ class CoordinatorSettings(CoordinatorMigrationSettings):
     history_tokens: Annotated[int, Field(ge=0, le=1_000_000)] = 4_000
     """Maximum number of tokens of the conversation, estimated, that go to the model."""
 
+    thread_days: Annotated[float, Field(ge=0, le=36_500)] = 0
+    """How long a thread is kept after its last question. 0: until it is deleted."""
+
     weak_similarity: Annotated[float, Field(ge=-1, le=1)] = 0.3
     """A search that finds nothing this similar (cosine) is repeated once, with the question rewritten."""
 

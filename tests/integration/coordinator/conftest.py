@@ -25,7 +25,7 @@ from groundline_coordinator.settings import CoordinatorSettings
 from groundline_database import DatabaseSettings, Pool, open_pool
 from groundline_runtime.channels import open_channel
 from groundline_runtime.server import Application
-from groundline_tests.coordinator import retrieved
+from groundline_tests.coordinator import DOCUMENT_ID, retrieved
 from groundline_tests.runtime import serve
 from pydantic import SecretStr
 
@@ -96,7 +96,7 @@ class ScriptedRetriever(retriever_service_pb2_grpc.RetrieverServiceServicer):
             fetched = response.chunks.add(
                 chunk=passage_pb2.Chunk(
                     chunk_id=str(number),
-                    document_id="5f0c1d6e-0000-4000-8000-000000000001",
+                    document_id=DOCUMENT_ID,
                     collection_id="docs",
                     text=text,
                     title="Operations",
@@ -264,5 +264,28 @@ def add_collection(database: Pool) -> Callable[..., Any]:
                 list(writers),
                 partition,
             )
+
+    return add
+
+
+@pytest.fixture(scope="module")
+def add_document(database: Pool) -> Callable[..., Any]:
+    """Writes a document as the ingestor does, without chunks."""
+
+    async def add(
+        collection_id: str, document_id: str, *, title: str = "T", metadata: Mapping[str, Any] | None = None
+    ) -> None:
+        await database.execute(
+            """
+            INSERT INTO documents (document_id, collection_id, uri, source_type, title, mime_type,
+                                   content_hash, ingestion_hash, size_bytes, metadata, state)
+            VALUES ($1, $2, $3, 'file', $4, '', '', '', 1, $5, 'done')
+            """,
+            document_id,
+            collection_id,
+            f"{document_id}.md",
+            title,
+            metadata or {},
+        )
 
     return add

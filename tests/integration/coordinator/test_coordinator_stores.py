@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -119,9 +119,9 @@ async def test_a_collection_brings_its_defaults(catalog: CollectionCatalog) -> N
 
 async def test_what_is_not_there_is_not_found(threads: ThreadStore) -> None:
     calls: tuple[Callable[[str], Awaitable[Any]], ...] = (
-        lambda key: threads.history("", key, 10),
+        lambda key: threads.history("", (), key, 10),
         lambda key: threads.get("", key),
-        lambda key: threads.messages("", key, 10, ""),
+        lambda key: threads.messages("", (), key, 10, ""),
         lambda key: threads.delete("", key),
         lambda key: threads.ask("", key, "t", asked("q"), create=False),
     )
@@ -150,7 +150,7 @@ async def test_a_made_up_page_token_is_refused(threads: ThreadStore, token: str)
     with pytest.raises(InvalidArgumentError):
         await threads.threads("", 10, token)
     with pytest.raises(InvalidArgumentError):
-        await threads.messages("", key, 10, token)
+        await threads.messages("", (), key, 10, token)
 
 
 def claim_of(owner: str = "", fingerprint: bytes = b"1", request_id: str = "r") -> RequestClaim:
@@ -195,21 +195,21 @@ async def keep(
 
 async def test_a_claim_under_way_is_not_given_twice(threads: ThreadStore) -> None:
     owner = new_id()
-    assert await threads.claim(claim_of(owner), 60) is None
+    assert await threads.claim(claim_of(owner), (), 60) is None
     with pytest.raises(AbortedError) as failure:
-        await threads.claim(claim_of(owner), 60)
+        await threads.claim(claim_of(owner), (), 60)
     assert failure.value.retry_after_seconds
     with pytest.raises(InvalidArgumentError) as reused:
-        await threads.claim(claim_of(owner, b"2"), 60)
+        await threads.claim(claim_of(owner, b"2"), (), 60)
     assert reused.value.reason == "REQUEST_ID_REUSED"
-    assert await threads.claim(claim_of(new_id()), 60) is None
-    assert await threads.claim(claim_of(owner, request_id="s"), 60) is None
+    assert await threads.claim(claim_of(new_id()), (), 60) is None
+    assert await threads.claim(claim_of(owner, request_id="s"), (), 60) is None
 
 
 async def test_only_one_of_many_gets_the_claim(threads: ThreadStore) -> None:
     owner = new_id()
     results = await asyncio.gather(
-        *(threads.claim(claim_of(owner), 60) for _ in range(8)), return_exceptions=True
+        *(threads.claim(claim_of(owner), (), 60) for _ in range(8)), return_exceptions=True
     )
     assert results.count(None) == 1
     assert sum(isinstance(each, AbortedError) for each in results) == 7
@@ -217,60 +217,199 @@ async def test_only_one_of_many_gets_the_claim(threads: ThreadStore) -> None:
 
 async def test_a_claim_of_the_dead_runs_out(threads: ThreadStore) -> None:
     owner = new_id()
-    await threads.claim(claim_of(owner), 0)
-    assert await threads.claim(claim_of(owner, b"2"), 60) is None
+    await threads.claim(claim_of(owner), (), 0)
+    assert await threads.claim(claim_of(owner, b"2"), (), 60) is None
 
 
 async def test_a_released_claim_is_free_but_not_anothers(threads: ThreadStore) -> None:
     owner = new_id()
     mine = claim_of(owner)
-    await threads.claim(mine, 60)
+    await threads.claim(mine, (), 60)
     await threads.release(claim_of(owner))
     with pytest.raises(AbortedError):
-        await threads.claim(claim_of(owner), 60)
+        await threads.claim(claim_of(owner), (), 60)
     await threads.release(mine)
-    assert await threads.claim(claim_of(owner), 60) is None
+    assert await threads.claim(claim_of(owner), (), 60) is None
 
 
 async def test_an_answered_claim_gives_the_answer_back(threads: ThreadStore) -> None:
     mine, thread_id = claim_of(new_id()), new_id()
-    await threads.claim(mine, 60)
+    await threads.claim(mine, (), 60)
     answered = await keep(threads, mine, thread_id)
     await threads.release(mine)
-    assert await threads.claim(claim_of(mine.owner), 60) == answered
+    assert await threads.claim(claim_of(mine.owner), (), 60) == answered
     with pytest.raises(InvalidArgumentError):
-        await threads.claim(claim_of(mine.owner, b"2"), 60)
+        await threads.claim(claim_of(mine.owner, b"2"), (), 60)
 
 
 async def test_an_answer_whose_thread_is_deleted_is_forgotten(threads: ThreadStore) -> None:
     mine, thread_id = claim_of(new_id()), new_id()
-    await threads.claim(mine, 60)
+    await threads.claim(mine, (), 60)
     await keep(threads, mine, thread_id)
     await threads.delete(mine.owner, thread_id)
-    assert await threads.claim(claim_of(mine.owner), 60) is None
+    assert await threads.claim(claim_of(mine.owner), (), 60) is None
 
 
 async def test_expired_claims_are_cleared_away(database: Pool) -> None:
     threads = PostgresThreads(database)
     for _ in range(5):
-        await threads.claim(claim_of(new_id()), 0)
-    await threads.claim(claim_of(new_id()), 60)
+        await threads.claim(claim_of(new_id()), (), 0)
+    await threads.claim(claim_of(new_id()), (), 60)
     assert await database.fetchval("SELECT count(*) FROM request_replays WHERE expire_time <= now()") == 0
 
 
-async def test_messages_come_back_whole_and_in_pages(threads: ThreadStore) -> None:
+type NewDocument = Callable[..., Awaitable[str]]
+type Hide = Callable[[str], Awaitable[None]]
+
+
+@pytest.fixture
+def new_document(
+    threads: ThreadStore, add_document: Callable[..., Awaitable[None]], restricted: None
+) -> NewDocument:
+    """Stores a document of the collection open, and returns its id; the fake believes what sources say."""
+
+    async def add(**fields: Any) -> str:
+        document_id = new_id()
+        if isinstance(threads, PostgresThreads):
+            await add_document("open", document_id, **fields)
+        return document_id
+
+    return add
+
+
+@pytest.fixture(params=["deleted", "not readable"])
+def hide(request: pytest.FixtureRequest, threads: ThreadStore, database: Pool) -> Hide:
+    """Deletes a document, or takes away the right to read it."""
+
+    async def take_away(document_id: str) -> None:
+        if isinstance(threads, FakeThreads):
+            threads.hidden.add(document_id)
+        elif request.param == "deleted":
+            await database.execute("DELETE FROM documents WHERE document_id = $1", document_id)
+        else:
+            await database.execute(
+                "UPDATE documents SET allowed_principals = '{user:other}' WHERE document_id = $1", document_id
+            )
+
+    return take_away
+
+
+def source_of(document_id: str, number: int = 1) -> chat_pb2.Source:
+    return chat_pb2.Source(
+        number=number,
+        title="T",
+        uri=f"{document_id}.md",
+        chunk_id=str(number),
+        document_id=document_id,
+        collection_id="open",
+    )
+
+
+def answered_from(*sources: chat_pb2.Source, cited: Sequence[int] = ()) -> thread_pb2.Message:
+    citations = [chat_pb2.Citation(source_number=number, chunk_id=str(number)) for number in cited]
+    return thread_pb2.Message(
+        message_id=new_id(),
+        role=ASSISTANT,
+        content="It is hidden.",
+        sources=sources,
+        citations=citations,
+        finish_reason=STOP,
+    )
+
+
+async def test_an_answer_goes_with_a_document_that_it_cites(
+    threads: ThreadStore, new_document: NewDocument, hide: Hide
+) -> None:
+    key, gone, kept = new_id(), await new_document(), await new_document()
+    answer = answered_from(source_of(gone), source_of(kept, 2), cited=[1])
+    await exchanged(threads, "", key, (asked("q"), answer))
+    await hide(gone)
+    (_, shown), _ = await threads.messages("", (), key, 10, "")
+    assert (shown.is_withheld, shown.content, list(shown.citations)) == (True, "", [])
+    assert [source.document_id for source in shown.sources] == [kept]
+    assert [message.content for message in await threads.history("", (), key, 10)] == ["q"]
+
+
+async def test_an_answer_that_cites_nothing_goes_with_each_document_that_it_was_given(
+    threads: ThreadStore, new_document: NewDocument, hide: Hide
+) -> None:
+    key, gone, kept = new_id(), await new_document(), await new_document()
+    answer = answered_from(source_of(gone), source_of(kept, 2))
+    await exchanged(threads, "", key, (asked("q"), answer))
+    await hide(gone)
+    assert await contents_of(threads, key) == ["q", ""]
+
+
+async def test_an_answer_stays_when_a_document_goes_that_it_does_not_cite(
+    threads: ThreadStore, new_document: NewDocument, hide: Hide
+) -> None:
+    key, gone, kept = new_id(), await new_document(), await new_document()
+    answer = answered_from(source_of(gone), source_of(kept, 2), cited=[2])
+    await exchanged(threads, "", key, (asked("q"), answer))
+    await hide(gone)
+    (_, shown), _ = await threads.messages("", (), key, 10, "")
+    assert (shown.is_withheld, shown.content) == (False, "It is hidden.")
+    assert [source.number for source in shown.sources] == [2]
+
+
+async def test_an_answer_is_not_replayed_without_one_of_its_documents(
+    threads: ThreadStore, new_document: NewDocument, hide: Hide
+) -> None:
+    mine, key, gone = claim_of(new_id()), new_id(), await new_document()
+    await threads.claim(mine, (), 60)
+    answer = answered_from(source_of(gone), cited=[1])
+    answer.message_id = mine.message_id
+    answered = answer_to(mine, key)
+    answered.sources.append(source_of(gone))
+    await exchanged(threads, mine.owner, key, (asked("q"), answer), answered=(mine, answered))
+    assert await threads.claim(claim_of(mine.owner), (), 60) is not None
+    await hide(gone)
+    assert await threads.claim(claim_of(mine.owner), (), 60) is None
+
+
+async def test_nothing_of_an_answer_is_left_when_its_document_is_deleted(database: Pool) -> None:
+    threads, key = PostgresThreads(database), new_id()
+    gone = new_id()
+    # Deleted while the answer was written: there is nothing to be deleted with.
+    await exchanged(threads, "", key, (asked("q"), answered_from(source_of(gone), cited=[1])))
+    stored = await database.fetchrow(
+        "SELECT content, sources::text, citations FROM messages WHERE thread_id = $1 AND message_index = 1",
+        key,
+    )
+    assert stored is not None
+    assert (stored["content"], stored["citations"]) == ("", [])
+    assert "title" not in stored["sources"]
+
+
+async def test_unused_threads_expire(threads: ThreadStore, database: Pool) -> None:
+    owner, old, used = f"user:{new_id()}", new_id(), new_id()
+    await exchanged(threads, owner, old, exchange("q"))
+    if isinstance(threads, FakeThreads):
+        threads.pass_time(7200)
+    else:
+        await database.execute(
+            "UPDATE threads SET update_time = now() - interval '2 hours' WHERE thread_id = $1", old
+        )
+    await exchanged(threads, owner, used, exchange("q"))
+    assert await threads.expire(3600, 10) == 1
+    remaining, _ = await threads.threads(owner, 10, "")
+    assert [thread.thread_id for thread in remaining] == [used]
+
+
+async def test_messages_come_back_whole_and_in_pages(threads: ThreadStore, new_document: NewDocument) -> None:
     key = new_id()
+    document_id = await new_document(metadata={"a": [1.0]})
     metadata = Struct()
     metadata.update({"a": [1.0]})
     source = chat_pb2.Source(
         number=1,
         title="T",
-        uri="u",
+        uri=f"{document_id}.md",
         type=passage_pb2.SOURCE_TYPE_WEB,
         snippet="snip",
         chunk_id="4",
-        document_id=new_id(),
-        collection_id="docs",
+        document_id=document_id,
+        collection_id="open",
         score=0.5,
         explanation=passage_pb2.ScoreExplanation(final_score=0.5),
         metadata=metadata,
@@ -289,12 +428,15 @@ async def test_messages_come_back_whole_and_in_pages(threads: ThreadStore) -> No
     )
     await exchanged(threads, "", key, (asked("q"), answer))
     await exchanged(threads, "", key, exchange("r"))
-    first, token = await threads.messages("", key, 3, "")
+    first, token = await threads.messages("", (), key, 3, "")
     assert [message.content for message in first] == ["q", "Yes 🎉 [1]", "r"]
     assert first[1].HasField("create_time")
     first[1].ClearField("create_time")
+    # They are read with the chunks, by whoever may read those.
+    answer.sources[0].ClearField("snippet")
+    answer.citations[0].ClearField("supporting_text")
     assert first[1] == answer
-    last, token = await threads.messages("", key, 3, token)
+    last, token = await threads.messages("", (), key, 3, token)
     assert [message.content for message in last] == ["Yes."]
     assert token == ""
 
@@ -303,7 +445,7 @@ async def test_history_is_the_end_of_the_thread(threads: ThreadStore) -> None:
     key = new_id()
     await exchanged(threads, "", key, exchange("q", "a"))
     await exchanged(threads, "", key, exchange("r", "b"))
-    assert [message.content for message in await threads.history("", key, 3)] == ["a", "r", "b"]
+    assert [message.content for message in await threads.history("", (), key, 3)] == ["a", "r", "b"]
 
 
 async def test_threads_are_listed_last_used_first_in_pages(threads: ThreadStore) -> None:
@@ -337,7 +479,7 @@ async def test_a_question_is_there_before_its_answer_and_leaves_room_for_it(thre
     assert (await threads.get("", key)).title == "title"
     assert await contents_of(threads, key) == ["q", "r"]
     await threads.answer("", key, second[0].message_id, second[1])
-    assert [message.content for message in await threads.history("", key, 10)] == ["r", "b"]
+    assert [message.content for message in await threads.history("", (), key, 10)] == ["r", "b"]
     await threads.answer("", key, first[0].message_id, first[1])
     assert await contents_of(threads, key) == ["q", "a", "r", "b"]
 
@@ -351,7 +493,7 @@ async def test_a_question_asked_again_is_stored_once_and_its_answer_replaced(thr
     for _ in range(2):
         await threads.ask("", key, "t", follow_up, create=False)
     assert await contents_of(threads, key) == ["q", "b", "r"]
-    (_, replaced, _), _ = await threads.messages("", key, 10, "")
+    (_, replaced, _), _ = await threads.messages("", (), key, 10, "")
     assert replaced.message_id == another.message_id
 
 
@@ -366,7 +508,7 @@ async def test_an_answer_of_a_deleted_thread_is_refused(threads: ThreadStore) ->
 
 
 async def contents_of(threads: ThreadStore, thread_id: str) -> list[str]:
-    messages, _ = await threads.messages("", thread_id, 100, "")
+    messages, _ = await threads.messages("", (), thread_id, 100, "")
     return [message.content for message in messages]
 
 

@@ -27,6 +27,7 @@ from groundline_runtime.errors import UnavailableError, UnimplementedError
 from groundline_runtime.server import Application
 from groundline_runtime.status import from_rpc_error
 from groundline_tests.coordinator import (
+    DOCUMENT_ID,
     FakeCatalog,
     FakeGenerator,
     FakeReranker,
@@ -44,8 +45,11 @@ BY_A_MODEL = {"strategy": "RERANK_STRATEGY_CROSS_ENCODER"}
 
 
 @pytest.fixture(scope="module", autouse=True)
-async def docs(add_collection: Callable[..., Awaitable[None]]) -> None:
+async def docs(
+    add_collection: Callable[..., Awaitable[None]], add_document: Callable[..., Awaitable[None]]
+) -> None:
     await add_collection("docs", settings={"rerank": {"topK": 5, **BY_A_MODEL}})
+    await add_document("docs", DOCUMENT_ID, title="Operations", metadata={"team": "ops", "year": 2026})
     await add_collection("staff", readers=("group:staff",))
 
 
@@ -143,7 +147,9 @@ async def test_an_unexpected_failure_shows_its_id_only(backends: Any) -> None:
             default_timeout_seconds=60,
         ),
     )
-    servicer = CoordinatorServicer(chats, ThreadService(threads), max_waiting_characters=1000)
+    servicer = CoordinatorServicer(
+        chats, ThreadService(threads, FakeRetriever()), max_waiting_characters=1000
+    )
     application = Application(
         {
             SERVICE: lambda server: coordinator_service_pb2_grpc.add_CoordinatorServiceServicer_to_server(

@@ -644,3 +644,43 @@ async def test_an_upload_that_is_too_large_or_breaks_off_leaves_nothing(
             "SELECT count(*) FROM ingestion_jobs WHERE collection_id = $1", collection_id
         )
     assert jobs == 0
+
+
+@pytest.mark.parametrize("whole_collection", [False, True])
+async def test_caches_forget_deleted_documents(
+    stub: Any, pool: Pool, collection_id: str, whole_collection: bool
+) -> None:
+    # A process has vectors of its own, too: what it has once made it does not put into the cache again.
+    text = f"A text to be forgotten with {whole_collection}."
+    gone = document("gone.md", text, metadata={"word": "gone"})
+    kept = document("kept.md", "A text to be kept.")
+    other = await stub.CreateCollection(
+        pb.CreateCollectionRequest(name=f"other {collection_id}"[:60], settings=everyones())
+    )
+    await ingest(stub, collection_id, gone)
+    await ingest(stub, other.collection.collection_id, kept)
+    context = await pool.fetchval("SELECT context_annotation FROM chunks WHERE original_text = $1", text)
+    await pool.execute(
+        "INSERT INTO context_cache (cache_key, context) VALUES ('a', $1), ('b', 'of another')", context
+    )
+    vectors = await pool.fetchval("SELECT count(*) FROM embedding_cache")
+
+    if whole_collection:
+        await stub.DeleteCollection(pb.DeleteCollectionRequest(collection_id=collection_id), metadata=ANN)
+        await stub.CreateCollection(
+            pb.CreateCollectionRequest(collection_id=collection_id, settings=everyones())
+        )
+    else:
+        await stub.DeleteDocuments(
+            pb.DeleteDocumentsRequest(collection_id=collection_id, filter=condition(word="gone")),
+            metadata=ANN,
+        )
+
+    assert await pool.fetchval("SELECT count(*) FROM embedding_cache") == vectors - 1
+    contexts = await pool.fetch("DELETE FROM context_cache RETURNING context")
+    assert [row["context"] for row in contexts] == ["of another"]
+    inputs = await pool.fetch("SELECT input::text FROM ingestion_items WHERE uri IN ('gone.md', 'kept.md')")
+    assert not any("word" in row["input"] for row in inputs)
+    await stub.DeleteCollection(
+        pb.DeleteCollectionRequest(collection_id=other.collection.collection_id), metadata=ANN
+    )

@@ -1,7 +1,7 @@
 """Fakes of the coordinator's ports: they keep to the ports' contracts and hold everything in memory."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,12 +17,14 @@ from groundline.v1 import (
     retriever_service_pb2,
     thread_pb2,
 )
+from groundline_coordinator.domain.passages import rests_on
 from groundline_coordinator.domain.turns import ReadableCollection, RequestClaim
 from groundline_coordinator.ports import REPLAY_SECONDS
 from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
 from groundline_signatures import SIGNATURE_BYTES
 
 __all__ = [
+    "DOCUMENT_ID",
     "FakeCatalog",
     "FakeGenerator",
     "FakeReranker",
@@ -34,6 +36,9 @@ __all__ = [
     "rewrite",
 ]
 
+DOCUMENT_ID = "5f0c1d6e-0000-4000-8000-000000000001"
+"""Of made chunks."""
+
 type Scores = Sequence[tuple[int, float]]
 """Chunk ids and scores, best first."""
 
@@ -41,7 +46,7 @@ type Scores = Sequence[tuple[int, float]]
 def make_chunk(chunk_id: int, text: str = "Some text.", **fields: Any) -> passage_pb2.Chunk:
     """A chunk with plausible values in the fields that are not given."""
     given = {
-        "document_id": "5f0c1d6e-0000-4000-8000-000000000001",
+        "document_id": DOCUMENT_ID,
         "collection_id": "docs",
         "text": text,
         "title": "Title",
@@ -332,10 +337,18 @@ class _Claimed:
         return self.answered is not None and self.answered.thread_id not in threads
 
 
+def _without_texts(sources: Iterable[chat_pb2.Source], citations: Iterable[chat_pb2.Citation]) -> None:
+    for source in sources:
+        source.ClearField("snippet")
+    for citation in citations:
+        citation.ClearField("supporting_text")
+
+
 class FakeThreads:
     """A ThreadStore whose clock moves on by a second with every change.
 
-    `error` fails what is stored, `blocked` holds answers up until it is set.
+    `error` fails what is stored, `blocked` holds answers up until it is set. Documents in `hidden` are gone,
+    or may not be read; of the others it knows what the sources say.
     """
 
     def __init__(self) -> None:
@@ -345,9 +358,10 @@ class FakeThreads:
         self.error: Exception | None = None
         self.blocked: asyncio.Event | None = None
         self.answering = asyncio.Event()
+        self.hidden: set[str] = set()
 
     async def claim(
-        self, claim: RequestClaim, lease_seconds: float
+        self, claim: RequestClaim, principals: Sequence[str], lease_seconds: float
     ) -> coordinator_service_pb2.AnswerResponse | None:
         key = (claim.owner, claim.request_id)
         known = self._claims.get(key)
@@ -360,16 +374,25 @@ class FakeThreads:
             )
         if known.answered is None:
             raise AbortedError("REQUEST_UNDER_WAY", "still under way", retry_after_seconds=1)
-        return known.answered
+        if self.hidden.intersection(each.document_id for each in known.answered.sources):
+            self._claims[key] = _Claimed(claim, self._now + timedelta(seconds=lease_seconds))
+            return None
+        answered = coordinator_service_pb2.AnswerResponse()
+        answered.CopyFrom(known.answered)
+        _without_texts(answered.sources, answered.completed.citations)
+        return answered
 
     async def release(self, claim: RequestClaim) -> None:
         known = self._claims.get((claim.owner, claim.request_id))
         if known is not None and known.claim == claim and known.answered is None:
             del self._claims[claim.owner, claim.request_id]
 
-    async def history(self, owner: str, thread_id: str, limit: int) -> Sequence[chat_pb2.ChatMessage]:
+    async def history(
+        self, owner: str, principals: Sequence[str], thread_id: str, limit: int
+    ) -> Sequence[chat_pb2.ChatMessage]:
         exchanges = [each for each in self._find(owner, thread_id).exchanges if each.answer is not None]
-        messages = [message for each in exchanges for message in each.messages][-limit:]
+        messages = [self._shown(message) for each in exchanges for message in each.messages][-limit:]
+        messages = [message for message in messages if not message.is_withheld]
         return [chat_pb2.ChatMessage(role=message.role, content=message.content) for message in messages]
 
     async def ask(
@@ -411,9 +434,10 @@ class FakeThreads:
         return self._thread(thread_id, self._find(owner, thread_id))
 
     async def messages(
-        self, owner: str, thread_id: str, page_size: int, page_token: str
+        self, owner: str, principals: Sequence[str], thread_id: str, page_size: int, page_token: str
     ) -> tuple[Sequence[thread_pb2.Message], str]:
-        return self._page(self._find(owner, thread_id).messages, page_size, page_token)
+        messages = [self._shown(message) for message in self._find(owner, thread_id).messages]
+        return self._page(messages, page_size, page_token)
 
     async def threads(
         self, owner: str, page_size: int, page_token: str
@@ -430,6 +454,13 @@ class FakeThreads:
         self._find(owner, thread_id)
         del self._threads[thread_id]
 
+    async def expire(self, unused_seconds: float, limit: int) -> int:
+        until = self._now - timedelta(seconds=unused_seconds)
+        unused = [name for name, thread in self._threads.items() if thread.update_time < until][:limit]
+        for name in unused:
+            del self._threads[name]
+        return len(unused)
+
     def pass_time(self, seconds: float) -> None:
         """Move the clock on."""
         self._now += timedelta(seconds=seconds)
@@ -444,6 +475,18 @@ class FakeThreads:
         stored.create_time.FromDatetime(self._now)
         stored.MergeFrom(message)
         return stored
+
+    def _shown(self, message: thread_pb2.Message) -> thread_pb2.Message:
+        shown = thread_pb2.Message()
+        shown.CopyFrom(message)
+        if self.hidden.intersection(rests_on(message)):
+            shown.is_withheld = True
+            shown.content = ""
+            shown.ClearField("citations")
+        del shown.sources[:]
+        shown.sources.extend(each for each in message.sources if each.document_id not in self.hidden)
+        _without_texts(shown.sources, shown.citations)
+        return shown
 
     def _find(self, owner: str, thread_id: str) -> _Conversation:
         thread = self._threads.get(thread_id)

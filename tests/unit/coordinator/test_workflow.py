@@ -117,10 +117,12 @@ class World:
 
     async def messages(self, thread_id: str) -> coordinator_service_pb2.GetThreadResponse:
         request = coordinator_service_pb2.GetThreadRequest(thread_id=thread_id)
-        return await ThreadService(self.threads).get(NOBODY, request)
+        return await ThreadService(self.threads, self.retriever).get(NOBODY, request)
 
     async def all_threads(self) -> coordinator_service_pb2.ListThreadsResponse:
-        return await ThreadService(self.threads).list(NOBODY, coordinator_service_pb2.ListThreadsRequest())
+        return await ThreadService(self.threads, self.retriever).list(
+            NOBODY, coordinator_service_pb2.ListThreadsRequest()
+        )
 
     def only[E](self, kind: type[E]) -> E:
         (event,) = [event for event in self.events if isinstance(event, kind)]

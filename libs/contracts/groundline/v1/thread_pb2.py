@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from groundline.v1 import chat_pb2 as groundline_dot_v1_dot_chat__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1agroundline/v1/thread.proto\x12\rgroundline.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18groundline/v1/chat.proto\"\xa3\x01\n\x06Thread\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x15\n\rmessage_count\x18\x03 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xca\x02\n\x07Message\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12-\n\x04role\x18\x02 \x01(\x0e\x32\x1f.groundline.v1.ChatMessage.Role\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\t\x12&\n\x07sources\x18\x04 \x03(\x0b\x32\x15.groundline.v1.Source\x12*\n\tcitations\x18\x05 \x03(\x0b\x32\x17.groundline.v1.Citation\x12#\n\x05usage\x18\x06 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\x32\n\rfinish_reason\x18\x07 \x01(\x0e\x32\x1b.groundline.v1.FinishReason\x12\r\n\x05model\x18\x08 \x01(\t\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestampb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1agroundline/v1/thread.proto\x12\rgroundline.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18groundline/v1/chat.proto\"\xa3\x01\n\x06Thread\x12\x11\n\tthread_id\x18\x01 \x01(\t\x12\r\n\x05title\x18\x02 \x01(\t\x12\x15\n\rmessage_count\x18\x03 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xdf\x02\n\x07Message\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12-\n\x04role\x18\x02 \x01(\x0e\x32\x1f.groundline.v1.ChatMessage.Role\x12\x0f\n\x07\x63ontent\x18\x03 \x01(\t\x12&\n\x07sources\x18\x04 \x03(\x0b\x32\x15.groundline.v1.Source\x12*\n\tcitations\x18\x05 \x03(\x0b\x32\x17.groundline.v1.Citation\x12#\n\x05usage\x18\x06 \x01(\x0b\x32\x14.groundline.v1.Usage\x12\x32\n\rfinish_reason\x18\x07 \x01(\x0e\x32\x1b.groundline.v1.FinishReason\x12\r\n\x05model\x18\x08 \x01(\t\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bis_withheld\x18\n \x01(\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,5 +36,5 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_THREAD']._serialized_start=105
   _globals['_THREAD']._serialized_end=268
   _globals['_MESSAGE']._serialized_start=271
-  _globals['_MESSAGE']._serialized_end=601
+  _globals['_MESSAGE']._serialized_end=622
 # @@protoc_insertion_point(module_scope)

@@ -77,23 +77,32 @@ class Message(_message.Message):
     FINISH_REASON_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
+    IS_WITHHELD_FIELD_NUMBER: _builtins.int
     message_id: _builtins.str
     """Identifier, a UUID."""
     role: _chat_pb2.ChatMessage.Role.ValueType
     """Who wrote it."""
     content: _builtins.str
-    """Its text."""
+    """Its text; empty where it is withheld."""
     finish_reason: _chat_pb2.FinishReason.ValueType
     """Why it ended; of assistant messages only."""
     model: _builtins.str
     """The model that wrote it; of assistant messages only."""
+    is_withheld: _builtins.bool
+    """Whether an answer's text is not shown, because a document that it rests on was deleted or may not be read by the
+    caller any more; of assistant messages only.
+    """
     @_builtins.property
     def sources(self) -> _containers.RepeatedCompositeFieldContainer[_chat_pb2.Source]:
-        """The passages served for it; of assistant messages only."""
+        """The passages served for it whose documents are there and may be read by the caller, as they are now; without
+        snippet where the collection was indexed again since. Of assistant messages only.
+        """
 
     @_builtins.property
     def citations(self) -> _containers.RepeatedCompositeFieldContainer[_chat_pb2.Citation]:
-        """What it cites; of assistant messages only."""
+        """What it cites, with the part of the source where most of the supported text's words stand; of assistant messages
+        only.
+        """
 
     @_builtins.property
     def usage(self) -> _chat_pb2.Usage:
@@ -115,10 +124,11 @@ class Message(_message.Message):
         finish_reason: _chat_pb2.FinishReason.ValueType = ...,
         model: _builtins.str = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
+        is_withheld: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["citations", b"citations", "content", b"content", "create_time", b"create_time", "finish_reason", b"finish_reason", "message_id", b"message_id", "model", b"model", "role", b"role", "sources", b"sources", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["citations", b"citations", "content", b"content", "create_time", b"create_time", "finish_reason", b"finish_reason", "is_withheld", b"is_withheld", "message_id", b"message_id", "model", b"model", "role", b"role", "sources", b"sources", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

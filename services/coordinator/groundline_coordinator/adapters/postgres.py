@@ -12,11 +12,12 @@ import asyncpg
 from google.protobuf.json_format import MessageToDict, Parse, ParseDict
 from google.protobuf.message import Message
 from groundline.v1 import chat_pb2, collection_pb2, coordinator_service_pb2, thread_pb2
-from groundline_database import Pool, database_errors, is_readable_collection
+from groundline_database import Pool, database_errors, is_readable_collection, is_readable_document
 from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
 from groundline_runtime.paging import page_token as token_of
 from groundline_runtime.paging import read_page_token
 
+from groundline_coordinator.domain.passages import rests_on
 from groundline_coordinator.domain.turns import ReadableCollection, RequestClaim
 from groundline_coordinator.ports import REPLAY_SECONDS
 
@@ -27,6 +28,17 @@ _FINISH_REASON = "FINISH_REASON_"
 
 RETRY_SECONDS = 1.0
 """When a request that is under way elsewhere may be asked for again."""
+
+_CLAIM = """
+    INSERT INTO request_replays AS replay (owner, request_id, fingerprint, message_id, expire_time)
+    VALUES ($1, $2, $3, $4, now() + $5)
+    ON CONFLICT (owner, request_id) DO UPDATE
+    SET fingerprint = excluded.fingerprint, message_id = excluded.message_id,
+        expire_time = excluded.expire_time, thread_id = NULL, completed = NULL, status = NULL
+    WHERE replay.expire_time <= now() OR replay.message_id = $6
+    RETURNING true
+"""
+"""Takes a request_id that nobody holds, or whose answer of this message is to be forgotten."""
 
 _READABLE = f"""
     SELECT collection_id, xmin AS version, settings::text
@@ -41,7 +53,7 @@ _SOME_READABLE = f"""
     (SELECT * FROM readable LIMIT 2)
 """
 
-_COLUMNS = "message_id, role, content, sources, citations, usage, finish_reason, model"
+_COLUMNS = "message_id, role, content, sources, citations, usage, finish_reason, model, document_ids"
 # A question has an even index and the next one belongs to its answer, whenever that comes.
 _BEGIN_THREAD = """
     WITH thread AS (
@@ -62,19 +74,48 @@ _CONTINUE_THREAD = """
     FROM messages WHERE thread_id = $1
     ON CONFLICT (message_id) DO NOTHING
 """
+# Nobody deletes the documents that it rests on until the answer is there to be blanked with them.
 _ANSWER = f"""
-    WITH thread AS ({_TOUCH_THREAD})
+    WITH thread AS ({_TOUCH_THREAD}),
+    kept AS MATERIALIZED (
+        SELECT document_id FROM documents WHERE document_id = ANY($5::uuid[])
+        ORDER BY document_id FOR KEY SHARE
+    ),
+    given AS (
+        SELECT message_id, role,
+               CASE WHEN is_whole THEN content ELSE '' END AS content,
+               sources,
+               CASE WHEN is_whole THEN citations ELSE '[]' END AS citations,
+               usage, finish_reason, model, $5::uuid[] AS document_ids
+        FROM jsonb_to_record($4) AS given (
+            message_id uuid, role text, content text, sources jsonb, citations jsonb, usage jsonb,
+            finish_reason text, model text
+        ), (SELECT count(*) = cardinality($5::uuid[]) AS is_whole FROM kept)
+    )
     INSERT INTO messages (thread_id, message_index, {_COLUMNS})
     SELECT thread_id, question.message_index + 1, given.*
-    FROM thread JOIN messages AS question USING (thread_id), jsonb_to_record($4) AS given (
-        message_id uuid, role text, content text, sources jsonb, citations jsonb, usage jsonb,
-        finish_reason text, model text
-    )
+    FROM thread JOIN messages AS question USING (thread_id), given
     WHERE question.message_id = $3
     ON CONFLICT (thread_id, message_index) DO UPDATE
     SET ({_COLUMNS}, create_time) = ({", ".join(f"excluded.{name}" for name in _COLUMNS.split(", "))}, now())
     RETURNING message_index
 """
+
+
+def _readable_documents(message: str, principals: str) -> str:
+    """What a message's sources show of their documents, by id: those that are there and may be read."""
+    return f"""
+        SELECT coalesce(jsonb_object_agg(document.document_id, jsonb_build_object(
+            'title', document.title, 'uri', document.uri, 'metadata', document.metadata,
+            'hasOriginal', document.has_original
+        )), '{{}}')
+        FROM documents AS document JOIN collections AS collection USING (collection_id)
+        WHERE document.document_id IN (
+            SELECT (source ->> 'documentId')::uuid FROM jsonb_array_elements({message}.sources) AS source
+        ) AND {is_readable_collection(principals, "collection")}
+          AND {is_readable_document(principals, "document")}
+    """
+
 
 _THREAD = """
     SELECT thread_id, title, create_time, update_time,
@@ -112,10 +153,10 @@ class PostgresThreads:
         self._pool = pool
 
     async def claim(
-        self, claim: RequestClaim, lease_seconds: float
+        self, claim: RequestClaim, principals: Sequence[str], lease_seconds: float
     ) -> coordinator_service_pb2.AnswerResponse | None:
         with database_errors():
-            async with self._pool.acquire() as connection:
+            async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(
                     """
                     DELETE FROM request_replays WHERE (owner, request_id) IN (
@@ -123,32 +164,29 @@ class PostgresThreads:
                         LIMIT 10 FOR UPDATE SKIP LOCKED)
                     """
                 )
-                taken = await connection.fetchval(
-                    """
-                    INSERT INTO request_replays AS replay
-                        (owner, request_id, fingerprint, message_id, expire_time)
-                    VALUES ($1, $2, $3, $4, now() + $5)
-                    ON CONFLICT (owner, request_id) DO UPDATE
-                    SET fingerprint = excluded.fingerprint, message_id = excluded.message_id,
-                        expire_time = excluded.expire_time, thread_id = NULL, completed = NULL, status = NULL
-                    WHERE replay.expire_time <= now()
-                    RETURNING true
-                    """,
-                    *_claim_values(claim),
-                    timedelta(seconds=lease_seconds),
-                )
-                if taken:
+                lease = timedelta(seconds=lease_seconds)
+                if await connection.fetchval(_CLAIM, *_claim_values(claim), lease, None):
                     return None
                 row = await connection.fetchrow(
-                    """
+                    f"""
                     SELECT replay.fingerprint, replay.thread_id, replay.completed, replay.status,
-                           messages.message_id, messages.content, messages.sources
+                           messages.message_id, messages.content, messages.sources, messages.citations,
+                           ({_readable_documents("messages", "$3")}) AS documents
                     FROM request_replays AS replay LEFT JOIN messages USING (message_id)
                     WHERE replay.owner = $1 AND replay.request_id = $2
                     """,
                     claim.owner,
                     claim.request_id,
+                    list(principals),
                 )
+                if (
+                    row is not None
+                    and row["fingerprint"] == claim.fingerprint
+                    and row["message_id"] is not None
+                    and not _shows_all(row)
+                    and await connection.fetchval(_CLAIM, *_claim_values(claim), lease, row["message_id"])
+                ):
+                    return None
         if row is not None and row["fingerprint"] != claim.fingerprint:
             raise InvalidArgumentError(
                 [FieldViolation("request_id", "was used for another request before")],
@@ -174,11 +212,14 @@ class PostgresThreads:
                 claim.message_id,
             )
 
-    async def history(self, owner: str, thread_id: str, limit: int) -> Sequence[chat_pb2.ChatMessage]:
+    async def history(
+        self, owner: str, principals: Sequence[str], thread_id: str, limit: int
+    ) -> Sequence[chat_pb2.ChatMessage]:
         with database_errors():
             rows = await self._pool.fetch(
-                """
-                SELECT messages.role, messages.content
+                f"""
+                SELECT messages.role, messages.content, messages.document_ids,
+                       ({_readable_documents("messages", "$4")}) AS documents
                 FROM threads LEFT JOIN messages ON messages.thread_id = threads.thread_id
                     AND (messages.role = 'assistant' OR EXISTS (
                         SELECT FROM messages AS answer
@@ -191,13 +232,14 @@ class PostgresThreads:
                 thread_id,
                 owner,
                 limit,
+                list(principals),
             )
         if not rows:
             raise _no_such_thread(thread_id)
         return [
             chat_pb2.ChatMessage(role=_role(row["role"]), content=row["content"])
             for row in reversed(rows)
-            if row["role"]
+            if row["role"] and not _is_withheld(row)
         ]
 
     async def ask(
@@ -224,7 +266,7 @@ class PostgresThreads:
         *,
         answered: tuple[RequestClaim, coordinator_service_pb2.AnswerResponse] | None = None,
     ) -> None:
-        values = (thread_id, owner, question_id, _answer_values(answer))
+        values = (thread_id, owner, question_id, _answer_values(answer), rests_on(answer))
         with database_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 if await connection.fetchval(_ANSWER, *values) is None:
@@ -242,19 +284,21 @@ class PostgresThreads:
         return _thread(row)
 
     async def messages(
-        self, owner: str, thread_id: str, page_size: int, page_token: str
+        self, owner: str, principals: Sequence[str], thread_id: str, page_size: int, page_token: str
     ) -> tuple[Sequence[thread_pb2.Message], str]:
         (after,) = read_page_token(page_token, _MESSAGES, int) or (-1,)
         await self.get(owner, thread_id)
         with database_errors():
             rows = await self._pool.fetch(
-                """
-                SELECT * FROM messages WHERE thread_id = $1 AND message_index > $2
+                f"""
+                SELECT *, ({_readable_documents("messages", "$4")}) AS documents
+                FROM messages WHERE thread_id = $1 AND message_index > $2
                 ORDER BY message_index LIMIT $3
                 """,
                 thread_id,
                 after,
                 page_size + 1,
+                list(principals),
             )
         more = len(rows) > page_size
         token = token_of(_MESSAGES, rows[page_size - 1]["message_index"]) if more else ""
@@ -290,6 +334,20 @@ class PostgresThreads:
         if deleted is None:
             raise _no_such_thread(thread_id)
 
+    async def expire(self, unused_seconds: float, limit: int) -> int:
+        with database_errors():
+            rows = await self._pool.fetch(
+                """
+                DELETE FROM threads WHERE thread_id IN (
+                    SELECT thread_id FROM threads WHERE update_time < now() - $1::interval
+                    ORDER BY update_time LIMIT $2 FOR UPDATE SKIP LOCKED
+                ) RETURNING true
+                """,
+                timedelta(seconds=unused_seconds),
+                limit,
+            )
+        return len(rows)
+
 
 async def _keep_answer(
     connection: Any, claim: RequestClaim, answered: coordinator_service_pb2.AnswerResponse
@@ -308,7 +366,7 @@ async def _keep_answer(
         """,
         *_claim_values(claim),
         answered.thread_id,
-        MessageToDict(answered.completed),
+        MessageToDict(_without_citations(answered.completed)),
         MessageToDict(status),
         timedelta(seconds=REPLAY_SECONDS),
     )
@@ -318,14 +376,24 @@ def _claim_values(claim: RequestClaim) -> tuple[str, str, bytes, str]:
     return claim.owner, claim.request_id, claim.fingerprint, claim.message_id
 
 
+def _without_citations(completed: chat_pb2.ChatCompleted) -> chat_pb2.ChatCompleted:
+    """They are the message's."""
+    kept = chat_pb2.ChatCompleted()
+    kept.CopyFrom(completed)
+    kept.ClearField("citations")
+    return kept
+
+
 def _answered(row: asyncpg.Record) -> coordinator_service_pb2.AnswerResponse:
     status = _parsed(row["status"], chat_pb2.ChatStatus())
+    completed = _parsed(row["completed"], chat_pb2.ChatCompleted())
+    completed.citations.extend(_citations(row["citations"]))
     return coordinator_service_pb2.AnswerResponse(
         thread_id=row["thread_id"],
         message_id=row["message_id"],
         answer=row["content"],
-        sources=_sources(row["sources"]),
-        completed=_parsed(row["completed"], chat_pb2.ChatCompleted()),
+        sources=_sources(row),
+        completed=completed,
         rewritten_query=status.rewritten_query,
         sub_queries=status.sub_queries,
         rewriting_model=status.rewriting_model,
@@ -337,8 +405,25 @@ def _parsed[M: Message](stored: Any, message: M) -> M:
     return ParseDict(stored, message, ignore_unknown_fields=True)
 
 
-def _sources(stored: Sequence[Any]) -> list[chat_pb2.Source]:
-    return [_parsed(value, chat_pb2.Source()) for value in stored]
+def _sources(row: asyncpg.Record) -> list[chat_pb2.Source]:
+    """Those whose documents may be read, with what their documents say of themselves now."""
+    return [
+        _parsed(value | row["documents"][value["documentId"]], chat_pb2.Source())
+        for value in row["sources"]
+        if value.get("documentId") in row["documents"]
+    ]
+
+
+def _citations(stored: Sequence[Any]) -> list[chat_pb2.Citation]:
+    return [_parsed(value, chat_pb2.Citation()) for value in stored]
+
+
+def _shows_all(row: asyncpg.Record) -> bool:
+    return all(value.get("documentId") in row["documents"] for value in row["sources"])
+
+
+def _is_withheld(row: asyncpg.Record) -> bool:
+    return any(str(document_id) not in row["documents"] for document_id in row["document_ids"])
 
 
 def _no_such_thread(thread_id: str) -> NotFoundError:
@@ -376,12 +461,21 @@ def _answer_values(message: thread_pb2.Message) -> dict[str, Any]:
         "message_id": message.message_id,
         "role": "assistant",
         "content": message.content,
-        "sources": [MessageToDict(source) for source in message.sources],
-        "citations": [MessageToDict(citation) for citation in message.citations],
+        "sources": [_kept(source, "title", "uri", "snippet", "metadata") for source in message.sources],
+        "citations": [_kept(citation, "supporting_text") for citation in message.citations],
         "usage": MessageToDict(message.usage),
         "finish_reason": _finish_reason_name(message.finish_reason),
         "model": message.model,
     }
+
+
+def _kept(message: Message, *shown: str) -> dict[str, Any]:
+    """Without what is read from the document whenever it is shown."""
+    kept = type(message)()
+    kept.CopyFrom(message)
+    for name in shown:
+        kept.ClearField(name)
+    return MessageToDict(kept)
 
 
 def _role(name: str) -> chat_pb2.ChatMessage.Role.ValueType:
@@ -402,12 +496,14 @@ def _finish_reason(name: str | None) -> chat_pb2.FinishReason.ValueType:
 
 def _message(row: asyncpg.Record) -> thread_pb2.Message:
     is_answer = row["role"] == "assistant"
+    is_withheld = _is_withheld(row)
     return thread_pb2.Message(
         message_id=row["message_id"],
         role=_role(row["role"]),
-        content=row["content"],
-        sources=_sources(row["sources"]),
-        citations=[_parsed(value, chat_pb2.Citation()) for value in row["citations"]],
+        content="" if is_withheld else row["content"],
+        is_withheld=is_withheld,
+        sources=_sources(row),
+        citations=[] if is_withheld else _citations(row["citations"]),
         usage=_parsed(row["usage"], chat_pb2.Usage()) if is_answer else None,
         finish_reason=_finish_reason(row["finish_reason"]),
         model=row["model"],

@@ -1,6 +1,7 @@
 """From ranked chunks to passages, and from passages to sources and to what the model sees."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import batched
 from typing import Final
 
 from groundline.v1 import (
@@ -9,6 +10,7 @@ from groundline.v1 import (
     generator_service_pb2,
     passage_pb2,
     retriever_service_pb2,
+    thread_pb2,
 )
 from groundline_validation import limits_of
 
@@ -16,16 +18,22 @@ from groundline_coordinator.domain.snippets import snippet
 
 __all__ = [
     "adjacent_chunks_of",
+    "chunks_of_sources",
     "extended_text",
     "number_sources",
     "numbered_passages",
     "passages_of",
+    "resolved",
+    "rests_on",
     "selections_of",
 ]
 
 SNIPPET_CHARACTERS = 400
 
 MAX_PASSAGE_CHARACTERS: Final = limits_of(generator_service_pb2.NumberedPassage, "text").max_length
+
+MAX_SELECTIONS: Final = limits_of(retriever_service_pb2.FetchChunksRequest, "selections").max_items
+MAX_SELECTED_CHUNKS: Final = limits_of(candidate_pb2.CollectionChunks, "chunk_ids").max_items
 
 
 def adjacent_chunks_of(
@@ -149,3 +157,48 @@ def numbered_passages(
         )
         for number, passage in enumerate(passages, start=1)
     ]
+
+
+def rests_on(message: thread_pb2.Message) -> list[str]:
+    """Ids of the documents that an answer cites; of one that cites none, all that it was given. None where it
+    says that they do not hold the answer."""
+    if message.finish_reason == chat_pb2.FINISH_REASON_NO_ANSWER:
+        return []
+    cited = {citation.source_number for citation in message.citations}
+    return sorted({each.document_id for each in message.sources if not cited or each.number in cited})
+
+
+def chunks_of_sources(
+    answers: Iterable[Sequence[chat_pb2.Source]],
+) -> Iterator[list[candidate_pb2.CollectionChunks]]:
+    """What to read for the sources of answers, as many at a time as one request takes."""
+    wanted: dict[str, dict[int, None]] = {}
+    for source in (source for sources in answers for source in sources):
+        wanted.setdefault(source.collection_id, {})[int(source.chunk_id)] = None
+    selections = (
+        candidate_pb2.CollectionChunks(collection_id=name, chunk_ids=part)
+        for name, chunk_ids in wanted.items()
+        for part in batched(chunk_ids, MAX_SELECTED_CHUNKS)
+    )
+    yield from map(list, batched(selections, MAX_SELECTIONS))
+
+
+def resolved(
+    sources: Iterable[chat_pb2.Source],
+    citations: Iterable[chat_pb2.Citation],
+    answer: str,
+    question: str,
+    chunks: Mapping[str, passage_pb2.Chunk],
+) -> None:
+    """Fill in what sources and citations show of their chunks, which are given by id; nothing of one that is
+    not there any more, since its collection was indexed again."""
+    for source in sources:
+        if chunk := chunks.get(source.chunk_id):
+            source.snippet = snippet(chunk.text, question, SNIPPET_CHARACTERS)
+            if chunk.HasField("metadata"):
+                source.metadata.CopyFrom(chunk.metadata)
+    for citation in citations:
+        if chunk := chunks.get(citation.chunk_id):
+            text = chunk.text
+            claim = answer[citation.start_offset : citation.end_offset]
+            citation.supporting_text = claim if claim in text else snippet(text, claim, SNIPPET_CHARACTERS)

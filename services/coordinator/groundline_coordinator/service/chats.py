@@ -35,7 +35,7 @@ from groundline_runtime.reasons import reason_value
 
 from groundline_coordinator.domain.conversation import recent_history
 from groundline_coordinator.domain.options import scope_of
-from groundline_coordinator.domain.passages import number_sources, numbered_passages
+from groundline_coordinator.domain.passages import number_sources, numbered_passages, resolved
 from groundline_coordinator.domain.positions import Position
 from groundline_coordinator.domain.snippets import shortened
 from groundline_coordinator.domain.turns import (
@@ -55,6 +55,7 @@ from groundline_coordinator.service.searching import (
     PassageSearch,
     Searched,
     SearchLimits,
+    chunks_read_for,
     stage_errors,
 )
 
@@ -133,6 +134,7 @@ class ChatService:
             limits=limits,
             trace_texts=trace_texts,
         )
+        self._retriever = retriever
         self._generator = generator
         self._catalog = catalog
         self._threads = threads
@@ -149,7 +151,7 @@ class ChatService:
         """
         owner, inquiry = caller.owner, inquiry_of(question)
         scope = await self._scope(caller, inquiry, question.options.generation)
-        history = await self._history(owner, question)
+        history = await self._history(caller, question)
         identity = _identity(owner, question)
         started = chat_pb2.ChatStarted(
             thread_id=question.thread_id.lower() or (str(identity) if is_stored(question) else ""),
@@ -160,9 +162,11 @@ class ChatService:
         if not question.request_id:
             return turn
         claim = RequestClaim(owner, question.request_id, _fingerprint(question), started.message_id)
-        replay = await self._threads.claim(claim, self._lease_seconds())
+        replay = await self._threads.claim(claim, caller.principals, self._lease_seconds())
         if replay is None:
             return replace(turn, claim=claim)
+        chunks = await chunks_read_for(self._retriever, [replay.sources])
+        resolved(replay.sources, replay.completed.citations, replay.answer, inquiry.query, chunks)
         replay.trace_id = started.trace_id
         earlier = chat_pb2.ChatStarted(
             thread_id=replay.thread_id, message_id=replay.message_id, trace_id=replay.trace_id
@@ -264,11 +268,13 @@ class ChatService:
             raise NotFoundError("COLLECTION_NOT_FOUND", f"no such collection: {', '.join(missing)}")
         return scope_of(inquiry, generation, found)
 
-    async def _history(self, owner: str, question: Question) -> Sequence[chat_pb2.ChatMessage]:
+    async def _history(self, caller: Caller, question: Question) -> Sequence[chat_pb2.ChatMessage]:
         messages: Sequence[chat_pb2.ChatMessage] = question.chat_history
         if question.thread_id:
             # Read even where the request brings its own: the thread must be the caller's to be appended to.
-            stored = await self._threads.history(owner, question.thread_id, self._limits.history_messages)
+            stored = await self._threads.history(
+                caller.owner, caller.principals, question.thread_id, self._limits.history_messages
+            )
             messages = messages or stored
         return recent_history(messages, max_tokens=self._limits.history_tokens)
 

@@ -2,7 +2,7 @@
 fetch."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +30,7 @@ from opentelemetry import trace
 
 from groundline_coordinator.domain.passages import (
     adjacent_chunks_of,
+    chunks_of_sources,
     passages_of,
     selections_of,
 )
@@ -45,7 +46,7 @@ from groundline_coordinator.ports import Generator, Reranker, Retriever
 from groundline_coordinator.service.progress import StageReport, share
 from groundline_coordinator.service.telemetry import retrieval_attributes
 
-__all__ = ["Emit", "Event", "PassageSearch", "SearchLimits", "Searched", "stage_errors"]
+__all__ = ["Emit", "Event", "PassageSearch", "SearchLimits", "Searched", "chunks_read_for", "stage_errors"]
 
 type Event = chat_pb2.ChatStarted | chat_pb2.ChatStatus | chat_pb2.ChatSources | chat_pb2.ChatCompleted
 type Emit = Callable[[Event | str], Awaitable[None]]
@@ -328,6 +329,17 @@ class PassageSearch:
         request = retriever_service_pb2.FetchChunksRequest(selections=selections)
         async with deadline_within(share(_FETCHING_SHARE, self._limits.retrieve_timeout_seconds)):
             return (await self._retriever.fetch(request)).chunks
+
+
+async def chunks_read_for(
+    retriever: Retriever, answers: Iterable[Sequence[chat_pb2.Source]]
+) -> Mapping[str, passage_pb2.Chunk]:
+    """By id the chunks of answers' sources: those that exist and that the caller may read."""
+    chunks: dict[str, passage_pb2.Chunk] = {}
+    for selections in chunks_of_sources(answers):
+        response = await retriever.fetch(retriever_service_pb2.FetchChunksRequest(selections=selections))
+        chunks |= {each.chunk.chunk_id: each.chunk for each in response.chunks}
+    return chunks
 
 
 async def _outcomes[T](searches: Sequence[Coroutine[Any, Any, T]]) -> Sequence[T | BaseException]:

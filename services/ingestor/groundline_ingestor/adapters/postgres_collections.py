@@ -19,6 +19,7 @@ from groundline_database import (
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import AlreadyExistsError
 
+from groundline_ingestor.adapters.erasure import forget_cached_chunks
 from groundline_ingestor.adapters.postgres_index_builds import builds_held_off
 from groundline_ingestor.adapters.postgres_partitions import (
     PartitionKind,
@@ -129,6 +130,9 @@ class PostgresCollections:
                 if not found:
                     return False
                 for partition in await partitions_with(connection, collection_id):
+                    # Rows of earlier releases name no collection, in partitions that are one's own.
+                    condition = "coalesce(collection_id, $1) = $1"
+                    await forget_cached_chunks(connection, partition.table, condition, collection_id)
                     if partition.is_shared:
                         await connection.execute(
                             f"DELETE FROM {partition.table} WHERE collection_id = $1", collection_id

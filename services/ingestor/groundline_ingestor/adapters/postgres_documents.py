@@ -24,6 +24,7 @@ from groundline_filters import Columns, Filter, compile_sql
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import AbortedError, NotFoundError, PermissionDeniedError
 
+from groundline_ingestor.adapters.erasure import forget_cached_chunks, forget_handed_in
 from groundline_ingestor.adapters.postgres_items import cancel_items_of, finish_items
 from groundline_ingestor.adapters.postgres_partitions import (
     chunk_table,
@@ -467,10 +468,12 @@ async def _delete(
     # Those that wait for their drop as well: a search that began before a swap reads them.
     deleted = [row["document_id"] for row in rows]
     for partition in await partitions_with(connection, collection.collection_id):
-        await connection.execute(
-            f"DELETE FROM {partition.table} WHERE document_id = ANY($1::uuid[])", deleted
-        )
-    await cancel_items_of(connection, collection.collection_id, [row["uri"] for row in rows])
+        condition = "document_id = ANY($1::uuid[])"
+        await forget_cached_chunks(connection, partition.table, condition, deleted)
+        await connection.execute(f"DELETE FROM {partition.table} WHERE {condition}", deleted)
+    uris = [row["uri"] for row in rows]
+    await cancel_items_of(connection, collection.collection_id, uris)
+    await forget_handed_in(connection, collection.collection_id, uris)
     return len(rows)
 
 

@@ -173,7 +173,10 @@ async def finish_items(
         {key: finish(held[key], stored[1], count) for key, (_, stored, count) in by_key.items()},
     )
     await connection.executemany(
-        "UPDATE ingestion_items SET document_id = $3::uuid WHERE job_id = $1::uuid AND item_index = $2",
+        """
+        UPDATE ingestion_items SET document_id = $3::uuid, input = input - '{title,metadata}'::text[]
+        WHERE job_id = $1::uuid AND item_index = $2
+        """,
         [(*key, stored[0]) for key, (_, stored, _) in by_key.items()],
     )
     await drop_payloads(connection, list(by_key))
