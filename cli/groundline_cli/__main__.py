@@ -7,6 +7,7 @@ import click
 
 from groundline_cli.commands.ask import ask
 from groundline_cli.commands.collections import collections, create, reindex, update
+from groundline_cli.commands.completion import completion
 from groundline_cli.commands.crawl import crawl
 from groundline_cli.commands.doctor import doctor
 from groundline_cli.commands.eval import evaluate
@@ -82,7 +83,8 @@ def cli() -> None:
     """Answers from your own documents.
 
     `groundline up` runs the whole suite on this machine. The other commands talk to a gateway: the one that
-    GROUNDLINE_GATEWAY_URL and GROUNDLINE_API_KEY name, or else the suite that runs from this directory.
+    GROUNDLINE_GATEWAY_URL and GROUNDLINE_API_KEY name, or else the profile that --profile names, or else the
+    suite that runs from this directory, or else the default profile.
 
     \b
       groundline ingest docs/ --collection handbook
@@ -94,6 +96,7 @@ def cli() -> None:
 for _command in (
     ask,
     collections,
+    completion,
     create,
     crawl,
     delete,

@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 from groundline_client import AsyncClient, is_loopback
 
+from groundline_cli.profiles import ProfileError, profile
+
 __all__ = [
     "READY_FILE",
     "Connection",
@@ -44,19 +46,37 @@ class OwnSuite:
     database_url: str | None = field(repr=False)
 
 
-def find_connection(gateway: str | None, api_key: str | None, *, directory: Path) -> Connection:
-    """What is set, or else the suite that runs from `directory`. Raises ConnectionSettingsError."""
+def find_connection(
+    gateway: str | None,
+    api_key: str | None,
+    *,
+    directory: Path,
+    config_file: Path,
+    profile_name: str | None = None,
+) -> Connection:
+    """What is set, or else the profile that is named, or else the suite that runs from `directory`, or else
+    the configuration file's default profile; a key that is set goes with any of them.
+
+    Raises ConnectionSettingsError.
+    """
     if gateway:
         if not api_key:
             raise ConnectionSettingsError("set GROUNDLINE_API_KEY, or pass --api-key")
         return _checked(gateway, api_key)
-    own = own_suite(directory / READY_FILE)
-    if own is None:
+    try:
+        own = None if profile_name else own_suite(directory / READY_FILE)
+        if own is not None:
+            return Connection(own.connection.gateway, api_key) if api_key else own.connection
+        found = profile(profile_name, config_file, api_key=api_key)
+    except ProfileError as error:
+        raise ConnectionSettingsError(str(error)) from error
+    if found is None:
         raise ConnectionSettingsError(
             "no gateway is known: set GROUNDLINE_GATEWAY_URL and GROUNDLINE_API_KEY (or pass --gateway and "
-            "--api-key), or start the suite in this directory with `groundline up`"
+            f"--api-key), write a profile into {config_file}, or start the suite in this directory with "
+            "`groundline up`"
         )
-    return Connection(own.connection.gateway, api_key) if api_key else own.connection
+    return _checked(*found)
 
 
 def own_suite(ready_file: Path) -> OwnSuite | None:

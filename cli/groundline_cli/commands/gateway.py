@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Concatenate
 
 import click
+from click.core import ParameterSource
 from groundline_client import AsyncClient, GatewayError, JsonObject
 
 from groundline_cli.connection import Connection, ConnectionSettingsError, find_connection
+from groundline_cli.profiles import CONFIG_FILE
 from groundline_cli.terminal import printable
 
 __all__ = [
@@ -33,7 +35,7 @@ class CommandFailedError(click.ClickException):
 
 
 def with_gateway[**P, R](command: Callable[Concatenate[Connection, P], R]) -> Callable[P, R]:
-    """Adds --gateway and --api-key to a command and hands it the connection they make, first."""
+    """Adds --gateway, --api-key and --profile to a command and hands it the connection they make, first."""
 
     @click.option(
         "--gateway",
@@ -49,13 +51,28 @@ def with_gateway[**P, R](command: Callable[Concatenate[Connection, P], R]) -> Ca
         metavar="KEY",
         help="Key to the gateway. The environment hides it from other users of this machine.",
     )
+    @click.option(
+        "--profile",
+        envvar="GROUNDLINE_PROFILE",
+        show_envvar=True,
+        metavar="NAME",
+        help="Gateway and key of that name in the configuration file.",
+    )
     @functools.wraps(command)
     def wrapper(*args: P.args, **options: P.kwargs) -> R:
-        gateway, api_key = options.pop("gateway"), options.pop("api_key")
+        gateway, api_key, name = (options.pop(each) for each in ("gateway", "api_key", "profile"))
         assert gateway is None or isinstance(gateway, str)
         assert api_key is None or isinstance(api_key, str)
+        assert name is None or isinstance(name, str)
+        source = click.get_current_context().get_parameter_source
+        if source("profile") == ParameterSource.COMMANDLINE:
+            # What is typed wins over the environment.
+            gateway = gateway if source("gateway") == ParameterSource.COMMANDLINE else None
+            api_key = api_key if source("api_key") == ParameterSource.COMMANDLINE else None
         try:
-            connection = find_connection(gateway, api_key, directory=Path.cwd())
+            connection = find_connection(
+                gateway, api_key, directory=Path.cwd(), config_file=CONFIG_FILE, profile_name=name
+            )
         except ConnectionSettingsError as error:
             raise click.UsageError(str(error)) from error
         return command(connection, *args, **options)

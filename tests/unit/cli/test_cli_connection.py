@@ -1,9 +1,14 @@
 """Which gateway a command finds."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+from groundline_cli.__main__ import cli
 from groundline_cli.connection import READY_FILE, Connection, ConnectionSettingsError, find_connection
 from groundline_client import is_loopback
 
@@ -14,15 +19,20 @@ def write_ready_file(directory: Path, content: object) -> None:
     path.write_text(content if isinstance(content, str) else json.dumps(content))
 
 
+def find(gateway: str | None, api_key: str | None, directory: Path) -> Connection:
+    """Without profiles."""
+    return find_connection(gateway, api_key, directory=directory, config_file=directory / "config.toml")
+
+
 def test_without_any_gateway_the_error_says_what_to_set(tmp_path: Path) -> None:
     with pytest.raises(ConnectionSettingsError, match="GROUNDLINE_GATEWAY_URL and GROUNDLINE_API_KEY"):
-        find_connection(None, None, directory=tmp_path)
+        find(None, None, tmp_path)
 
 
 def test_a_gateway_without_a_key_never_gets_the_local_suites_key(tmp_path: Path) -> None:
     write_ready_file(tmp_path, {"gateway": "http://127.0.0.1:8080", "api_key": "local-key"})
     with pytest.raises(ConnectionSettingsError, match="set GROUNDLINE_API_KEY"):
-        find_connection("https://other.example", None, directory=tmp_path)
+        find("https://other.example", None, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -30,12 +40,12 @@ def test_a_gateway_without_a_key_never_gets_the_local_suites_key(tmp_path: Path)
 )
 def test_an_address_that_is_no_url_is_refused(tmp_path: Path, url: str) -> None:
     with pytest.raises(ConnectionSettingsError, match="must be a URL"):
-        find_connection(url, "key", directory=tmp_path)
+        find(url, "key", tmp_path)
 
 
 def test_a_key_that_would_break_the_header_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConnectionSettingsError, match="API key") as raised:
-        find_connection("http://localhost", "key\nx-evil: 1", directory=tmp_path)
+        find("http://localhost", "key\nx-evil: 1", tmp_path)
     assert "evil" not in str(raised.value)
 
 
@@ -45,23 +55,119 @@ def test_a_key_that_would_break_the_header_is_refused(tmp_path: Path) -> None:
 def test_a_broken_ready_file_is_named(tmp_path: Path, content: str) -> None:
     write_ready_file(tmp_path, content)
     with pytest.raises(ConnectionSettingsError, match=r"ready\.json"):
-        find_connection(None, None, directory=tmp_path)
+        find(None, None, tmp_path)
 
 
 def test_a_ready_file_cannot_lead_to_another_machine(tmp_path: Path) -> None:
     write_ready_file(tmp_path, {"gateway": "https://collector.example", "api_key": "k"})
     with pytest.raises(ConnectionSettingsError, match="another machine"):
-        find_connection(None, None, directory=tmp_path)
+        find(None, None, tmp_path)
 
 
 def test_the_suite_of_this_directory_is_found(tmp_path: Path) -> None:
     write_ready_file(tmp_path, {"gateway": "http://127.0.0.1:8080", "api_key": "local-key", "services": {}})
-    assert find_connection(None, None, directory=tmp_path) == Connection("http://127.0.0.1:8080", "local-key")
+    assert find(None, None, tmp_path) == Connection("http://127.0.0.1:8080", "local-key")
 
 
 def test_what_is_set_comes_first(tmp_path: Path) -> None:
     write_ready_file(tmp_path, {"gateway": "http://127.0.0.1:8080", "api_key": "local-key"})
-    found = find_connection("https://other.example/", "key", directory=tmp_path)
+    found = find("https://other.example/", "key", tmp_path)
     assert found == Connection("https://other.example", "key")
     assert not is_loopback(found.gateway)
     assert "key" not in repr(found).replace("api_key", "")
+
+
+PROFILES = """
+profile = "work"
+
+[profiles.work]
+gateway = "https://work.example"
+api_key_file = "work.key"
+
+[profiles.lab]
+gateway = "https://lab.example"
+api_key_env = "LAB_KEY"
+"""
+
+
+@pytest.fixture
+def config_file(tmp_path: Path) -> Path:
+    file = tmp_path / "config" / "config.toml"
+    file.parent.mkdir()
+    file.write_text(PROFILES)
+    key = file.with_name("work.key")
+    key.write_text("work-key\n")
+    key.chmod(0o600)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("profile = ", "cannot be read"),
+        ('profile = "home"', "no profile 'home'"),
+        ("[profiles.work]", "must be texts"),
+        ('[profiles.work]\ngateway = "https://a"\napi_key = "k"', "api_key is not among"),
+        ('[profiles.work]\ngateway = "https://a"', "must say where the key is"),
+        ('[profiles.work]\ngateway = "https://a"\napi_key_file = "none"', "cannot be read"),
+        ('[profiles.work]\ngateway = "https://a"\napi_key_env = "NOT_SET_HERE"', "NOT_SET_HERE is not set"),
+        ('[profiles.work]\ngateway = "https://a"\napi_key_env = "A"\napi_key_file = "b"', "exclude"),
+        ('[profiles.work]\ngateway = "a"\napi_key_env = "PATH"', "must be a URL"),
+    ],
+)
+def test_a_profile_that_cannot_be_used_is_explained(config_file: Path, text: str, problem: str) -> None:
+    config_file.write_text(text)
+    name = None if text.startswith("profile") else "work"
+    with pytest.raises(ConnectionSettingsError, match=problem):
+        find_connection(None, None, directory=config_file.parent, config_file=config_file, profile_name=name)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of files are POSIX's")
+def test_a_key_that_others_may_read_is_refused(config_file: Path) -> None:
+    config_file.with_name("work.key").chmod(0o644)
+    with pytest.raises(ConnectionSettingsError, match="chmod 600") as raised:
+        find_connection(None, None, directory=config_file.parent, config_file=config_file)
+    assert "work-key" not in str(raised.value)
+
+
+def test_the_default_profile_comes_after_the_suite_of_this_directory(
+    tmp_path: Path, config_file: Path
+) -> None:
+    default = find_connection(None, None, directory=tmp_path, config_file=config_file)
+    assert default == Connection("https://work.example", "work-key")
+    write_ready_file(tmp_path, {"gateway": "http://127.0.0.1:8080", "api_key": "local-key"})
+    local = find_connection(None, None, directory=tmp_path, config_file=config_file)
+    assert local.gateway == "http://127.0.0.1:8080"
+
+
+def test_a_named_profile_comes_before_it(
+    tmp_path: Path, config_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAB_KEY", "lab-key")
+    write_ready_file(tmp_path, {"gateway": "http://127.0.0.1:8080", "api_key": "local-key"})
+    named = find_connection(None, None, directory=tmp_path, config_file=config_file, profile_name="lab")
+    assert named == Connection("https://lab.example", "lab-key")
+    other = find_connection(None, "other", directory=tmp_path, config_file=config_file, profile_name="lab")
+    assert other.api_key == "other"
+
+
+def test_a_gateway_that_is_set_comes_before_profiles(tmp_path: Path, config_file: Path) -> None:
+    found = find_connection(
+        "https://set.example", "key", directory=tmp_path, config_file=config_file, profile_name="work"
+    )
+    assert found == Connection("https://set.example", "key")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_is_told_how_to_complete_commands(shell: str) -> None:
+    printed = CliRunner().invoke(cli, ["completion", shell], prog_name="groundline")
+    assert printed.exit_code == 0
+    assert f"_GROUNDLINE_COMPLETE={shell}_complete" in printed.output
+    words = {"COMP_WORDS": "groundline se", "COMP_CWORD": "1", "_GROUNDLINE_COMPLETE": "bash_complete"}
+    completed = subprocess.run(
+        [sys.executable, "-c", "from groundline_cli.__main__ import main; main()"],
+        env={**os.environ, **words},
+        capture_output=True,
+        text=True,
+    )
+    assert "plain,search" in completed.stdout.splitlines()
