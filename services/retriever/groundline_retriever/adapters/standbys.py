@@ -76,8 +76,8 @@ class Standbys:
         self._standbys = [_Standby(name, pool) for name, pool in standbys.items()]
         self._max_lag_seconds = max_lag_seconds
         self._turns = itertools.count()
-        self._written: deque[tuple[float, int]] = deque()
-        """When the primary was asked for its position, and what it said; of the allowed lag alone."""
+        self._written: deque[tuple[float, int]] = deque(maxlen=2 * SAMPLES)
+        """When the primary was asked for its position, and what it said."""
         self._left: set[asyncio.Task[Any]] = set()
 
     @classmethod
