@@ -64,6 +64,8 @@ _STREAM_READ_SECONDS = 330.0
 _LOOK_AGAIN_SECONDS = 1.0
 
 _ATTEMPTS = 6
+# How often a chat that broke off is gone on with: it may be answered anew, and paid for again.
+_RESUMPTIONS = 2
 _CONNECT_ATTEMPTS = 3
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 30.0
@@ -128,8 +130,10 @@ class AsyncClient:
     ) -> AsyncGenerator[ChatEvent]:
         """Answer a question and yield what happens, ending with ChatCompleted.
 
-        A failure is raised as ApiError, a stream that ends too early as UnreachableError; asking again with
-        the same `request_id` then replays the answer if it was finished. Closing the iterator cancels.
+        A failure is raised as ApiError. A stream that ends too early is raised as UnreachableError, or with a
+        `request_id` gone on with, up to twice: where the answer was complete behind what came last, otherwise
+        from the beginning, and then another ChatStarted makes void what came before. Closing the iterator
+        cancels.
         """
         request = request_json(
             query=query,
@@ -143,16 +147,29 @@ class AsyncClient:
             store=store,
             min_position=min_position,
         )
-        async with aclosing(self._events(rpcs.CHAT, request, self._deadline(timeout_seconds))) as events:
-            async for event in events:
-                if event.error:
-                    raise ApiError.from_event(event.error)
-                # An event of a kind that this release does not know has none of them.
-                happened = event.started or event.status or event.sources or event.delta or event.completed
-                if happened:
-                    yield happened
-                if event.completed:
-                    return
+        deadline, after = self._deadline(timeout_seconds), ""
+        for attempts_left in range(_RESUMPTIONS if request_id else 0, -1, -1):
+            try:
+                async with aclosing(self._events(rpcs.CHAT, request, deadline, after)) as events:
+                    async for event_id, event in events:
+                        after = event_id
+                        if event.error:
+                            raise ApiError.from_event(event.error)
+                        # An event of a kind that this release does not know has none of them.
+                        happened = (
+                            event.started or event.status or event.sources or event.delta or event.completed
+                        )
+                        if happened:
+                            yield happened
+                        if event.completed:
+                            return
+            except DeadlineExceededError:
+                raise
+            except UnreachableError:
+                if not attempts_left:
+                    raise
+            if attempts_left:
+                await pause(_FIRST_PAUSE_SECONDS)
         raise UnreachableError("the answer broke off: the connection ended before it was complete")
 
     async def answer(
@@ -472,12 +489,14 @@ class AsyncClient:
         self, job_id: str, *, timeout_seconds: float | None = None
     ) -> AsyncGenerator[WatchJobResponse]:
         """A job and its changed items as it changes, until it has ended, however long that takes."""
-        deadline = self._deadline(timeout_seconds)
+        deadline, after = self._deadline(timeout_seconds), ""
         request = request_json(job_id=job_id)
         while True:
+            before = after
             try:
-                async with aclosing(self._events(rpcs.WATCH_JOB, request, deadline)) as changes:
-                    async for change in changes:
+                async with aclosing(self._events(rpcs.WATCH_JOB, request, deadline, after)) as changes:
+                    async for event_id, change in changes:
+                        after = event_id
                         yield change
                         if has_ended(present(change.job, "job")):
                             return
@@ -487,6 +506,10 @@ class AsyncClient:
                 # A stream may break off, as it does when the gateway is replaced; whether there is one at
                 # all is told by the call that follows.
                 pass
+            if after != before:
+                # The next one begins with what changed behind the last event.
+                await pause(_FIRST_PAUSE_SECONDS)
+                continue
             response = await self._call(rpcs.GET_JOB, request, None, deadline=deadline)
             job = present(response.job, "job")
             yield WatchJobResponse(job=job)
@@ -579,9 +602,13 @@ class AsyncClient:
             await response.aread()
             return parsed(rpc.response, response.text)
 
-    async def _events[R](self, rpc: Rpc[R], request: JsonObject, deadline: Deadline) -> AsyncGenerator[R]:
+    async def _events[R](
+        self, rpc: Rpc[R], request: JsonObject, deadline: Deadline, after: str
+    ) -> AsyncGenerator[tuple[str, R]]:
+        """Events with their ids; those behind `after`, where the method can go on behind it."""
         parser = EventParser()
-        async with self._response(rpc, request, deadline, _STREAM_READ_SECONDS) as response:
+        headers = {"last-event-id": after} if after else {}
+        async with self._response(rpc, request, deadline, _STREAM_READ_SECONDS, headers=headers) as response:
             content_type = response.headers.get("content-type", "")
             if not content_type.startswith("text/event-stream"):
                 raise ProtocolError(
@@ -589,7 +616,7 @@ class AsyncClient:
                 )
             async for chunk in response.aiter_bytes():
                 for event in parser.feed(chunk):
-                    yield parsed(rpc.response, event.data)
+                    yield event.last_event_id, parsed(rpc.response, event.data)
                 deadline.check()
 
     @asynccontextmanager
@@ -600,11 +627,12 @@ class AsyncClient:
         deadline: Deadline,
         read_seconds: float,
         upload: "_Upload | None" = None,
+        headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[httpx.Response]:
         """The answer to a request, once there is a good one; its body is still to be read."""
         repeatable = (rpc.is_idempotent or "requestId" in request) and (upload is None or upload.repeatable)
         try:
-            response = await self._accepted(rpc, request, deadline, read_seconds, upload, repeatable)
+            response = await self._accepted(rpc, request, deadline, read_seconds, upload, headers, repeatable)
             try:
                 yield response
             finally:
@@ -621,6 +649,7 @@ class AsyncClient:
         deadline: Deadline,
         read_seconds: float,
         upload: "_Upload | None",
+        headers: Mapping[str, str] | None,
         repeatable: bool,
     ) -> httpx.Response:
         """The first answer that is no refusal to be tried again. Raises httpx.HTTPError and ApiError."""
@@ -634,7 +663,7 @@ class AsyncClient:
                 params=sent.parameters,
                 json=sent.body,
                 content=upload.content() if upload else None,
-                headers={"content-type": upload.mime_type} if upload else None,
+                headers={"content-type": upload.mime_type} if upload else headers,
                 timeout=deadline.timeout(read_seconds),
             )
             asked_for: float | None = None

@@ -32,7 +32,13 @@ export type Input<T> = T extends (infer E)[]
 export declare class GroundlineClient {
   constructor(gateway: string, apiKey: string, options?: ClientOptions);
 
-  /** The events of a chat, ending with `completed`; a failure is thrown as ApiError. Leaving the loop cancels. */
+  /**
+   * The events of a chat, ending with `completed`; a failure is thrown as ApiError. Leaving the loop cancels.
+   *
+   * A stream that ends too early is thrown as UnreachableError, or with a `requestId` gone on with, up to twice: where
+   * the answer was complete behind what came last, otherwise from the beginning, and then another `started` makes void
+   * what came before.
+   */
   chat(request: Input<models.ChatRequest>, options?: CallOptions): AsyncGenerator<models.ChatResponse, void, void>;
 
   /** A job and its changed items as it changes, until it has ended, however long that takes. */

@@ -10,6 +10,8 @@ const LONGEST_PAUSE_MS = 30_000;
 // Between two looks at a job whose stream of changes has ended too early.
 const LOOK_AGAIN_MS = 1_000;
 const PAGE_SIZE = 500;
+// How often a chat that broke off is gone on with: it may be answered anew, and paid for again.
+const RESUMPTIONS = 2;
 const RUNNING = ["JOB_STATE_QUEUED", "JOB_STATE_RUNNING"];
 
 /** One gateway with one key or token. Methods and their requests are those of the contract; see client.d.ts. */
@@ -24,28 +26,45 @@ export class GroundlineClient {
     this.#fetch = fetch;
   }
 
-  /** The events of a chat, ending with `completed`; a failure is thrown as ApiError. Leaving the loop cancels. */
+  /** The events of a chat, ending with `completed`; a failure is thrown as ApiError. See client.d.ts. */
   async *chat(request, options = {}) {
-    for await (const event of this.#stream(rpcs.chat, request, options)) {
-      if (event.error) throw ApiError.fromEvent(event.error);
-      yield event;
-      if (event.completed) return;
+    let after = "";
+    for (let left = request.requestId ? RESUMPTIONS : 0; ; left--) {
+      try {
+        for await (const { lastEventId, value } of this.#stream(rpcs.chat, request, options, after)) {
+          after = lastEventId;
+          if (value.error) throw ApiError.fromEvent(value.error);
+          yield value;
+          if (value.completed) return;
+        }
+        throw new UnreachableError("the answer broke off: the connection ended before it was complete");
+      } catch (error) {
+        if (!(error instanceof UnreachableError) || left === 0) throw error;
+      }
+      await pause(FIRST_PAUSE_MS, options.signal);
     }
-    throw new UnreachableError("the answer broke off: the connection ended before it was complete");
   }
 
   /** A job and its changed items as it changes, until it has ended, however long that takes. */
   async *watchJob(request, options = {}) {
+    let after = "";
     for (;;) {
+      const before = after;
       try {
-        for await (const change of this.#stream(rpcs.watchJob, request, options)) {
-          yield change;
-          if (!RUNNING.includes(change.job?.state)) return;
+        for await (const { lastEventId, value } of this.#stream(rpcs.watchJob, request, options, after)) {
+          after = lastEventId;
+          yield value;
+          if (!RUNNING.includes(value.job?.state)) return;
         }
       } catch (error) {
         // A stream may break off, as it does when the gateway is replaced; whether there is one at all is
         // told by the call that follows.
         if (!(error instanceof UnreachableError)) throw error;
+      }
+      if (after !== before) {
+        // The next one begins with what changed behind the last event.
+        await pause(FIRST_PAUSE_MS, options.signal);
+        continue;
       }
       const { job } = await this.getJob(request, options);
       yield { job, items: [] };
@@ -85,22 +104,23 @@ export class GroundlineClient {
     return await parsed(await this.#send(rpc, request, options));
   }
 
-  async *#stream(rpc, request, options) {
-    const response = await this.#send(rpc, request, options);
+  // Events with their ids; those behind `after`, where the method can go on behind it.
+  async *#stream(rpc, request, options, after) {
+    const response = await this.#send(rpc, request, options, undefined, after);
     const contentType = response.headers.get("content-type") ?? "";
     if (!contentType.startsWith("text/event-stream")) {
       await response.body?.cancel();
       throw new ProtocolError(`${this.#gateway} answers ${contentType || "nothing"}, not events`);
     }
     try {
-      for await (const event of events(response.body)) yield json(event.data);
+      for await (const { data, lastEventId } of events(response.body)) yield { lastEventId, value: json(data) };
     } catch (error) {
       if (error instanceof GatewayError || options.signal?.aborted) throw error;
       throw new UnreachableError(`the connection to ${this.#gateway} broke off`, { cause: error });
     }
   }
 
-  async #send(rpc, request = {}, { signal } = {}, upload) {
+  async #send(rpc, request = {}, { signal } = {}, upload, after) {
     const fields = { ...request };
     // What makes a request idempotent is there, so that it may be repeated.
     if (rpc.takesRequestId && rpc.isIdempotent) fields.requestId ||= crypto.randomUUID();
@@ -118,6 +138,7 @@ export class GroundlineClient {
     }
     const headers = { authorization: `Bearer ${this.#apiKey}`, ...upload?.headers };
     if (rpc.hasBody) headers["content-type"] = "application/json";
+    if (after) headers["last-event-id"] = after;
     const body = rpc.hasBody ? JSON.stringify(fields) : upload?.body;
     for (let attempt = 1; ; attempt++) {
       let failure;

@@ -32,7 +32,8 @@ const server = createServer((request, response) => {
       setTimeout(() => response.destroy(), 10);
     } else if (reply.events) {
       response.writeHead(200, { "content-type": "text/event-stream" });
-      response.end(reply.events.map((one) => `data: ${JSON.stringify(one)}\n\n`).join(""));
+      const named = (one) => (one.eventId ? `id: ${one.eventId}\n` : "");
+      response.end(reply.events.map((one) => `${named(one)}data: ${JSON.stringify(one)}\n\n`).join(""));
     } else {
       response.writeHead(reply.status ?? 200, { "content-type": "application/json", ...reply.headers });
       response.end(reply.text ?? JSON.stringify(reply.json));
@@ -132,6 +133,27 @@ test("a chat that ends in an error event, or just ends, is an error", async () =
   await assert.rejects(collected(client.chat({ query: "x" })), /broke off/);
   replies = [{ breakOff: 'data: {"started": {}}\r\n\r' }];
   await assert.rejects(collected(client.chat({ query: "x" })), UnreachableError);
+});
+
+test("a chat with a request id goes on behind what came last, but not for ever", async () => {
+  const cutOff = { events: [{ eventId: "1", started: {} }, { eventId: "2", delta: { text: "27 " } }] };
+  replies = [cutOff, DOWN, { events: [{ eventId: "3", delta: { text: "days" } }, { eventId: "4", completed: {} }] }];
+  const events = await collected(client.chat({ query: "x", requestId: "r" }));
+  assert.equal(events.map(({ delta }) => delta?.text ?? "").join(""), "27 days");
+  const asked = () => requests.map(({ headers }) => headers["last-event-id"]);
+  assert.deepEqual(asked(), [undefined, "2", "2"]);
+  requests = [];
+  replies = [cutOff, cutOff, cutOff];
+  await assert.rejects(collected(client.chat({ query: "x", requestId: "r" })), /broke off/);
+  assert.deepEqual(asked(), [undefined, "2", "2"]);
+});
+
+test("a job is watched on from what came last", async () => {
+  const running = { eventId: "1", job: { jobId: "j", state: "JOB_STATE_RUNNING" } };
+  const done = { eventId: "2", job: { jobId: "j", state: "JOB_STATE_DONE" } };
+  replies = [{ events: [running] }, { events: [done] }];
+  assert.equal((await collected(client.watchJob({ jobId: "j" }))).length, 2);
+  assert.deepEqual(requests.map(({ headers }) => headers["last-event-id"]), [undefined, "1"]);
 });
 
 test("a job is watched until it has ended though its stream breaks off", async () => {

@@ -211,6 +211,52 @@ async def test_a_chat_is_told_event_by_event_and_unknown_events_are_passed_over(
     assert list(blocking.chat("x")) == expected
 
 
+CUT_OFF = [
+    {"sequence": 1, "eventId": "a-1", "started": {"threadId": "t"}},
+    {"sequence": 2, "eventId": "a-2", "delta": {"text": "27 "}},
+]
+REST = [
+    {"sequence": 3, "eventId": "a-3", "delta": {"text": "days"}},
+    {"sequence": 4, "eventId": "a-4", "completed": {"model": "m"}},
+]
+
+
+async def test_a_chat_with_a_request_id_goes_on_behind_what_came_last(
+    gateway: FakeGateway, client: AsyncClient, blocking: Client
+) -> None:
+    expected = [
+        ChatStarted(thread_id="t"),
+        ChatDelta(text="27 "),
+        ChatDelta(text="days"),
+        ChatCompleted(model="m"),
+    ]
+    gateway.next_replies = [Reply(200, CUT_OFF), DOWN, Reply(200, REST)]
+    assert [event async for event in client.chat("x", request_id="r")] == expected
+    gateway.next_replies = [Reply(200, CUT_OFF), Reply(200, REST)]
+    assert list(blocking.chat("x", request_id="r")) == expected
+    assert gateway.last_event_ids == ["", "a-2", "a-2", "", "a-2"]
+
+
+async def test_a_chat_that_keeps_breaking_off_is_given_up(
+    gateway: FakeGateway, client: AsyncClient, blocking: Client
+) -> None:
+    gateway.chat_events = CUT_OFF
+    with pytest.raises(UnreachableError, match="broke off"):
+        [event async for event in client.chat("x", request_id="r")]
+    with pytest.raises(UnreachableError, match="broke off"):
+        list(blocking.chat("x", request_id="r"))
+    assert len(gateway.requests) == 6
+
+
+async def test_a_chat_without_a_request_id_is_not_asked_again(
+    gateway: FakeGateway, client: AsyncClient
+) -> None:
+    gateway.chat_events = CUT_OFF
+    with pytest.raises(UnreachableError, match="broke off"):
+        [event async for event in client.chat("x")]
+    assert len(gateway.requests) == 1
+
+
 async def test_names_cannot_lead_to_another_path(gateway: FakeGateway, client: AsyncClient) -> None:
     with pytest.raises(ApiError):
         await client.get_collection("../search?x=1")
@@ -248,6 +294,19 @@ async def test_a_job_is_watched_until_it_has_ended_though_its_stream_breaks_off(
     assert [job.state.name for job in changes if job] == ["RUNNING", "RUNNING", "RUNNING", "DONE"]
     assert has_ended(await client.wait_for_job("j"))
     assert has_ended(blocking.wait_for_job("j"))
+
+
+async def test_a_job_is_watched_on_from_what_came_last(
+    gateway: FakeGateway, client: AsyncClient, blocking: Client
+) -> None:
+    running = {"eventId": "1", "job": {"jobId": "j", "state": "JOB_STATE_RUNNING"}}
+    done = {"eventId": "2", "job": {"jobId": "j", "state": "JOB_STATE_DONE"}, "items": [ITEM]}
+    gateway.next_replies = [Reply(200, [running]), Reply(200, [done])] * 2
+    changes = [change async for change in client.watch_job("j")]
+    assert [len(change.items) for change in changes] == [0, 1]
+    assert list(blocking.watch_job("j")) == changes
+    assert gateway.paths("GET") == ["/api/jobs/j:watch"] * 4
+    assert gateway.last_event_ids == ["", "1", "", "1"]
 
 
 async def test_an_upload_tells_how_far_it_has_come_and_is_sent_again_from_its_start(

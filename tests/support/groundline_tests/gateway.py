@@ -47,6 +47,8 @@ class FakeGateway:
     """Items by job id."""
     requests: list[tuple[str, str, Json]] = field(default_factory=list)
     """Method, path and body of every request."""
+    last_event_ids: list[str] = field(default_factory=list)
+    """What each request said came last, in the same order; empty where it said nothing."""
     next_replies: list[Reply] = field(default_factory=list)
     """Answers to the next requests, whatever they are."""
     threads: dict[str, list[Json]] = field(default_factory=dict)
@@ -260,6 +262,7 @@ def fake_gateway(api_key: str = "a-key-for-tests-only") -> Iterator[FakeGateway]
             elif self.headers.get("authorization") != f"Bearer {api_key}":
                 reply = Reply(401, status(16, "send a valid API key", "API_KEY_INVALID"))
             else:
+                gateway.last_event_ids.append(self.headers.get("last-event-id", ""))
                 query = {name: values[0] for name, values in parse_qs(url.query).items()}
                 reply = gateway.reply(self.command, url.path, query, self._fields(body))
             self._send(reply)
@@ -284,7 +287,7 @@ def fake_gateway(api_key: str = "a-key-for-tests-only") -> Iterator[FakeGateway]
         def _send(self, reply: Reply) -> None:
             if isinstance(reply.body, list):
                 content_type = "text/event-stream"
-                content = "".join(f"data: {json.dumps(event)}\n\n" for event in reply.body).encode()
+                content = "".join(map(_event, reply.body)).encode()
             elif isinstance(reply.body, str):
                 content_type, content = "text/plain", reply.body.encode()
             else:
@@ -307,6 +310,12 @@ def fake_gateway(api_key: str = "a-key-for-tests-only") -> Iterator[FakeGateway]
         finally:
             server.shutdown()
             thread.join()
+
+
+def _event(event: Json) -> str:
+    """A server-sent event, with the id that is in it."""
+    named = f"id: {event['eventId']}\n" if "eventId" in event else ""
+    return f"{named}data: {json.dumps(event)}\n\n"
 
 
 def _text(document: Json) -> str:
