@@ -161,11 +161,15 @@ SITE ?= site
 
 .PHONY: docs
 docs: setup ## Build the documentation site into site/; a broken link, anchor or menu fails
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir "$(abspath $(SITE))"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir "$(abspath $(SITE))"
 
 .PHONY: command-reference
 command-reference: setup ## Write the reference of the commands from the code
 	$(BIN)/python tools/commands.py write
+
+.PHONY: screenshot
+screenshot: setup ## Take the picture of the chat page in README.md again (needs chromium)
+	PYTHONPATH=tests/support $(BIN)/python tools/screenshot.py
 
 .PHONY: plots
 plots: setup ## Draw the READMEs' figures for the documentation site

@@ -2,12 +2,7 @@
 
 import asyncio
 import json
-import os
-import shutil
-import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -22,22 +17,12 @@ from groundline.v1 import (
     passage_pb2,
     thread_pb2,
 )
+from groundline_tests.browser import CHROMIUM, Tab, browser
 from groundline_tests.programs import needs_program
 from grpc_status import rpc_status
 
-CHROMIUM = next((path for name in ("chromium", "google-chrome") if (path := shutil.which(name))), None)
 KEY = "alice-key-0123456789"
 MARKUP = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script>"
-
-# Chromium's DevTools pipe is file descriptors 3 and 4. Copies first: one of the ends may be 3 or 4 itself.
-LAUNCHER = """
-import os, sys
-ends = [os.dup(int(end)) for end in sys.argv[1:3]]
-for end, place in zip(ends, (3, 4)):
-    os.dup2(end, place)
-    os.set_inheritable(place, True)
-os.execv(sys.argv[3], sys.argv[3:])
-"""
 
 NOBODY_ID = "6f1c1d9e-9d3e-4c55-8a52-0d7d2f1f5c11"
 # Keeps what the page opens and makes addresses of.
@@ -49,111 +34,6 @@ OPENED = """
 """
 
 pytestmark = needs_program("chromium", found=CHROMIUM is not None)
-
-
-POLL = "const look = () => ({expression}) ? done() : requestAnimationFrame(look); look();"
-
-
-class Tab:
-    """A page of a headless browser."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader, self._writer = reader, writer
-        self._session = ""
-        self._last = 0
-        self.complaints: list[str] = []
-
-    async def open(self, url: str) -> None:
-        target = await self.command("Target.createTarget", url="about:blank")
-        session = await self.command("Target.attachToTarget", targetId=target["targetId"], flatten=True)
-        self._session = session["sessionId"]
-        for domain in ("Page", "Runtime", "Log"):
-            await self.command(f"{domain}.enable")
-        await self.command("Page.navigate", url=url)
-        await self.until("document.readyState === 'complete' && location.protocol === 'http:'")
-
-    async def command(self, method: str, **params: Any) -> dict[str, Any]:
-        self._last += 1
-        message: dict[str, Any] = {"id": self._last, "method": method, "params": params}
-        if self._session:
-            message["sessionId"] = self._session
-        self._writer.write(json.dumps(message).encode() + b"\0")
-        while True:
-            reply = json.loads((await self._reader.readuntil(b"\0"))[:-1])
-            if reply.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded"):
-                self.complaints.append(json.dumps(reply["params"]))
-            if reply.get("id") == self._last:
-                assert "error" not in reply, reply
-                result: dict[str, Any] = reply["result"]
-                return result
-
-    async def js(self, expression: str) -> Any:
-        reply = await self.command(
-            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
-        )
-        assert "exceptionDetails" not in reply, reply
-        return reply["result"].get("value")
-
-    async def until(self, expression: str) -> None:
-        try:
-            async with asyncio.timeout(15):
-                await self.js(f"new Promise((done) => {{ {POLL.format(expression=expression)} }})")
-        except TimeoutError:
-            shown = await self.js("document.body.innerText")
-            raise AssertionError(
-                f"not so: {expression}\nthe page shows: {shown}\n{self.complaints}"
-            ) from None
-
-    async def text(self, selector: str) -> str:
-        return str(
-            await self.js(f"[...document.querySelectorAll({selector!r})].map((n) => n.innerText).join('|')")
-        )
-
-    async def ask(self, question: str) -> None:
-        await self.js(f"document.querySelector('#query').value = {json.dumps(question)}")
-        await self.js("document.querySelector('#send').click()")
-
-
-@asynccontextmanager
-async def browser(profile: Path) -> AsyncIterator[Tab]:
-    assert CHROMIUM is not None
-    from_us, ours_out = os.pipe()
-    ours_in, to_us = os.pipe()
-
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        LAUNCHER,
-        str(from_us),
-        str(to_us),
-        CHROMIUM,
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--remote-debugging-pipe",
-        f"--user-data-dir={profile}",
-        pass_fds=(from_us, to_us),
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    os.close(from_us)
-    os.close(to_us)
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader(limit=64 << 20)
-    incoming, _ = await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours_in, "rb", 0)
-    )
-    outgoing, protocol = await loop.connect_write_pipe(
-        lambda: asyncio.streams.FlowControlMixin(loop), os.fdopen(ours_out, "wb", 0)
-    )
-    try:
-        yield Tab(reader, asyncio.StreamWriter(outgoing, protocol, None, loop))
-    finally:
-        outgoing.close()
-        incoming.close()
-        process.kill()
-        await process.wait()
 
 
 @pytest.fixture(scope="module")
