@@ -273,7 +273,11 @@ async def test_a_citation_opens_the_page_it_comes_from(upstream: Any, tab: Tab) 
     upstream.on("Chat", cited)
     upstream.on("DownloadDocument", download)
     await tab.ask("x")
-    await tab.until("document.querySelectorAll('.sources .original').length === 3")
+    await tab.until(
+        "document.querySelectorAll('.sources .original').length === 3 && !document.querySelector('.busy')"
+    )
+    # The answer names no citation, so its end folds the passages away.
+    await tab.js("document.querySelector('details.others').open = true")
     assert await tab.text(".sources .original") == "Open at page 3|Page 4|Open the document"
 
     await tab.js(OPENED)
