@@ -401,6 +401,16 @@ class ErrorReason(OpenEnum):
     """The document was replaced or deleted while it was sent."""
     MODEL_NOT_FOUND = "MODEL_NOT_FOUND"
     """No model of that name is running."""
+    EMBEDDING_API_FAILED = "EMBEDDING_API_FAILED"
+    """The embedding API failed."""
+    EMBEDDING_API_MALFORMED = "EMBEDDING_API_MALFORMED"
+    """The embedding API's answer cannot be read."""
+    EMBEDDING_API_QUOTA = "EMBEDDING_API_QUOTA"
+    """The embedding API's quota is used up."""
+    EMBEDDING_API_REFUSED = "EMBEDDING_API_REFUSED"
+    """The embedding API refused the request."""
+    EMBEDDING_API_UNREACHABLE = "EMBEDDING_API_UNREACHABLE"
+    """The embedding API cannot be reached."""
 
 
 class Role(OpenEnum):

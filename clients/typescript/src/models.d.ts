@@ -292,7 +292,17 @@ export type ErrorReason =
   /** The document was replaced or deleted while it was sent. */
   | "DOCUMENT_CHANGED"
   /** No model of that name is running. */
-  | "MODEL_NOT_FOUND";
+  | "MODEL_NOT_FOUND"
+  /** The embedding API failed. */
+  | "EMBEDDING_API_FAILED"
+  /** The embedding API's answer cannot be read. */
+  | "EMBEDDING_API_MALFORMED"
+  /** The embedding API's quota is used up. */
+  | "EMBEDDING_API_QUOTA"
+  /** The embedding API refused the request. */
+  | "EMBEDDING_API_REFUSED"
+  /** The embedding API cannot be reached. */
+  | "EMBEDDING_API_UNREACHABLE";
 
 /**
  * Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant", as they

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from groundline_embedding.errors import ModelError
 from groundline_embedding.ports import Embedder
 from groundline_embedding.settings import EmbeddingSettings
 
@@ -13,7 +14,8 @@ __all__ = ["create_embedder", "prepare_model"]
 
 @asynccontextmanager
 async def create_embedder(settings: EmbeddingSettings) -> AsyncIterator[Embedder]:
-    """Load the model the settings name, preparing its files if need be, and close it on exit.
+    """Load the model the settings name, preparing its files if need be, or ask a hosted one once; close it on
+    exit.
 
     Raises ModelError.
     """
@@ -21,7 +23,11 @@ async def create_embedder(settings: EmbeddingSettings) -> AsyncIterator[Embedder
         case "local":
             from groundline_embedding.local.embedder import LocalEmbedder
 
-            embedder = await asyncio.to_thread(LocalEmbedder.load, settings)
+            embedder: Embedder = await asyncio.to_thread(LocalEmbedder.load, settings)
+        case _:
+            from groundline_embedding.hosted.embedder import HostedEmbedder
+
+            embedder = await HostedEmbedder.load(settings)
     try:
         yield embedder
     finally:
@@ -39,3 +45,5 @@ def prepare_model(settings: EmbeddingSettings) -> Path:
             from groundline_embedding.local.models import prepare
 
             return prepare(settings)
+        case provider:
+            raise ModelError(f"the provider {provider} has no files to prepare")

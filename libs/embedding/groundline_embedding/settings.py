@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import platformdirs
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 __all__ = ["DEFAULT_MODEL", "EmbeddingSettings"]
 
@@ -22,12 +22,24 @@ class EmbeddingSettings(BaseModel):
         frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
     )
 
-    provider: Literal["local"] = "local"
-    """`local` runs the model in this process."""
+    provider: Literal["local", "openai", "cohere", "voyage", "jina", "gemini", "tei"] = "local"
+    """`local` runs the model in this process; the others ask an API of that wire format, `openai` being
+    spoken by many, and `tei` by text-embeddings-inference."""
+
+    api_key: SecretStr | None = None
+    """Key to the API; not of `local`."""
+
+    base_url: AnyHttpUrl | None = None
+    """Address of the API, such as http://vllm:8000/v1. Unset, the provider's own; `tei` has none."""
+
+    dimensions: Annotated[int, Field(ge=1, le=4000)] | None = None
+    """Length that an API's vectors shall have, where its model can give several. It becomes part of the name
+    that is stored with collections. Unset, the model's own."""
 
     model: Annotated[str, Field(min_length=1, max_length=200)] = DEFAULT_MODEL
     """Name stored with collections. The default is built from an installed wheel; any other is a name that
-    fastembed knows (downloaded into `cache_dir` once) unless `model_dir` holds its files."""
+    fastembed knows (downloaded into `cache_dir` once) unless `model_dir` holds its files. Of an API: one of
+    its models; unset, the one that the README names."""
 
     model_dir: Path | None = None
     """Directory with the files of `model` (ONNX model and tokenizer); nothing is built or downloaded."""
@@ -39,7 +51,8 @@ class EmbeddingSettings(BaseModel):
     """CPU threads of the model; unset, as many as the process may use cores."""
 
     batch_size: Annotated[int, Field(ge=1, le=1024)] = 8
-    """Maximum texts in one run of the model. Larger ones take more memory and are no faster on CPUs."""
+    """Maximum texts in one run of the model. Larger ones take more memory and are no faster on CPUs. Of an
+    API, in one request; unset, as many as it takes."""
 
     @model_validator(mode="after")
     def _a_directory_is_named(self) -> Self:
@@ -47,4 +60,7 @@ class EmbeddingSettings(BaseModel):
         # name on another model's vectors would mix them silently.
         if self.model_dir is not None and "model" not in self.model_fields_set:
             raise ValueError("model_dir needs model, the name to store with collections")
+        hosted = {"api_key", "base_url", "dimensions"} & self.model_fields_set
+        if self.provider == "local" and hosted:
+            raise ValueError(f"{', '.join(sorted(hosted))}: of an API, and the provider is local")
         return self

@@ -26,6 +26,11 @@ def test_a_model_directory_without_the_name_of_its_model_is_refused() -> None:
         EmbeddingSettings(model_dir=Path("models/mine"))
 
 
+def test_what_only_an_api_has_is_refused_of_the_local_model() -> None:
+    with pytest.raises(ValidationError, match="api_key, dimensions: of an API, and the provider is local"):
+        EmbeddingSettings.model_validate({"api_key": "k", "dimensions": 5})
+
+
 def test_a_model_directory_with_a_name_is_accepted() -> None:
     settings = EmbeddingSettings(model="acme/encoder", model_dir=Path("models/mine"))
     assert settings.model == "acme/encoder"

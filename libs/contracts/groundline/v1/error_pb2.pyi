@@ -304,6 +304,16 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The document was replaced or deleted while it was sent."""
     MODEL_NOT_FOUND: _ErrorReason.ValueType  # 142
     """No model of that name is running."""
+    EMBEDDING_API_FAILED: _ErrorReason.ValueType  # 143
+    """The embedding API failed."""
+    EMBEDDING_API_MALFORMED: _ErrorReason.ValueType  # 144
+    """The embedding API's answer cannot be read."""
+    EMBEDDING_API_QUOTA: _ErrorReason.ValueType  # 145
+    """The embedding API's quota is used up."""
+    EMBEDDING_API_REFUSED: _ErrorReason.ValueType  # 146
+    """The embedding API refused the request."""
+    EMBEDDING_API_UNREACHABLE: _ErrorReason.ValueType  # 147
+    """The embedding API cannot be reached."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -595,4 +605,14 @@ DOCUMENT_CHANGED: ErrorReason.ValueType  # 141
 """The document was replaced or deleted while it was sent."""
 MODEL_NOT_FOUND: ErrorReason.ValueType  # 142
 """No model of that name is running."""
+EMBEDDING_API_FAILED: ErrorReason.ValueType  # 143
+"""The embedding API failed."""
+EMBEDDING_API_MALFORMED: ErrorReason.ValueType  # 144
+"""The embedding API's answer cannot be read."""
+EMBEDDING_API_QUOTA: ErrorReason.ValueType  # 145
+"""The embedding API's quota is used up."""
+EMBEDDING_API_REFUSED: ErrorReason.ValueType  # 146
+"""The embedding API refused the request."""
+EMBEDDING_API_UNREACHABLE: ErrorReason.ValueType  # 147
+"""The embedding API cannot be reached."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

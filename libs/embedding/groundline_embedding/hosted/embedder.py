@@ -1,0 +1,235 @@
+"""An Embedder over HTTP."""
+
+import asyncio
+import itertools
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Self
+
+import httpx
+import numpy as np
+from groundline_runtime.context import remaining_seconds
+from groundline_runtime.errors import (
+    GroundlineError,
+    InternalError,
+    PermissionDeniedError,
+    ResourceExhaustedError,
+    UnavailableError,
+)
+from opentelemetry import metrics
+
+from groundline_embedding.errors import ModelError
+from groundline_embedding.hosted.formats import FORMATS, Answer, Purpose, WireFormat
+from groundline_embedding.ports import Vectors
+from groundline_embedding.settings import EmbeddingSettings
+
+__all__ = ["HostedEmbedder"]
+
+ATTEMPTS: Final = 4
+FIRST_PAUSE_SECONDS: Final = 0.2
+LONGEST_PAUSE_SECONDS: Final = 30.0
+REQUEST_SECONDS: Final = 60.0
+MAX_REQUEST_CHARACTERS: Final = 400_000
+"""Of all texts of one request; providers take some 300,000 tokens at most."""
+DOCUMENT_REQUESTS: Final = 4
+"""Requests for documents at a time. Queries do not wait for them."""
+BLANK: Final = "-"
+"""Stands for a text without anything in it, which providers refuse."""
+_CHARACTERS_OF_A_TOKEN: Final = 6
+_WORDS: Final = re.compile(r"\w+|[^\w\s]")
+
+_tokens_counter = metrics.get_meter("groundline_embedding").create_counter(
+    "groundline.embedding.tokens", description="Tokens that hosted embedding models read"
+)
+
+
+class HostedEmbedder:
+    """Implements Embedder.
+
+    What passes (429, 5xx, a broken connection) is tried again as long as the request's time allows; what
+    does not is raised as ResourceExhaustedError, UnavailableError, PermissionDeniedError or InternalError.
+    """
+
+    max_tokens: int | None = None
+
+    def __init__(self, settings: EmbeddingSettings) -> None:
+        """Raises ModelError where an address or a name is missing."""
+        self._format: WireFormat = FORMATS[settings.provider]
+        self._name = settings.model if "model" in settings.model_fields_set else self._format.model
+        base_url = str(settings.base_url or "") or self._format.base_url
+        if not self._name or not base_url:
+            raise ModelError(f"the provider {settings.provider} needs base_url and model")
+        self._asked_dimensions = settings.dimensions
+        self._batch = self._format.max_texts
+        if "batch_size" in settings.model_fields_set:  # its default is the local model's
+            self._batch = min(settings.batch_size, self._batch)
+        headers = self._format.headers(settings.api_key.get_secret_value()) if settings.api_key else {}
+        # Redirects are not followed: the key would go with them.
+        self._http = httpx.AsyncClient(
+            base_url=base_url.rstrip("/"), headers=headers, timeout=REQUEST_SECONDS
+        )
+        self._documents = asyncio.Semaphore(DOCUMENT_REQUESTS)
+        self._dimensions = 0
+        self._closed = False
+
+    @classmethod
+    async def load(cls, settings: EmbeddingSettings) -> Self:
+        """An embedder that was tried once, which tells its dimensions. Raises ModelError."""
+        embedder = cls(settings)
+        try:
+            [vector] = (await embedder._post(["dimensions"], "query")).vectors
+            embedder._dimensions = len(vector)
+            if settings.dimensions not in (None, embedder._dimensions):
+                raise ModelError(
+                    f"{embedder._name} was asked for {settings.dimensions} dimensions and gives "
+                    f"{embedder._dimensions}: set dimensions to what it can give"
+                )
+        except GroundlineError as error:
+            await embedder.close()
+            raise ModelError(f"{settings.provider}: {error.message}") from error
+        except BaseException:
+            await embedder.close()
+            raise
+        return embedder
+
+    @property
+    def model(self) -> str:
+        """With the dimensions that were asked for: vectors of others are not comparable."""
+        return self._name if self._asked_dimensions is None else f"{self._name}@{self._asked_dimensions}"
+
+    @property
+    def dimensions(self) -> int:
+        return self._dimensions
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """An estimate: words and signs, long words in pieces."""
+        return [
+            sum(math.ceil(len(word) / _CHARACTERS_OF_A_TOKEN) for word in _WORDS.findall(text))
+            for text in texts
+        ]
+
+    async def embed_query(self, text: str) -> Vectors:
+        row: Vectors = (await self._embed([text], "query"))[0]
+        return row
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        self._require_open()
+        if not texts:
+            return np.empty((0, self._dimensions), np.float32)
+
+        async def embedded(batch: Sequence[str]) -> Vectors:
+            async with self._documents:
+                return await self._embed(batch, "document")
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(embedded(batch)) for batch in self._batches(texts)]
+        return np.concatenate([task.result() for task in tasks])
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._http.aclose()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise RuntimeError("the embedder is closed")
+
+    def _batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
+        batch: list[str] = []
+        size = 0
+        for text in texts:
+            length = min(len(text), self._format.max_characters)
+            if batch and (len(batch) == self._batch or size + length > MAX_REQUEST_CHARACTERS):
+                yield batch
+                batch, size = [], 0
+            batch.append(text)
+            size += length
+        yield batch
+
+    async def _embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
+        """Unit vectors of as many texts as one request takes."""
+        self._require_open()
+        given = [text[: self._format.max_characters] if text.strip() else BLANK for text in texts]
+        answer = await self._post(given, purpose)
+        try:
+            vectors = np.array(answer.vectors, np.float32)
+        except (TypeError, ValueError):
+            raise _malformed() from None
+        if vectors.shape != (len(texts), self._dimensions) or not np.isfinite(vectors).all():
+            raise _malformed()
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        if not lengths.all():
+            raise _malformed()
+        unit: Vectors = vectors / lengths
+        return unit
+
+    async def _post(self, texts: Sequence[str], purpose: Purpose) -> Answer:
+        request = self._format.request(self._name, texts, purpose, self._asked_dimensions)
+        pause = FIRST_PAUSE_SECONDS
+        for attempt in itertools.count(1):
+            try:
+                response = await self._http.post(request.path, json=request.body)
+            except httpx.HTTPError:
+                error: GroundlineError = UnavailableError(
+                    "EMBEDDING_API_UNREACHABLE", "the embedding API cannot be reached"
+                )
+            else:
+                if response.is_success:
+                    return self._answer(response, len(texts))
+                error = _refusal(response)
+            wait = min(error.retry_after_seconds or pause, LONGEST_PAUSE_SECONDS)
+            left = remaining_seconds()
+            passing = isinstance(error, UnavailableError | ResourceExhaustedError)
+            if not passing or attempt >= ATTEMPTS or (left is not None and wait >= left):
+                raise error
+            await asyncio.sleep(wait)
+            pause *= 2
+        raise AssertionError("the last attempt returns or raises")
+
+    def _answer(self, response: httpx.Response, count: int) -> Answer:
+        try:
+            body: Any = response.json()
+            answer = self._format.answer(body)
+            if len(answer.vectors) != count:
+                raise ValueError("not one vector for each text")
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise _malformed() from None
+        if answer.tokens:
+            _tokens_counter.add(answer.tokens, {"gen_ai.request.model": self._name})
+        return answer
+
+
+def _refusal(response: httpx.Response) -> GroundlineError:
+    """What a status means; the body is the provider's and may repeat the texts, so it is not shown."""
+    status = response.status_code
+    if status == 429:
+        return ResourceExhaustedError(
+            "EMBEDDING_API_QUOTA",
+            "the embedding API's quota is used up",
+            retry_after_seconds=_retry_after(response),
+        )
+    if status in (401, 403):
+        return PermissionDeniedError("EMBEDDING_API_REFUSED", "the embedding API does not accept the key")
+    if status >= 500:
+        return UnavailableError(
+            "EMBEDDING_API_FAILED",
+            f"the embedding API answered {status}",
+            retry_after_seconds=_retry_after(response),
+        )
+    return InternalError(
+        "EMBEDDING_API_REFUSED",
+        f"the embedding API answered {status}: is its address right, and the model known?",
+    )
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    try:
+        return max(float(response.headers.get("retry-after", "")), 0.0)
+    except ValueError:
+        return None
+
+
+def _malformed() -> InternalError:
+    return InternalError(
+        "EMBEDDING_API_MALFORMED", "the embedding API's answer is not one vector for each text"
+    )
