@@ -1657,7 +1657,9 @@ class DocumentInput:
     content's hash, so that the same content is one document.
     """
     title: str = ""
-    """Title, 500 characters at most. Empty: the first heading, else the uri's last part."""
+    """Title, 500 characters at most. Empty: what the document calls itself, its first heading, else the
+    uri's last part.
+    """
     text: str | None = None
     """Text as it is."""
     data: bytes | None = None
@@ -1669,7 +1671,10 @@ class DocumentInput:
     their content whatever is said here. Ignored for an object.
     """
     metadata: dict[str, Any] | None = None
-    """Anything to filter by and to show, 64 KiB as JSON at most."""
+    """Anything to filter by and to show, 64 KiB as JSON at most. The front matter of a Markdown document,
+    YAML between lines of three hyphens before its text, is added to it; what is given here goes
+    before it.
+    """
     allowed_principals: Sequence[str] = ()
     """Principals that may read it, 1000 at most. Empty, or with "*" in it: whoever may read the
     collection.

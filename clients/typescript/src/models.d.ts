@@ -1570,7 +1570,10 @@ export interface DocumentInput {
    * the same content is one document.
    */
   uri: string;
-  /** Title, 500 characters at most. Empty: the first heading, else the uri's last part. */
+  /**
+   * Title, 500 characters at most. Empty: what the document calls itself, its first heading, else the uri's last
+   * part.
+   */
   title: string;
   /** Text as it is. */
   text?: string;
@@ -1583,7 +1586,10 @@ export interface DocumentInput {
    * content whatever is said here. Ignored for an object.
    */
   mimeType: string;
-  /** Anything to filter by and to show, 64 KiB as JSON at most. */
+  /**
+   * Anything to filter by and to show, 64 KiB as JSON at most. The front matter of a Markdown document, YAML
+   * between lines of three hyphens before its text, is added to it; what is given here goes before it.
+   */
   metadata?: JsonObject;
   /** Principals that may read it, 1000 at most. Empty, or with "*" in it: whoever may read the collection. */
   allowedPrincipals: string[];

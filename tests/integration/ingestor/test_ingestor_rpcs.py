@@ -425,6 +425,35 @@ async def test_metadata_and_principals_are_on_document_and_chunks(
     assert row["update_time"].timestamp() == pytest.approx(shown.update_time.ToNanoseconds() / 1e9)
 
 
+async def test_front_matter_becomes_metadata_and_what_is_given_goes_before_it(
+    stub: Any, collection_id: str
+) -> None:
+    text = "---\ntitle: Leave\nowner: people\nyear: 2023\nsince: 2024-05-01\n---\n# Days\n27 days of leave\n"
+    given = document("leave.md", text, metadata={"year": 2024})
+    outcomes = []
+    for _ in range(2):
+        outcomes.append((await ingest(stub, collection_id, given)).items[0].outcome)
+    assert outcomes == [job_pb2.INGESTION_OUTCOME_CREATED, job_pb2.INGESTION_OUTCOME_UNCHANGED]
+    request = pb.ListDocumentsRequest(
+        collection_id=collection_id, filter_json='{"owner": "people", "since": {"$gte": "2024-01-01"}}'
+    )
+    [found] = (await stub.ListDocuments(request, metadata=ANN)).documents
+    assert found.title == "Leave"
+    assert json_format.MessageToDict(found.metadata) == {
+        "title": "Leave",
+        "owner": "people",
+        "year": 2024,
+        "since": "2024-05-01",
+    }
+    changed = document("leave.md", text.replace("owner: people", "owner: board"))
+    await ingest(stub, collection_id, changed)
+    [found] = (
+        await stub.ListDocuments(pb.ListDocumentsRequest(collection_id=collection_id), metadata=ANN)
+    ).documents
+    assert found.metadata["owner"] == "board"
+    assert found.metadata["year"] == 2023
+
+
 async def test_the_same_uri_ingested_at_once_holds_one_version_whole(
     stub: Any, pool: Pool, collection_id: str
 ) -> None:

@@ -51,6 +51,7 @@ CORE_MAY_IMPORT = (
     "pydantic",
     "structlog",
     "tenacity",
+    "yaml",
 )
 SETTINGS_MAY_IMPORT = ("groundline_database", "pydantic_settings")
 

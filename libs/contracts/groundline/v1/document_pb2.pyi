@@ -125,7 +125,7 @@ class DocumentInput(_message.Message):
     same content is one document.
     """
     title: _builtins.str
-    """Title, 500 characters at most. Empty: the first heading, else the uri's last part."""
+    """Title, 500 characters at most. Empty: what the document calls itself, its first heading, else the uri's last part."""
     text: _builtins.str
     """Text as it is."""
     data: _builtins.bytes
@@ -140,7 +140,9 @@ class DocumentInput(_message.Message):
 
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
-        """Anything to filter by and to show, 64 KiB as JSON at most."""
+        """Anything to filter by and to show, 64 KiB as JSON at most. The front matter of a Markdown document, YAML between
+        lines of three hyphens before its text, is added to it; what is given here goes before it.
+        """
 
     @_builtins.property
     def allowed_principals(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

@@ -12,6 +12,7 @@ from groundline_signatures import signature
 
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion, FileContent, GivenDocument, IngestionError
+from groundline_ingestor.domain.front_matter import front_matter
 from groundline_ingestor.domain.hashes import content_hash, ingestion_hash, input_hash
 from groundline_ingestor.domain.settings import effective_chunking, effective_mode
 from groundline_ingestor.domain.texts import (
@@ -37,6 +38,7 @@ from groundline_ingestor.spooling import open_spool_file
 __all__ = ["DocumentLimits", "OnStage", "Preparation", "Prepared", "identify", "shown_uri"]
 
 _GENERATED_URI = "sha256:"
+MAX_TITLE_CHARACTERS = 500
 
 type OnStage = Callable[[document_pb2.IngestionState.ValueType], None]
 """Told of each stage as it begins, in the thread that works."""
@@ -51,9 +53,18 @@ class DocumentLimits:
 
 
 def identify(given: GivenDocument, collection: StoredCollection) -> tuple[GivenDocument, DocumentVersion]:
-    """The input with a uri, and what is known of the document before its text is read."""
+    """The input with a uri and what it says of itself, and what is known of the document before its text is
+    read."""
     digest = given.content_hash or content_hash(given.content)
-    given = replace(given, content_hash=digest, uri=given.uri or f"{_GENERATED_URI}{digest.hex()}")
+    own = front_matter(given)
+    title = own.get("title")
+    given = replace(
+        given,
+        content_hash=digest,
+        uri=given.uri or f"{_GENERATED_URI}{digest.hex()}",
+        title=given.title or (title[:MAX_TITLE_CHARACTERS] if isinstance(title, str) else ""),
+        metadata={**own, **given.metadata},
+    )
     hashed = input_hash(given)
     version = DocumentVersion(
         uri=given.uri,

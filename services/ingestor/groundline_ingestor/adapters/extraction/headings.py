@@ -8,6 +8,8 @@ from typing import Final
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from groundline_ingestor.domain.front_matter import FRONT_MATTER
+
 __all__ = ["MAX_HEADINGS", "Heading", "read_headings"]
 
 type Heading = tuple[int, str, int]
@@ -21,10 +23,6 @@ MAX_HEADINGS: Final = 20_000
 _LINE_END: Final = re.compile(r"\r\n?|\n")
 # All that can be one, and more.
 _CANDIDATE: Final = re.compile(r"^ {0,3}(?:#|=+[ \t]*$|-+[ \t]*$)", re.MULTILINE)
-# CommonMark would read the closing line as the underline of a heading. At most 500 lines are looked at.
-_FRONT_MATTER: Final = re.compile(
-    r"\A---[ \t]*(?:\r\n?|\n)(?:[^\r\n]*(?:\r\n?|\n)){0,500}?(?:---|\.\.\.)[ \t]*(?:\r\n?|\n|\Z)"
-)
 
 
 def read_headings(text: str, *, is_beginning: bool = True) -> tuple[Heading, ...]:
@@ -38,7 +36,7 @@ def read_headings(text: str, *, is_beginning: bool = True) -> tuple[Heading, ...
     parser = MarkdownIt("commonmark").disable("inline")
     titles = MarkdownIt("commonmark")
     line_starts = [0, *(match.end() for match in _LINE_END.finditer(text))]
-    front_matter = _FRONT_MATTER.match(text) if is_beginning else None
+    front_matter = FRONT_MATTER.match(text) if is_beginning else None
     begin = front_matter.end() if front_matter else 0
     headings = []
     tokens = parser.parse(text)
