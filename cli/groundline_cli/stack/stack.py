@@ -20,7 +20,14 @@ from groundline_cli.stack.ports import LOOPBACK, reserved_port
 from groundline_cli.stack.postgres import EmbeddedPostgres
 from groundline_cli.stack.process import Command
 from groundline_cli.stack.readiness import wait_until_healthy, wait_until_serving
-from groundline_cli.stack.suite import MIGRATIONS, SERVICES, Service, gateway_command, services_environment
+from groundline_cli.stack.suite import (
+    MIGRATIONS,
+    SERVICES,
+    Service,
+    gateway_command,
+    gateway_settings,
+    services_environment,
+)
 from groundline_cli.stack.supervisor import Supervisor
 
 __all__ = ["Parts", "ReadyInfo", "RunningStack", "StackOptions", "run_until_stopped", "running_stack"]
@@ -105,6 +112,8 @@ async def running_stack(
             )
             for service in parts.services
         }
+        # A wrong key is told before anything has been started.
+        gateway_settings(options.environ, port, api_key, addresses, database_url=None)
         logs = data_dir / "logs"
         database_url = options.environ.get("GROUNDLINE_DATABASE_URL")
         postgres = None

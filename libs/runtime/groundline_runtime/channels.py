@@ -67,7 +67,7 @@ async def open_channel(
         ("grpc.initial_reconnect_backoff_ms", 200),
         ("grpc.min_reconnect_backoff_ms", 1_000),
         # A restarted service is found again within this time.
-        ("grpc.max_reconnect_backoff_ms", 3_000),
+        ("grpc.max_reconnect_backoff_ms", 1_000),
         ("grpc.max_send_message_length", max_message_bytes),
         ("grpc.max_receive_message_length", max_message_bytes),
         ("grpc.max_metadata_size", MAX_METADATA_BYTES),

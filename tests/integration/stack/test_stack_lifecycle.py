@@ -100,6 +100,14 @@ def test_a_taken_gateway_port_is_one_clear_line_before_anything_starts(start: St
     assert not (data_dir / "postgres").exists()
 
 
+def test_a_wrong_key_is_one_clear_line_before_anything_starts(start: Start, tmp_path: Path) -> None:
+    data_dir = tmp_path / "new"
+    stack = start(data_dir, environ={"GROUNDLINE_API_KEYS": "not json"})
+    assert stack.process.wait(30) == 1
+    assert stack.stderr() == "error: gateway settings: GROUNDLINE_GATEWAY_API_KEYS is not a JSON list\n"
+    assert not (data_dir / "postgres").exists()
+
+
 def test_a_data_directory_in_use_is_one_clear_line(start: Start, data_dir: Path) -> None:
     first = start(data_dir)
     first.wait_until_ready()
