@@ -6,8 +6,8 @@ from click.testing import CliRunner
 from groundline_benchmarks.command import bench
 
 
-def test_a_hanging_and_a_killed_replica_lose_nothing_and_answer_nothing_wrong() -> None:
-    faults = ["retriever-hangs", "coordinator-killed"]
+def test_faults_lose_nothing_answer_nothing_wrong_and_say_what_they_are() -> None:
+    faults = ["retriever-hangs", "coordinator-killed", "disk-full", "provider-busy"]
     arguments = ["chaos", "--seconds", "4", "--json", *(f"--fault={name}" for name in faults)]
     result = CliRunner().invoke(bench, arguments)
     # 1: a bound that depends on how busy the machine is may be missed.
@@ -17,3 +17,5 @@ def test_a_hanging_and_a_killed_replica_lose_nothing_and_answer_nothing_wrong() 
     for one in found:
         assert one["countsDuring"].get("ok"), one
         assert (one["counts"].get("wrong", 0), one["lost"], one["doubled"]) == (0, [], []), one
+        reasons = [goal for goal in one["goals"] if goal["name"] == "failed for another reason"]
+        assert all(goal["met"] for goal in reasons), one

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import httpx
 
-from groundline_benchmarks.chaos.faults import Bounds, Fault
+from groundline_benchmarks.chaos.faults import Bounds, Fault, Rig
 from groundline_benchmarks.chaos.load import Asked, Kind, Load, Outcome, http_client
 from groundline_benchmarks.measuring.goals import Goal
 from groundline_benchmarks.measuring.running import Report
@@ -24,6 +24,9 @@ _EJECTED_SECONDS = 3.0
 """Who begins later must not meet a replica that hangs."""
 _SETTLE_SECONDS = 120.0
 _HEALTH_SECONDS = 0.25
+_BEST_CLIENTS = 12
+_OVERLOAD = 2.0
+_GOODPUT_SHARE = 0.9
 
 
 @dataclass
@@ -41,6 +44,10 @@ class FaultFigures:
     """Whether every document that was handed in has ended two minutes later."""
     lost: Sequence[str] = ()
     doubled: Sequence[str] = ()
+    refused_calls: int = 0
+    """Of the provider, during the fault."""
+    best_rate: float | None = None
+    """Searches answered a second before an overload, by clients that wait for their answers."""
 
     @property
     def during(self) -> list[Asked]:
@@ -61,6 +68,17 @@ class FaultFigures:
         asked = [one for one in self.during if one.kind is not Kind.INGEST]
         failed = sum(one.outcome in (Outcome.FAILED, Outcome.CUT) for one in asked)
         return 100 * failed / max(1, len(asked))
+
+    @property
+    def goodput(self) -> float:
+        """Searches answered a second during the fault."""
+        ended = [
+            one
+            for one in self.asked
+            if one.kind is Kind.SEARCH and self.begin <= one.begun + one.seconds <= self.end
+        ]
+        answered = sum(one.outcome in (Outcome.OK, Outcome.DEGRADED) for one in ended)
+        return answered / max(1e-9, self.end - self.begin)
 
     @property
     def slowest_seconds(self) -> float:
@@ -103,6 +121,20 @@ class FaultFigures:
                 found.append(Goal(name, figure, limit))
         if bounds.is_ready:
             found.append(Goal("times unready", sum(not well for _, well in self.health), 0))
+        if bounds.failed_searches is not None:
+            searches = [one for one in self.during if one.kind is Kind.SEARCH]
+            failed = self.counts(searches).get(Outcome.FAILED, 0)
+            found.append(Goal("searches failed during the fault", failed, bounds.failed_searches))
+        if bounds.reasons is not None:
+            others = sum(count for reason, count in self.reasons.items() if reason not in bounds.reasons)
+            found.append(Goal("failed for another reason", others, 0))
+        if bounds.calls_for_each_chat is not None:
+            chats = sum(one.kind is Kind.CHAT for one in self.during)
+            calls = self.refused_calls / max(1, chats)
+            found.append(Goal("refused calls for each chat", calls, bounds.calls_for_each_chat))
+        if self.best_rate is not None:
+            best = max(1e-9, self.best_rate)
+            found.append(Goal("goodput / best", self.goodput / best, _GOODPUT_SHARE, is_minimum=True))
         return found
 
 
@@ -116,7 +148,7 @@ async def prepared_load(suite: Suite) -> AsyncIterator[Load]:
 
 
 async def measure_fault(
-    name: str, fault: Fault, suite: Suite, load: Load, seconds: float, report: Report
+    name: str, fault: Fault, rig: Rig, load: Load, seconds: float, report: Report
 ) -> FaultFigures:
     """Under load before, while and after the fault, which lasts so many seconds."""
     report(f"{name}: {fault.summary}")
@@ -126,20 +158,45 @@ async def measure_fault(
     try:
         async with load.running(searches=4, chats=2, hand_ins=1):
             await asyncio.sleep(_BEFORE_SECONDS)
+            if fault.is_overload:
+                figures.best_rate = await _best_rate(load, seconds)
+            refused = rig.provider.refused_calls
             figures.begin = time.monotonic()
-            async with fault.happens(suite), asyncio.TaskGroup() as burst:
+            async with fault.happens(rig), asyncio.TaskGroup() as searches:
                 for _ in range(fault.burst):
-                    burst.create_task(load.search())
-                await asyncio.sleep(seconds)
-            figures.end = time.monotonic()
+                    searches.create_task(load.search())
+                end = figures.begin + seconds
+                while fault.is_overload and time.monotonic() < end:
+                    searches.create_task(load.search())
+                    await asyncio.sleep(1 / (_OVERLOAD * max(1.0, figures.best_rate or 0.0)))
+                await asyncio.sleep(end - time.monotonic())
+                figures.end = time.monotonic()
+            figures.refused_calls = rig.provider.refused_calls - refused
             await asyncio.sleep(_AFTER_SECONDS)
     finally:
         watch.cancel()
         await asyncio.gather(watch, return_exceptions=True)
     figures.asked = load.asked
     figures.is_settled = await _settled(load)
-    figures.lost, figures.doubled = await load.lost_and_doubled()
+    try:
+        figures.lost, figures.doubled = await load.lost_and_doubled()
+    except httpx.TransportError:
+        figures.lost = tuple(load.handed_in)
     return figures
+
+
+async def _best_rate(load: Load, seconds: float) -> float:
+    """Searches answered a second while as many clients ask as the suite can keep at work."""
+    known, begin = len(load.asked), time.monotonic()
+    async with load.running(searches=_BEST_CLIENTS, chats=0, hand_ins=0):
+        await asyncio.sleep(seconds)
+        elapsed = time.monotonic() - begin
+        answered = [
+            one
+            for one in load.asked[known:]
+            if one.kind is Kind.SEARCH and one.outcome in (Outcome.OK, Outcome.DEGRADED)
+        ]
+    return len(answered) / elapsed
 
 
 async def _settled(load: Load) -> bool:

@@ -8,8 +8,9 @@ from groundline_cli.commands.gateway import json_option
 from groundline_cli.terminal import print_columns, print_json
 
 from groundline_benchmarks.chaos.benchmark import FaultFigures, measure_fault, prepared_load
-from groundline_benchmarks.chaos.faults import FAULTS
+from groundline_benchmarks.chaos.faults import FAULTS, Rig
 from groundline_benchmarks.chaos.load import Outcome
+from groundline_benchmarks.chat.provider import Provider, serving_provider
 from groundline_benchmarks.measuring.goals import Goal, goals_as_json, print_goals
 from groundline_benchmarks.measuring.running import MeasurementError, Report, run
 from groundline_benchmarks.measuring.suite import started_suite, working_directory
@@ -18,6 +19,8 @@ __all__ = ["chaos"]
 
 _MISSED_EXIT_CODE = 1
 _REPLICAS = 2
+_TOKENS = 20
+"""Of each answer; they take a fifth of a second."""
 
 
 @click.command()
@@ -46,11 +49,15 @@ def chaos(names: Sequence[str], seconds: float, as_json: bool) -> None:
     async def measure(report: Report) -> list[FaultFigures]:
         with working_directory(None) as directory:
             report(f"starting a suite of {_REPLICAS} replicas")
-            async with started_suite(directory, {}, replicas=_REPLICAS) as suite:
+            async with (
+                serving_provider(Provider(tokens=_TOKENS)) as provider,
+                started_suite(directory, provider.environment, replicas=_REPLICAS) as suite,
+            ):
+                rig = Rig(suite, provider)
                 try:
                     async with prepared_load(suite) as load:
                         return [
-                            await measure_fault(name, FAULTS[name], suite, load, seconds, report)
+                            await measure_fault(name, FAULTS[name], rig, load, seconds, report)
                             for name in names or FAULTS
                         ]
                 except httpx.HTTPError as error:
@@ -107,6 +114,8 @@ def _as_json(figures: FaultFigures) -> dict[str, object]:
         "slowestLaterSeconds": figures.slowest_later_seconds,
         "wellAfterSeconds": figures.well_after_seconds,
         "settled": figures.is_settled,
+        "bestRate": figures.best_rate,
+        "goodput": figures.goodput,
         "lost": list(figures.lost),
         "doubled": list(figures.doubled),
         "goals": goals_as_json(figures.goals()),

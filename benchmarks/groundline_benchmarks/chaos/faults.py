@@ -3,19 +3,32 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import asyncpg
 import psutil
 
+from groundline_benchmarks.chat.provider import Provider
 from groundline_benchmarks.measuring.suite import Suite
 
-__all__ = ["FAULTS", "Bounds", "Fault"]
+__all__ = ["FAULTS", "Bounds", "Fault", "Rig"]
 
 _SLOW_SLICE_SECONDS = 0.1
 _CRASHES = 4
+
+
+@dataclass(frozen=True)
+class Rig:
+    """What faults are done to."""
+
+    suite: Suite
+    provider: Provider
+    """Writes the answers of chats."""
+
+
+type Happening = Callable[[Rig], AbstractAsyncContextManager[None]]
 
 
 @dataclass(frozen=True)
@@ -38,6 +51,12 @@ class Bounds:
     """From the begin of the fault until `/healthz` says so."""
     is_ready: bool = False
     """Whether `/healthz` has to stay as it is throughout."""
+    failed_searches: int | None = None
+    """Of those that begin during the fault."""
+    reasons: frozenset[str] | None = None
+    """What those that fail may give as their reason."""
+    calls_for_each_chat: float | None = None
+    """Calls that the provider refuses, for each chat that begins during the fault."""
 
 
 @dataclass(frozen=True)
@@ -45,18 +64,20 @@ class Fault:
     """What is done for the time of a block."""
 
     summary: str
-    happens: Callable[[Suite], AbstractAsyncContextManager[None]]
+    happens: Happening
     bounds: Bounds
     burst: int = 0
     """So many searches at once when it begins."""
+    is_overload: bool = False
+    """Whether searches come at twice the rate that the suite has just answered."""
 
 
-def _stopped(name: str) -> Callable[[Suite], AbstractAsyncContextManager[None]]:
+def _stopped(name: str) -> Happening:
     """A process that lives and does nothing."""
 
     @asynccontextmanager
-    async def happens(suite: Suite) -> AsyncIterator[None]:
-        with _paused([suite.pid(name)]):
+    async def happens(rig: Rig) -> AsyncIterator[None]:
+        with _paused([rig.suite.pid(name)]):
             yield
 
     return happens
@@ -79,26 +100,26 @@ class _paused:  # noqa: N801 (a context manager)
                 os.kill(pid, signal.SIGCONT)
 
 
-def _killed(name: str) -> Callable[[Suite], AbstractAsyncContextManager[None]]:
+def _killed(name: str) -> Happening:
     """A process that ends without a word; it is started again."""
 
     @asynccontextmanager
-    async def happens(suite: Suite) -> AsyncIterator[None]:
-        os.kill(suite.pid(name), signal.SIGKILL)
+    async def happens(rig: Rig) -> AsyncIterator[None]:
+        os.kill(rig.suite.pid(name), signal.SIGKILL)
         yield
 
     return happens
 
 
 @asynccontextmanager
-async def _crash_loop(suite: Suite) -> AsyncIterator[None]:
+async def _crash_loop(rig: Rig) -> AsyncIterator[None]:
     """Every ingestor again and again, as soon as it is there again."""
 
     async def crash() -> None:
         for _ in range(_CRASHES):
             for name in ("ingestor-1", "ingestor-2"):
                 with suppress(ProcessLookupError):
-                    os.kill(suite.pid(name), signal.SIGKILL)
+                    os.kill(rig.suite.pid(name), signal.SIGKILL)
             await asyncio.sleep(4)
 
     task = asyncio.create_task(crash())
@@ -109,9 +130,9 @@ async def _crash_loop(suite: Suite) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _slow(suite: Suite) -> AsyncIterator[None]:
+async def _slow(rig: Rig) -> AsyncIterator[None]:
     """A retriever that gets a tenth of the time."""
-    pid = suite.pid("retriever-1")
+    pid = rig.suite.pid("retriever-1")
 
     async def hinder() -> None:
         while True:
@@ -127,22 +148,22 @@ async def _slow(suite: Suite) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def _postgres(suite: Suite) -> list[psutil.Process]:
+def _postgres(rig: Rig) -> list[psutil.Process]:
     """The postmaster and all its processes."""
-    postmaster = psutil.Process(suite.pid("postgres"))
+    postmaster = psutil.Process(rig.suite.pid("postgres"))
     return [postmaster, *postmaster.children(recursive=True)]
 
 
 @asynccontextmanager
-async def _postgres_hangs(suite: Suite) -> AsyncIterator[None]:
-    with _paused([process.pid for process in _postgres(suite)]):
+async def _postgres_hangs(rig: Rig) -> AsyncIterator[None]:
+    with _paused([process.pid for process in _postgres(rig)]):
         yield
 
 
 @asynccontextmanager
-async def _postgres_crashes(suite: Suite) -> AsyncIterator[None]:
+async def _postgres_crashes(rig: Rig) -> AsyncIterator[None]:
     """A backend is killed, whereupon PostgreSQL ends all others and recovers from its log."""
-    for process in _postgres(suite)[1:]:
+    for process in _postgres(rig)[1:]:
         with suppress(psutil.NoSuchProcess, ProcessLookupError):
             if any("groundline" in word and "idle" in word for word in process.cmdline()):
                 process.kill()
@@ -151,8 +172,8 @@ async def _postgres_crashes(suite: Suite) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _collections_locked(suite: Suite) -> AsyncIterator[None]:
-    connection = await asyncpg.connect(suite.database_url)
+async def _collections_locked(rig: Rig) -> AsyncIterator[None]:
+    connection = await asyncpg.connect(rig.suite.database_url)
     try:
         async with connection.transaction():
             await connection.execute("LOCK TABLE collections IN ACCESS EXCLUSIVE MODE")
@@ -162,10 +183,80 @@ async def _collections_locked(suite: Suite) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _nothing(suite: Suite) -> AsyncIterator[None]:
+async def _executed(rig: Rig, begin: Sequence[str], end: Sequence[str] = ()) -> AsyncIterator[None]:
+    """Statements before and after the block, each in a transaction of its own: several locks would meet those
+    of the services."""
+    connection = await asyncpg.connect(rig.suite.database_url)
+    try:
+        try:
+            for statement in begin:
+                await connection.execute(statement)
+            yield
+        finally:
+            for statement in end:
+                await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+# Where a small file system cannot be mounted, the server says of itself what it says when its disk is full.
+_FILL_DISK = """
+    CREATE FUNCTION chaos_disk_full() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full';
+    END $$
+"""
+_GROWING = ("ingestion_items", "documents", "threads")
+
+
+def _disk_full(rig: Rig) -> AbstractAsyncContextManager[None]:
+    trigger = "TRIGGER chaos_disk_full BEFORE INSERT ON {} EXECUTE FUNCTION chaos_disk_full()"
+    return _executed(
+        rig,
+        (_FILL_DISK, *(f"CREATE {trigger.format(table)}" for table in _GROWING)),
+        (
+            *(f"DROP TRIGGER chaos_disk_full ON {table}" for table in _GROWING),
+            "DROP FUNCTION chaos_disk_full",
+        ),
+    )
+
+
+# To a database whose clock was set back by an hour, every moment that it has noted is an hour later.
+_SET_CLOCK_BACK = (
+    """
+    UPDATE ingestion_items SET available_time = available_time + interval '1 hour',
+        lease_until = lease_until + interval '1 hour'
+    WHERE end_time IS NULL
+    """,
+    "UPDATE request_replays SET expire_time = expire_time + interval '1 hour'",
+    "UPDATE left_partitions SET drop_time = drop_time + interval '1 hour'",
+)
+
+
+@asynccontextmanager
+async def _clock_set_back(rig: Rig) -> AsyncIterator[None]:
+    """And an ingestor that is killed, whose documents nobody keeps leased any longer."""
+    async with _executed(rig, _SET_CLOCK_BACK):
+        os.kill(rig.suite.pid("ingestor-1"), signal.SIGKILL)
+        yield
+
+
+@asynccontextmanager
+async def _provider_busy(rig: Rig) -> AsyncIterator[None]:
+    rig.provider.retry_after_seconds = 2
+    try:
+        yield
+    finally:
+        rig.provider.retry_after_seconds = None
+
+
+@asynccontextmanager
+async def _nothing(rig: Rig) -> AsyncIterator[None]:
     yield
 
 
+# What the gateway says at once when a client asks for too much at a time.
+_REFUSED = frozenset({"RATE_LIMITED"})
 _ONE_OF_TWO = Bounds(failed_percent=2, cut=0, slowest_seconds=15, slowest_later_seconds=5)
 
 FAULTS: Mapping[str, Fault] = {
@@ -173,14 +264,14 @@ FAULTS: Mapping[str, Fault] = {
     "reranker-hangs": Fault("One of two rerankers is stopped.", _stopped("reranker-1"), _ONE_OF_TWO),
     "generator-hangs": Fault("One of two generators is stopped.", _stopped("generator-1"), _ONE_OF_TWO),
     "coordinator-hangs": Fault(
-        "One of two coordinators is stopped; what it has begun cannot be done elsewhere.",
+        "One of two coordinators is stopped; what it has begun to answer cannot be gone on with elsewhere.",
         _stopped("coordinator-1"),
-        Bounds(failed_percent=5, slowest_seconds=20, slowest_later_seconds=20),
+        Bounds(failed_percent=5, slowest_seconds=10, slowest_later_seconds=5),
     ),
     "ingestor-hangs": Fault(
         "One of two ingestors is stopped.",
         _stopped("ingestor-1"),
-        Bounds(failed_percent=2, cut=0, slowest_seconds=30),
+        Bounds(failed_percent=2, cut=0, slowest_seconds=10),
     ),
     "retriever-killed": Fault("One of two retrievers is killed.", _killed("retriever-1"), _ONE_OF_TWO),
     "generator-killed": Fault("One of two generators is killed.", _killed("generator-1"), _ONE_OF_TWO),
@@ -213,11 +304,45 @@ FAULTS: Mapping[str, Fault] = {
         _collections_locked,
         Bounds(slowest_seconds=30, well_after_seconds=5, is_ready=True),
     ),
-    "overload": Fault(
+    "disk-full": Fault(
+        "PostgreSQL refuses new rows, as it does when its disk is full.",
+        _disk_full,
+        Bounds(
+            failed_percent=0, slowest_seconds=15, well_after_seconds=5, reasons=frozenset({"DATABASE_FULL"})
+        ),
+    ),
+    "clock-set-back": Fault(
+        "The database's clock is set back by an hour, and an ingestor killed whose leases then seem long.",
+        _clock_set_back,
+        _ONE_OF_TWO,
+    ),
+    "provider-busy": Fault(
+        "The provider of the language model answers 429.",
+        _provider_busy,
+        Bounds(
+            failed_searches=0,
+            slowest_seconds=15,
+            well_after_seconds=5,
+            reasons=frozenset({"PROVIDER_QUOTA_EXHAUSTED"}),
+            calls_for_each_chat=3,
+        ),
+    ),
+    "gateway-killed": Fault(
+        "The gateway is killed, and started again.",
+        _killed("envoy"),
+        Bounds(slowest_seconds=15, well_after_seconds=0),
+    ),
+    "burst": Fault(
         "300 searches at once, beside the others.",
         _nothing,
-        Bounds(slowest_seconds=30, well_after_seconds=10, is_ready=True),
+        Bounds(slowest_seconds=30, well_after_seconds=10, is_ready=True, reasons=_REFUSED),
         burst=300,
+    ),
+    "overload": Fault(
+        "Searches come at twice the rate that the suite answers.",
+        _nothing,
+        Bounds(slowest_seconds=30, well_after_seconds=10, is_ready=True, reasons=_REFUSED),
+        is_overload=True,
     ),
 }
 """By name, as `--fault` takes it."""

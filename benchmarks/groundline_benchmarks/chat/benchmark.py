@@ -14,7 +14,7 @@ from groundline_client import AsyncClient, JsonObject
 from groundline_benchmarks.chat.cancellation import Cancellation, measure_cancellation
 from groundline_benchmarks.chat.latency import OVERHEAD, Latency, measure_latency
 from groundline_benchmarks.chat.memory import MemoryGrowth, measure_memory
-from groundline_benchmarks.chat.provider import MODEL, Provider, serving_provider
+from groundline_benchmarks.chat.provider import Provider, serving_provider
 from groundline_benchmarks.chat.quality import (
     AnswerQuality,
     KnownAnswer,
@@ -123,16 +123,12 @@ class ChatBench:
                 await load_collection(client, dataset, _LATENCY_COLLECTION, first.language)
                 await self._measure(EXTRACTIVE, suite, client, queries, None, figures)
             provider = Provider(tokens=self.tokens, tokens_per_second=self.tokens_per_second)
-            async with serving_provider(provider):
-                environment = {
-                    "GROUNDLINE_GENERATOR_PROVIDER": "openai",
-                    "GROUNDLINE_GENERATOR_MODEL": MODEL,
-                    "GROUNDLINE_GENERATOR_PROVIDER_BASE_URL": provider.address,
-                    "GROUNDLINE_GENERATOR_PROVIDER_API_KEY": "bench",
-                }
-                async with self._suite(Path(folder) / "openai", environment) as (suite, client):
-                    await load_collection(client, dataset, _LATENCY_COLLECTION, first.language)
-                    await self._measure("openai", suite, client, queries, provider, figures)
+            async with (
+                serving_provider(provider),
+                self._suite(Path(folder) / "openai", provider.environment) as (suite, client),
+            ):
+                await load_collection(client, dataset, _LATENCY_COLLECTION, first.language)
+                await self._measure("openai", suite, client, queries, provider, figures)
         return figures
 
     @asynccontextmanager

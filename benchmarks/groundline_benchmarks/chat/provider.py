@@ -27,6 +27,9 @@ class Provider:
 
     tokens: int = 200
     tokens_per_second: float = 100.0
+    retry_after_seconds: int | None = None
+    """While it is set, every call is refused with 429."""
+    refused_calls: int = 0
     address: str = ""
     first_token: list[float] = field(default_factory=list)
     """From the end of each request to its first token."""
@@ -36,6 +39,16 @@ class Provider:
     """Calls that did not stream."""
     abandoned: "asyncio.Queue[float]" = field(default_factory=asyncio.Queue)
     """Of each stream whose client hung up before its end: when that was seen, by time.perf_counter()."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Settings of a suite whose generator calls it."""
+        return {
+            "GROUNDLINE_GENERATOR_PROVIDER": "openai",
+            "GROUNDLINE_GENERATOR_MODEL": MODEL,
+            "GROUNDLINE_GENERATOR_PROVIDER_BASE_URL": self.address,
+            "GROUNDLINE_GENERATOR_PROVIDER_API_KEY": "bench",
+        }
 
     def forget(self) -> None:
         """Drop what was measured."""
@@ -77,7 +90,10 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._received += data
         while (body := self._next_request()) is not None:
-            if body.get("stream"):
+            if (seconds := self._provider.retry_after_seconds) is not None:
+                self._provider.refused_calls += 1
+                self._transport.write(_refusal(seconds))
+            elif body.get("stream"):
                 self._stream = _Stream(self._provider, self._transport)
             else:
                 self._provider.whole_calls += 1
@@ -214,6 +230,14 @@ def _whole() -> bytes:
         "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
     }
     return _head("application/json") + _framed(json.dumps(answer).encode()) + _END_OF_BODY
+
+
+def _refusal(retry_after_seconds: int) -> bytes:
+    body = json.dumps({"error": {"message": "busy", "type": "rate_limit_error", "code": "rate_limited"}})
+    head = (
+        f"content-type: application/json\r\nretry-after: {retry_after_seconds}\r\ncontent-length: {len(body)}"
+    )
+    return f"HTTP/1.1 429 Too Many Requests\r\n{head}\r\n\r\n{body}".encode()
 
 
 def _content_length(head: bytes) -> int:

@@ -45,8 +45,8 @@ max_wal_size = 2GB
 random_page_cost = 1.1             # SSD; at the default 4 the planner passes HNSW by for a full scan
 jit = off                          # compiling costs more than the short queries here take
 fsync = on
-# A crashed backend leaves BM25 indexes as unreliable as a crashed server: end, so that they are rebuilt.
-restart_after_crash = off
+# A crashed backend leaves BM25 indexes unsound: searches say so until the workers have rebuilt them.
+restart_after_crash = on
 logging_collector = off            # standard error is the log file
 log_line_prefix = '%m [%p] %d '
 log_error_verbosity = terse        # without DETAIL lines, which may quote rows

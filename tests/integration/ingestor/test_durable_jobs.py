@@ -209,6 +209,26 @@ async def test_another_worker_finishes_what_a_killed_one_began(
     assert len({(uri, index) for uri, index, _ in stored}) == len(stored)
 
 
+async def test_a_database_whose_clock_was_set_back_holds_up_nothing(
+    pool: Pool, database_url: str, idle: Ingestor, collection: StoredCollection
+) -> None:
+    """As it sees them, all moments that it has noted are an hour later then."""
+    given = [GivenDocument(f"text {n}", uri=f"{n}") for n in range(100)]
+    job = await idle.hand_in(collection.collection_id, *given)
+    async with stuck_worker(database_url, "leased"):
+        await pool.execute(
+            """
+            UPDATE ingestion_items SET available_time = available_time + interval '1 hour',
+                lease_until = lease_until + interval '1 hour'
+            WHERE job_id = $1::uuid
+            """,
+            job.job_id,
+        )
+    async with working(idle.worker, idle.settings):
+        job, _ = await idle.ended(job)
+    assert (job.state, job.done_count) == (job_pb2.JOB_STATE_DONE, 100)
+
+
 async def test_a_worker_that_is_slow_keeps_its_lease(
     pool: Pool, database_url: str, busy: Ingestor, collection: StoredCollection
 ) -> None:

@@ -77,6 +77,37 @@ def test_hand_ins_and_what_begins_before_are_no_part_of_the_failed_share() -> No
     assert figures(search(15), search(16, Outcome.FAILED)).failed_percent == 50
 
 
+def test_a_search_that_fails_or_gives_another_reason_than_it_may_is_said() -> None:
+    bounds = Bounds(failed_searches=0, reasons=frozenset({"BUSY"}))
+    busy = Asked(Kind.CHAT, 15, 0.1, Outcome.FAILED, "BUSY")
+    other = Asked(Kind.SEARCH, 15, 0.1, Outcome.FAILED, "INTERNAL")
+    assert missed(figures(search(15), busy, bounds=bounds)) == set()
+    assert missed(figures(other, bounds=bounds)) == {
+        "searches failed during the fault",
+        "failed for another reason",
+    }
+
+
+def test_calls_of_a_busy_provider_are_judged_by_the_chats_that_caused_them() -> None:
+    chats = [Asked(Kind.CHAT, 15, 0.1, Outcome.FAILED)] * 10
+    found = figures(*chats, bounds=Bounds(calls_for_each_chat=1))
+    found.refused_calls = 10
+    assert missed(found) == set()
+    found.refused_calls = 11
+    assert missed(found) == {"refused calls for each chat"}
+
+
+def test_goodput_counts_what_is_answered_while_the_overload_lasts() -> None:
+    answered = [search(10 + second, seconds=0.5) for second in range(10)]
+    others = [search(9, seconds=0.5), search(19, seconds=5), search(15, Outcome.FAILED)]
+    found = figures(*answered, *others, bounds=Bounds(well_after_seconds=10))
+    assert found.goodput == 1
+    found.best_rate = 1.1
+    assert missed(found) == set()
+    found.best_rate = 1.2
+    assert missed(found) == {"goodput / best"}
+
+
 def test_markers_differ_and_none_holds_another() -> None:
     words = [marker(number) for number in range(2000)]
     assert len(set(words)) == 2000
