@@ -5,7 +5,7 @@ import itertools
 import json
 import random
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
@@ -64,6 +64,9 @@ _OPEN = {"access": {"readers": ["*"]}}
 _CONCURRENT_CREATIONS = 4
 _SEED = 20_260
 
+type _Row = tuple[str, int, str]
+"""Collection, number and text of a chunk."""
+
 
 def queries(count: int) -> list[str]:
     """Queries of words as frequent as in the texts, without the most frequent ones."""
@@ -101,7 +104,12 @@ async def load_collection(client: AsyncClient, database_url: str, collection: st
         await client.create_collection(collection, name=f"Benchmark of {count} chunks", settings=_OPEN)
         memory = max(_WORK_MEMORY_MIB, count // _WORK_MEMORY_CHUNKS_PER_MIB)
         await connection.execute(f"SET maintenance_work_mem = '{memory}MB'")
-        await _fill_and_index(connection, collection, count)
+        async with connection.transaction():
+            # What is written here by hand is too large for the partition that small collections share.
+            await move_collection(connection, await detect_lexical_index(connection), collection)
+        numbered = enumerate(texts(np.random.default_rng(_SEED), count))
+        rows = ((collection, number, text) for number, text in numbered)
+        await _fill_and_index(connection, await partition_of(connection, collection), rows)
     return time.perf_counter() - started
 
 
@@ -119,12 +127,14 @@ async def load_small_collections(client: AsyncClient, database_url: str, count: 
             return names
         for some in itertools.batched(names, _CONCURRENT_CREATIONS):
             await asyncio.gather(*(client.create_collection(name, settings=_OPEN) for name in some))
-        of_texts, of_vectors = np.random.default_rng(_SEED), np.random.default_rng(_SEED)
-        for name in names:
-            numbered = list(enumerate(texts(of_texts, SMALL_COLLECTION_CHUNKS)))
-            await _write(connection, name, await partition_of(connection, name), numbered, of_vectors)
-        await connection.execute("VACUUM ANALYZE chunks")
-        await connection.execute("ANALYZE documents")
+        of_texts = np.random.default_rng(_SEED)
+        rows = (
+            (name, number, text)
+            for name in names
+            for number, text in enumerate(texts(of_texts, SMALL_COLLECTION_CHUNKS))
+        )
+        # As long as they are small, one partition is theirs.
+        await _fill_and_index(connection, await partition_of(connection, names[0]), rows)
     return names
 
 
@@ -138,11 +148,10 @@ async def _connected(database_url: str) -> AsyncIterator["asyncpg.Connection[Any
         await connection.close()
 
 
-async def _fill_and_index(connection: "asyncpg.Connection[Any]", collection: str, count: int) -> None:
-    async with connection.transaction():
-        # What is written here by hand is too large for the partition that small collections share.
-        await move_collection(connection, await detect_lexical_index(connection), collection)
-    partition_id = await partition_of(connection, collection)
+async def _fill_and_index(
+    connection: "asyncpg.Connection[Any]", partition_id: int, rows: Iterable[_Row]
+) -> None:
+    """Write a partition's chunks, and build both its indexes when they are there."""
     table = f"chunks_p{partition_id}"
     definitions = {method: ddl for method, ddl, _ in await connection.fetch(_INDEXES, table)}
     # A partition may be without its HNSW index until it has some thousand chunks.
@@ -151,10 +160,9 @@ async def _fill_and_index(connection: "asyncpg.Connection[Any]", collection: str
         await connection.execute(f"DROP INDEX {name}")
     # Else the ingestor would build the index of vectors while they are loaded.
     async with builds_held_off(connection, [partition_id]):
-        of_texts, of_vectors = np.random.default_rng(_SEED), np.random.default_rng(_SEED)
-        numbered = enumerate(texts(of_texts, count))
-        while batch := list(itertools.islice(numbered, _BATCH)):
-            await _write(connection, collection, partition_id, batch, of_vectors)
+        of_vectors = np.random.default_rng(_SEED)
+        for batch in itertools.batched(rows, _BATCH):
+            await _write(connection, partition_id, batch, of_vectors)
         for definition in definitions.values():
             await connection.execute(definition)
     await connection.execute(f"VACUUM ANALYZE {table}")
@@ -189,18 +197,17 @@ async def partition_of(connection: Connection, collection: str) -> int:
 
 async def _write(
     connection: "asyncpg.Connection[Any]",
-    collection: str,
     partition_id: int,
-    batch: Sequence[tuple[int, str]],
+    rows: Sequence[_Row],
     generator: np.random.Generator,
 ) -> None:
     """One document for each chunk."""
     now = await connection.fetchval("SELECT now()")
-    vectors = generator.standard_normal((len(batch), DIMENSIONS)).astype(np.float32)
+    vectors = generator.standard_normal((len(rows), DIMENSIONS)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     documents: list[tuple[object, ...]] = []
     chunks: list[tuple[object, ...]] = []
-    for (number, text), vector in zip(batch, vectors, strict=True):
+    for (collection, number, text), vector in zip(rows, vectors, strict=True):
         uri = f"bench/{number}.txt"
         document_id = uuid5(NAMESPACE_URL, f"{collection}/{uri}")
         metadata = json.dumps({"bucket": number % BUCKETS, "source": "benchmark"})
