@@ -95,8 +95,9 @@ STATEMENTS_AT_ONCE = 4
 MOST_OVERFETCH = 250
 """How many times its limit a keyword search takes from the index at most before it takes all that match."""
 
-FEW_CHUNKS = 500
-"""Where a filter leaves no more, keyword search is given their ids; each costs it some 0.02 ms."""
+FEW_CHUNKS = 1500
+"""Where a filter leaves no more, keyword search is given their ids. Each costs some 0.02 ms; looking through
+what the index ranks, which is done otherwise, takes some 35 ms of 100,000 chunks."""
 
 REMEMBERED_PARTITIONS = 10_000
 
