@@ -54,6 +54,7 @@ OTHERS = frozenset(
         "pre-commit",
         "printf",
         "psql",
+        "rm",
         "sed",
         "touch",
         "vllm",
