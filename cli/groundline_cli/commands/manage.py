@@ -356,6 +356,10 @@ def stats(connection: Connection, collection: str, as_json: bool) -> None:
         ]
         rows += [(label, int(getattr(found, name))) for label, name in _STATS]
         rows.append(("vector index", shown_enum(found.vector_index)))
+        rows += [
+            (f"quota of {shown_enum(each.quota)}", f"{int(each.used)} of {int(each.limit)}")
+            for each in found.quotas
+        ]
         print_columns(("", "NUMBER"), rows)
     if found.orphan_count:
         raise SystemExit(1)

@@ -79,6 +79,8 @@ __all__ = [
     "ModelWait",
     "ObjectContent",
     "Passage",
+    "Quota",
+    "QuotaUsage",
     "ReindexCollectionResponse",
     "RerankOptions",
     "RerankStrategy",
@@ -411,6 +413,10 @@ class ErrorReason(OpenEnum):
     """The embedding API refused the request."""
     EMBEDDING_API_UNREACHABLE = "EMBEDDING_API_UNREACHABLE"
     """The embedding API cannot be reached."""
+    QUOTA_EXHAUSTED = "QUOTA_EXHAUSTED"
+    """A quota is used up, which metadata names, with its limit and what is used: delete something, or wait
+    for jobs.
+    """
 
 
 class Role(OpenEnum):
@@ -681,6 +687,21 @@ class VectorIndexState(OpenEnum):
     """Being built, or will be when what is being ingested is done."""
     READY = "VECTOR_INDEX_STATE_READY"
     """In use."""
+
+
+class Quota(OpenEnum):
+    """What may be taken only so often or so much."""
+
+    UNSPECIFIED = "QUOTA_UNSPECIFIED"
+    """Not known."""
+    COLLECTIONS = "QUOTA_COLLECTIONS"
+    """Collections that the caller created."""
+    JOBS = "QUOTA_JOBS"
+    """Jobs that the caller handed in and that have not ended."""
+    DOCUMENTS = "QUOTA_DOCUMENTS"
+    """Documents of the collection."""
+    BYTES = "QUOTA_BYTES"
+    """Bytes of the collection's documents as handed in."""
 
 
 class IngestionOutcome(OpenEnum):
@@ -1600,6 +1621,18 @@ class StateCount:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class QuotaUsage:
+    """What is used of a quota; doubles, exact to 2^53."""
+
+    quota: Quota = Quota.UNSPECIFIED
+    """The quota."""
+    used: float = 0.0
+    """What is used, by documents that the caller may not read, too."""
+    limit: float = 0.0
+    """What may be."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CollectionStats:
     """What a collection holds of documents that the caller may read. Byte and token counts are doubles,
     exact to 2^53.
@@ -1623,6 +1656,8 @@ class CollectionStats:
     """Tokens of the chunks, by the embedding model."""
     vector_index: VectorIndexState = VectorIndexState.UNSPECIFIED
     """How vectors are searched."""
+    quotas: Sequence[QuotaUsage] = ()
+    """Quotas of the caller and of the collection; only for who may write it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

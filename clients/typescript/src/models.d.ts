@@ -302,7 +302,9 @@ export type ErrorReason =
   /** The embedding API refused the request. */
   | "EMBEDDING_API_REFUSED"
   /** The embedding API cannot be reached. */
-  | "EMBEDDING_API_UNREACHABLE";
+  | "EMBEDDING_API_UNREACHABLE"
+  /** A quota is used up, which metadata names, with its limit and what is used: delete something, or wait for jobs. */
+  | "QUOTA_EXHAUSTED";
 
 /**
  * Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant", as they
@@ -1520,6 +1522,29 @@ export type VectorIndexState =
   /** In use. */
   | "VECTOR_INDEX_STATE_READY";
 
+/** What may be taken only so often or so much. */
+export type Quota =
+  /** Not known. */
+  | "QUOTA_UNSPECIFIED"
+  /** Collections that the caller created. */
+  | "QUOTA_COLLECTIONS"
+  /** Jobs that the caller handed in and that have not ended. */
+  | "QUOTA_JOBS"
+  /** Documents of the collection. */
+  | "QUOTA_DOCUMENTS"
+  /** Bytes of the collection's documents as handed in. */
+  | "QUOTA_BYTES";
+
+/** What is used of a quota; doubles, exact to 2^53. */
+export interface QuotaUsage {
+  /** The quota. */
+  quota: Quota;
+  /** What is used, by documents that the caller may not read, too. */
+  used: number;
+  /** What may be. */
+  limit: number;
+}
+
 /**
  * What a collection holds of documents that the caller may read. Byte and token counts are doubles, exact to
  * 2^53.
@@ -1543,6 +1568,8 @@ export interface CollectionStats {
   tokenCount: number;
   /** How vectors are searched. */
   vectorIndex: VectorIndexState;
+  /** Quotas of the caller and of the collection; only for who may write it. */
+  quotas: QuotaUsage[];
 }
 
 /** Response of GetCollectionStats. */

@@ -32,9 +32,11 @@ from groundline_ingestor.adapters.postgres_embeddings import PostgresEmbeddingCa
 from groundline_ingestor.adapters.postgres_jobs import PostgresJobs
 from groundline_ingestor.adapters.postgres_lexical_indexes import PostgresLexicalIndexes
 from groundline_ingestor.adapters.postgres_queue import PostgresQueue
+from groundline_ingestor.adapters.postgres_quotas import PostgresQuotas
 from groundline_ingestor.adapters.postgres_reindex import PostgresReindex
 from groundline_ingestor.adapters.postgres_vector_indexes import PostgresVectorIndexes
 from groundline_ingestor.adapters.splitting import DocumentSplitter
+from groundline_ingestor.domain.quotas import Limits
 from groundline_ingestor.migrate import SCHEMA, migrate
 from groundline_ingestor.ports import (
     CollectionRepository,
@@ -45,6 +47,7 @@ from groundline_ingestor.ports import (
     EmbeddingCache,
     JobRepository,
     LexicalIndexes,
+    QuotaRepository,
     ReindexRepository,
     VectorIndexes,
     WorkQueue,
@@ -59,6 +62,7 @@ from groundline_ingestor.service.ingestion import IngestionService
 from groundline_ingestor.service.jobs import JobService
 from groundline_ingestor.service.options import WorkerOptions
 from groundline_ingestor.service.preparation import DocumentLimits, Preparation
+from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.reindex import ReindexService
 from groundline_ingestor.service.worker import Worker
 from groundline_ingestor.servicer import SERVICE_NAME, IngestorServicer
@@ -112,6 +116,7 @@ class Stores:
     vector_indexes: VectorIndexes
     embeddings: EmbeddingCache
     contexts: ContextCache
+    quotas: QuotaRepository
 
 
 def stores_on(pool: Pool, lexical: LexicalIndex, *, spool_directory: Path | None = None) -> Stores:
@@ -127,6 +132,7 @@ def stores_on(pool: Pool, lexical: LexicalIndex, *, spool_directory: Path | None
         PostgresVectorIndexes(pool),
         PostgresEmbeddingCache(pool),
         PostgresContextCache(pool),
+        PostgresQuotas(pool),
     )
 
 
@@ -160,6 +166,15 @@ def assemble(
         payload_seconds=settings.payload_days * 86400,
         cache_seconds=settings.embedding_cache_days * 86400,
     )
+    quotas = Quotas(
+        stores.quotas,
+        Limits(
+            collections=settings.max_collections_per_caller,
+            jobs=settings.max_jobs_per_caller,
+            documents=settings.max_documents_per_collection,
+            bytes=settings.max_bytes_per_collection,
+        ),
+    )
     worker = Worker(
         stores.queue,
         stores.collections,
@@ -176,13 +191,14 @@ def assemble(
         crawling=Crawling(
             stores.crawls,
             HttpCrawler(sandbox, CrawlLimits(user_agent=settings.crawl_user_agent)),
+            quotas,
             allow_private_addresses=settings.crawl_private_addresses,
         ),
     )
     collections, jobs = stores.collections, stores.jobs
     servicer = IngestorServicer(
-        CollectionService(collections, embedder),
-        DocumentService(collections, stores.documents),
+        CollectionService(collections, embedder, quotas),
+        DocumentService(collections, stores.documents, quotas),
         IngestionService(
             collections,
             jobs,
@@ -190,6 +206,7 @@ def assemble(
             embedder,
             preparation,
             contextualization,
+            quotas,
             on_enqueued=worker.wake,
         ),
         JobService(collections, jobs, on_enqueued=worker.wake),

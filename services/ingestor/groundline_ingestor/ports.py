@@ -19,6 +19,7 @@ from groundline_ingestor.domain.documents import (
     StoredText,
     TextPart,
 )
+from groundline_ingestor.domain.quotas import CallerUse, CollectionUse
 from groundline_ingestor.domain.texts import ExtractedText, Section, TextSegment, Vectors
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, Progress
 
@@ -35,6 +36,7 @@ __all__ = [
     "HandedIn",
     "JobRepository",
     "LexicalIndexes",
+    "QuotaRepository",
     "ReindexRepository",
     "Splitter",
     "StoredOutcome",
@@ -463,6 +465,16 @@ class ContextWriter(Protocol):
 
         Raises GroundlineError, with retry_after_seconds where the provider says when to come back.
         """
+
+
+class QuotaRepository(Protocol):
+    """Counts what is taken. Any method raises UnavailableError while the store is down."""
+
+    async def used_by(self, owner: str, *, request_id: str = "") -> CallerUse:
+        """What a caller takes, without the collection that its request of this id created."""
+
+    async def used_in(self, collection_id: str, *, uris: Sequence[str] = ()) -> CollectionUse:
+        """What a collection takes, without the documents of these uris."""
 
 
 class ContextCache(Protocol):

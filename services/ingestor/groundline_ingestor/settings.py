@@ -34,6 +34,18 @@ class IngestorSettings(MigrationSettings):
     max_documents_per_request: Annotated[int, Field(ge=1, le=1000)] = 1000
     """Maximum documents in one request."""
 
+    max_collections_per_caller: Annotated[int, Field(ge=1)] = 1000
+    """Maximum collections that a caller, known by its first principal, creates."""
+
+    max_jobs_per_caller: Annotated[int, Field(ge=1)] = 1000
+    """Maximum jobs of a caller that have not ended."""
+
+    max_documents_per_collection: Annotated[int, Field(ge=1)] = 1_000_000
+    """Maximum documents of a collection."""
+
+    max_bytes_per_collection: Annotated[int, Field(ge=1)] = 100 * 1024**3
+    """Maximum bytes of a collection's documents, as handed in."""
+
     max_document_bytes: Annotated[int, Field(ge=1, le=2 * 1024**3 - 1)] = 256 * 1024**2
     """Largest document; a larger one fails, the others of its request do not."""
 

@@ -13,6 +13,7 @@ from groundline_ingestor.adapters.postgres_documents import PostgresDocuments
 from groundline_ingestor.adapters.postgres_jobs import PostgresJobs
 from groundline_ingestor.adapters.postgres_partitions import chunk_table
 from groundline_ingestor.adapters.postgres_queue import PostgresQueue
+from groundline_ingestor.adapters.postgres_quotas import PostgresQuotas
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion
 from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment
@@ -31,6 +32,7 @@ class PostgresStores:
         self.jobs = PostgresJobs(pool)
         self.queue = PostgresQueue(pool)
         self.crawls = PostgresCrawls(pool)
+        self.quotas = PostgresQuotas(pool)
         self._pool = pool
 
     async def texts_of(self, collection: StoredCollection, document_id: str) -> Sequence[str]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
@@ -17,6 +17,7 @@ from groundline_ingestor.adapters.extraction.sandbox import Sandbox
 from groundline_ingestor.adapters.splitting import DocumentSplitter
 from groundline_ingestor.crawling import CrawledPage, CrawlFailure
 from groundline_ingestor.domain.documents import GivenDocument
+from groundline_ingestor.domain.quotas import Limits
 from groundline_ingestor.ports import Crawler, TextStream
 from groundline_ingestor.service import preparation
 from groundline_ingestor.service.collections import CollectionService
@@ -29,6 +30,7 @@ from groundline_ingestor.service.items import PREPARED_ITEMS
 from groundline_ingestor.service.jobs import JobService
 from groundline_ingestor.service.options import WorkerOptions
 from groundline_ingestor.service.preparation import DocumentLimits, Preparation
+from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.reindex import ReindexService
 from groundline_ingestor.service.worker import Worker
 from groundline_runtime.context import Caller
@@ -38,6 +40,7 @@ from groundline_runtime.errors import (
     InvalidArgumentError,
     NotFoundError,
     PermissionDeniedError,
+    ResourceExhaustedError,
     UnavailableError,
 )
 from groundline_runtime.paging import page_token
@@ -46,6 +49,7 @@ from groundline_tests.ingestor import MemoryStores
 from groundline_tests.ingestor.messages import settings_of
 from structlog.testing import capture_logs
 
+UNLIMITED = Limits(collections=1000, jobs=1000, documents=1000, bytes=10**9)
 ANYBODY, ANN, BOB = Caller(), Caller(("user:ann",)), Caller(("user:bob",))
 STAFF = Caller(("user:carl", "group:staff"))
 POISON = "poison"
@@ -160,8 +164,10 @@ def services_over(
     *,
     operator_allows_private: bool = False,
     kind: type[Preparation] = Preparation,
+    limits_of_quotas: Limits = UNLIMITED,
 ) -> Services:
     embedder = FaultyEmbedder()
+    quotas = Quotas(stores.quotas, limits_of_quotas)
     limits = DocumentLimits(max_document_bytes=20_000, max_chunks=10)
     preparation = kind(DocumentExtractor(sandbox), DocumentSplitter(embedder.count_tokens), limits)
     contextualization = Contextualization(None, NoContexts(), embedder.count_tokens)
@@ -179,16 +185,20 @@ def services_over(
         WorkerOptions(workers=1, poll_seconds=0.01),
         crawls=stores.crawls,
         crawling=Crawling(
-            stores.crawls, crawler, allow_private_addresses=operator_allows_private, check_seconds=0.01
+            stores.crawls,
+            crawler,
+            quotas,
+            allow_private_addresses=operator_allows_private,
+            check_seconds=0.01,
         ),
     )
     return Services(
         stores,
         embedder,
-        CollectionService(stores.collections, embedder),
-        DocumentService(stores.collections, stores.documents),
+        CollectionService(stores.collections, embedder, quotas),
+        DocumentService(stores.collections, stores.documents, quotas),
         IngestionService(
-            stores.collections, stores.jobs, stores.crawls, embedder, preparation, contextualization
+            stores.collections, stores.jobs, stores.crawls, embedder, preparation, contextualization, quotas
         ),
         JobService(stores.collections, stores.jobs),
         ReindexService(stores.collections, stores.jobs, stores.reindex, embedder),
@@ -836,3 +846,88 @@ async def test_an_upload_that_the_disk_has_no_room_for_can_be_tried_again_and_le
     assert raised.value.reason == "DISK_FULL"
     assert raised.value.retry_after_seconds
     assert await stores.jobs.list_readable((), collection_id="docs", before=None, limit=1) == []
+
+
+# --- quotas ---
+
+
+def limited(sandbox: Sandbox, crawler: FakeCrawler | None = None, **limits: int) -> Services:
+    quotas = replace(UNLIMITED, **limits)
+    return services_over(MemoryStores(), sandbox, crawler or FakeCrawler(), limits_of_quotas=quotas)
+
+
+async def exhausted(call: Awaitable[Any]) -> Mapping[str, str]:
+    with pytest.raises(ResourceExhaustedError) as raised:
+        await call
+    assert raised.value.reason == "QUOTA_EXHAUSTED"
+    assert raised.value.metadata["quota"] in raised.value.message
+    return raised.value.metadata
+
+
+async def test_a_caller_creates_only_so_many_collections(sandbox: Sandbox) -> None:
+    services = limited(sandbox, collections=1)
+    first = await services.collections.create(ANN, new("first", request_id="one"))
+    assert await exhausted(services.collections.create(ANN, new("second"))) == {
+        "quota": "collections",
+        "used": "1",
+        "limit": "1",
+    }
+    await services.collections.create(BOB, new("third"))
+    # A retry makes none.
+    assert await services.collections.create(ANN, new("first", request_id="one")) == first
+    await services.collections.delete(ANN, "first")
+    await services.collections.create(ANN, new("second"))
+
+
+async def test_a_caller_has_only_so_many_jobs_at_work(sandbox: Sandbox) -> None:
+    services = limited(sandbox, jobs=1)
+    await services.collections.create(ANYBODY, new())
+    taken = await services.ingestion.ingest(ANN, "docs", [GivenDocument("text", uri="a")], "one")
+    hand_in = services.ingestion.ingest
+    assert (await exhausted(hand_in(ANN, "docs", [GivenDocument("text", uri="b")], "")))["quota"] == "jobs"
+    assert await hand_in(ANN, "docs", [GivenDocument("text", uri="a")], "one") == taken
+    await hand_in(BOB, "docs", [GivenDocument("text", uri="b")], "")
+    await services.ended(taken.job, ANN)
+    await hand_in(ANN, "docs", [GivenDocument("text", uri="c")], "")
+
+
+async def test_a_collection_holds_only_so_many_documents(sandbox: Sandbox) -> None:
+    services = limited(sandbox, documents=2)
+    await services.collections.create(ANYBODY, new())
+    await services.ingest(GivenDocument("one", uri="a"), GivenDocument("two", uri="b"))
+    more = services.ingestion.ingest(ANYBODY, "docs", [GivenDocument("three", uri="c")], "")
+    assert await exhausted(more) == {"quota": "documents", "used": "2", "limit": "2"}
+    [replaced] = await services.ingest(GivenDocument("other", uri="a"))
+    assert replaced.outcome == job_pb2.INGESTION_OUTCOME_UPDATED
+
+
+async def test_a_collection_holds_only_so_many_bytes(sandbox: Sandbox) -> None:
+    services = limited(sandbox, bytes=10)
+    await services.collections.create(ANYBODY, new())
+    await services.ingest(GivenDocument("12345678", uri="a"))
+    more = services.ingestion.ingest(ANYBODY, "docs", [GivenDocument("123", uri="b")], "")
+    assert await exhausted(more) == {"quota": "bytes", "used": "8", "limit": "10"}
+    await services.ingest(GivenDocument("1234567890", uri="a"))
+
+
+async def test_a_crawl_ends_where_its_collection_is_full(sandbox: Sandbox) -> None:
+    services = limited(sandbox, FakeCrawler(page("/a", "One."), page("/b", "Two.")), documents=1)
+    await services.collections.create(ANYBODY, new())
+    _, items = await services.crawl(pb.WebCrawl(start_url="https://example.com/"))
+    reasons = [item.failure.reason for item in items if item.HasField("failure")]
+    assert reasons == [error_pb2.QUOTA_EXHAUSTED]
+    assert (await services.documents.stats(ANYBODY, "docs")).quotas[2].used == 1
+
+
+async def test_stats_show_quotas_to_who_may_write(sandbox: Sandbox) -> None:
+    services = limited(sandbox, documents=3)
+    await services.collections.create(ANN, new(readers=["user:ann", "user:bob"], writers=["user:ann"]))
+    await services.ingest(GivenDocument("text", uri="a"), caller=ANN)
+    assert not (await services.documents.stats(BOB, "docs")).quotas
+    shown = {
+        each.quota: (each.used, each.limit) for each in (await services.documents.stats(ANN, "docs")).quotas
+    }
+    assert shown[pb.QUOTA_DOCUMENTS] == (1, 3)
+    assert shown[pb.QUOTA_COLLECTIONS] == (1, UNLIMITED.collections)
+    assert shown[pb.QUOTA_BYTES] == (4, UNLIMITED.bytes)
+    assert shown[pb.QUOTA_JOBS] == (0, UNLIMITED.jobs)

@@ -314,6 +314,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The embedding API refused the request."""
     EMBEDDING_API_UNREACHABLE: _ErrorReason.ValueType  # 147
     """The embedding API cannot be reached."""
+    QUOTA_EXHAUSTED: _ErrorReason.ValueType  # 148
+    """A quota is used up, which metadata names, with its limit and what is used: delete something, or wait for jobs."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -615,4 +617,6 @@ EMBEDDING_API_REFUSED: ErrorReason.ValueType  # 146
 """The embedding API refused the request."""
 EMBEDDING_API_UNREACHABLE: ErrorReason.ValueType  # 147
 """The embedding API cannot be reached."""
+QUOTA_EXHAUSTED: ErrorReason.ValueType  # 148
+"""A quota is used up, which metadata names, with its limit and what is used: delete something, or wait for jobs."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

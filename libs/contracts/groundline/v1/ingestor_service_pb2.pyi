@@ -26,6 +26,38 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _Quota:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _QuotaEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Quota.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    QUOTA_UNSPECIFIED: _Quota.ValueType  # 0
+    """Not known."""
+    QUOTA_COLLECTIONS: _Quota.ValueType  # 1
+    """Collections that the caller created."""
+    QUOTA_JOBS: _Quota.ValueType  # 2
+    """Jobs that the caller handed in and that have not ended."""
+    QUOTA_DOCUMENTS: _Quota.ValueType  # 3
+    """Documents of the collection."""
+    QUOTA_BYTES: _Quota.ValueType  # 4
+    """Bytes of the collection's documents as handed in."""
+
+class Quota(_Quota, metaclass=_QuotaEnumTypeWrapper):
+    """What may be taken only so often or so much."""
+
+QUOTA_UNSPECIFIED: Quota.ValueType  # 0
+"""Not known."""
+QUOTA_COLLECTIONS: Quota.ValueType  # 1
+"""Collections that the caller created."""
+QUOTA_JOBS: Quota.ValueType  # 2
+"""Jobs that the caller handed in and that have not ended."""
+QUOTA_DOCUMENTS: Quota.ValueType  # 3
+"""Documents of the collection."""
+QUOTA_BYTES: Quota.ValueType  # 4
+"""Bytes of the collection's documents as handed in."""
+Global___Quota: _TypeAlias = Quota  # noqa: Y015
+
 class _VectorIndexState:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -424,6 +456,36 @@ class StateCount(_message.Message):
 Global___StateCount: _TypeAlias = StateCount  # noqa: Y015
 
 @_typing.final
+class QuotaUsage(_message.Message):
+    """What is used of a quota; doubles, exact to 2^53."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUOTA_FIELD_NUMBER: _builtins.int
+    USED_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    quota: Global___Quota.ValueType
+    """The quota."""
+    used: _builtins.float
+    """What is used, by documents that the caller may not read, too."""
+    limit: _builtins.float
+    """What may be."""
+    def __init__(
+        self,
+        *,
+        quota: Global___Quota.ValueType = ...,
+        used: _builtins.float = ...,
+        limit: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "quota", b"quota", "used", b"used"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QuotaUsage: _TypeAlias = QuotaUsage  # noqa: Y015
+
+@_typing.final
 class CollectionStats(_message.Message):
     """What a collection holds of documents that the caller may read. Byte and token counts are doubles, exact to 2^53."""
 
@@ -438,6 +500,7 @@ class CollectionStats(_message.Message):
     STORAGE_BYTES_FIELD_NUMBER: _builtins.int
     TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     VECTOR_INDEX_FIELD_NUMBER: _builtins.int
+    QUOTAS_FIELD_NUMBER: _builtins.int
     chunk_count: _builtins.int
     """Searchable chunks."""
     vector_count: _builtins.int
@@ -458,6 +521,10 @@ class CollectionStats(_message.Message):
     def states(self) -> _containers.RepeatedCompositeFieldContainer[Global___StateCount]:
         """Documents in each state."""
 
+    @_builtins.property
+    def quotas(self) -> _containers.RepeatedCompositeFieldContainer[Global___QuotaUsage]:
+        """Quotas of the caller and of the collection; only for who may write it."""
+
     def __init__(
         self,
         *,
@@ -470,10 +537,11 @@ class CollectionStats(_message.Message):
         storage_bytes: _builtins.float = ...,
         token_count: _builtins.float = ...,
         vector_index: Global___VectorIndexState.ValueType = ...,
+        quotas: _abc.Iterable[Global___QuotaUsage] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_count", b"chunk_count", "document_bytes", b"document_bytes", "orphan_count", b"orphan_count", "states", b"states", "storage_bytes", b"storage_bytes", "text_bytes", b"text_bytes", "token_count", b"token_count", "vector_count", b"vector_count", "vector_index", b"vector_index"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_count", b"chunk_count", "document_bytes", b"document_bytes", "orphan_count", b"orphan_count", "quotas", b"quotas", "states", b"states", "storage_bytes", b"storage_bytes", "text_bytes", b"text_bytes", "token_count", b"token_count", "vector_count", b"vector_count", "vector_index", b"vector_index"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -165,6 +165,7 @@ class IngestorServiceServicer:
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. ALREADY_EXISTS: the id is taken; (REQUEST_ID_USED):
         the caller created another collection with this request_id.
         FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it names another model than the one running.
+        RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -243,6 +244,7 @@ class IngestorServiceServicer:
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
         PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
         was embedded with another model than the one running. UNIMPLEMENTED: an option is not available in this release.
+        RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -259,6 +261,7 @@ class IngestorServiceServicer:
         PERMISSION_DENIED: the caller may read it, but not change it. OUT_OF_RANGE (DOCUMENT_TOO_LARGE): it is larger than
         the service takes. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): the collection was embedded with another model
         than the one running.
+        RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -44,6 +44,7 @@ class IngestorServiceStub:
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. ALREADY_EXISTS: the id is taken; (REQUEST_ID_USED):
     the caller created another collection with this request_id.
     FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it names another model than the one running.
+    RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
     """
     GetCollection: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetCollectionRequest, _ingestor_service_pb2.GetCollectionResponse]
     """Returns a collection.
@@ -94,6 +95,7 @@ class IngestorServiceStub:
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
     PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
     was embedded with another model than the one running. UNIMPLEMENTED: an option is not available in this release.
+    RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
     """
     UploadDocument: _grpc.StreamUnaryMultiCallable[_ingestor_service_pb2.UploadDocumentRequest, _ingestor_service_pb2.UploadDocumentResponse]
     """Takes one document in, however large it is, as a stream, and returns the job that ingests it.
@@ -106,6 +108,7 @@ class IngestorServiceStub:
     PERMISSION_DENIED: the caller may read it, but not change it. OUT_OF_RANGE (DOCUMENT_TOO_LARGE): it is larger than
     the service takes. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): the collection was embedded with another model
     than the one running.
+    RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
     """
     GetDocument: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetDocumentRequest, _ingestor_service_pb2.GetDocumentResponse]
     """Returns a document.
@@ -205,6 +208,7 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. ALREADY_EXISTS: the id is taken; (REQUEST_ID_USED):
     the caller created another collection with this request_id.
     FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it names another model than the one running.
+    RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
     """
     GetCollection: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetCollectionRequest, _ingestor_service_pb2.GetCollectionResponse]  # type: ignore[assignment]
     """Returns a collection.
@@ -255,6 +259,7 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
     PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
     was embedded with another model than the one running. UNIMPLEMENTED: an option is not available in this release.
+    RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
     """
     UploadDocument: _aio.StreamUnaryMultiCallable[_ingestor_service_pb2.UploadDocumentRequest, _ingestor_service_pb2.UploadDocumentResponse]  # type: ignore[assignment]
     """Takes one document in, however large it is, as a stream, and returns the job that ingests it.
@@ -267,6 +272,7 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
     PERMISSION_DENIED: the caller may read it, but not change it. OUT_OF_RANGE (DOCUMENT_TOO_LARGE): it is larger than
     the service takes. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): the collection was embedded with another model
     than the one running.
+    RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
     """
     GetDocument: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetDocumentRequest, _ingestor_service_pb2.GetDocumentResponse]  # type: ignore[assignment]
     """Returns a document.
@@ -369,6 +375,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. ALREADY_EXISTS: the id is taken; (REQUEST_ID_USED):
         the caller created another collection with this request_id.
         FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it names another model than the one running.
+        RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
 
     @_abc_1.abstractmethod
@@ -461,6 +468,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection.
         PERMISSION_DENIED: the caller may read it, but not change it. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
         was embedded with another model than the one running. UNIMPLEMENTED: an option is not available in this release.
+        RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
 
     @_abc_1.abstractmethod
@@ -479,6 +487,7 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
         PERMISSION_DENIED: the caller may read it, but not change it. OUT_OF_RANGE (DOCUMENT_TOO_LARGE): it is larger than
         the service takes. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): the collection was embedded with another model
         than the one running.
+        RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
         """
 
     @_abc_1.abstractmethod

@@ -31,6 +31,7 @@ from groundline_ingestor.service.access import (
     collection_not_found,
     readable_collection,
 )
+from groundline_ingestor.service.quotas import Quotas
 
 __all__ = ["CollectionService", "mismatch", "require_running_model", "shown"]
 
@@ -42,16 +43,19 @@ _log = structlog.get_logger(__name__)
 class CollectionService:
     """Use cases of collections; every method acts for `caller`."""
 
-    def __init__(self, collections: CollectionRepository, embedder: Embedder) -> None:
+    def __init__(self, collections: CollectionRepository, embedder: Embedder, quotas: Quotas) -> None:
         self._collections = collections
         self._embedder = embedder
+        self._quotas = quotas
 
     async def create(self, caller: Caller, request: pb.CreateCollectionRequest) -> collection_pb2.Collection:
         """Create a collection, or return the one that the caller's same `request_id` created.
 
-        Raises InvalidArgumentError, AlreadyExistsError, FailedPreconditionError (EMBEDDING_MODEL_MISMATCH).
+        Raises InvalidArgumentError, AlreadyExistsError, FailedPreconditionError (EMBEDDING_MODEL_MISMATCH),
+        ResourceExhaustedError (QUOTA_EXHAUSTED).
         """
         new = self._complete(caller, request)
+        await self._quotas.require_collection(caller, request.request_id)
         created = (await self._collections.create(new, caller.owner, request.request_id)).message
         # Its creator may have lost it since.
         if created.collection_id != new.collection_id or not is_readable(created, caller.principals):

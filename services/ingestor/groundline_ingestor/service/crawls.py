@@ -7,15 +7,16 @@ from typing import Final
 import structlog
 from groundline.v1 import document_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline_runtime.errors import UnavailableError
+from groundline_runtime.errors import ResourceExhaustedError, UnavailableError
 from groundline_runtime.reasons import reason_value
 
 from groundline_ingestor.crawling import CrawledPage
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import IngestionError
+from groundline_ingestor.domain.documents import DocumentVersion, IngestionError
 from groundline_ingestor.domain.work import ItemClaim
 from groundline_ingestor.ports import ClaimLostError, Crawler, CrawlRepository
 from groundline_ingestor.service.preparation import identify
+from groundline_ingestor.service.quotas import Quotas
 
 __all__ = ["Crawling"]
 
@@ -32,6 +33,7 @@ class Crawling:
         self,
         crawls: CrawlRepository,
         crawler: Crawler,
+        quotas: Quotas,
         *,
         allow_private_addresses: bool,
         check_seconds: float = CHECK_SECONDS,
@@ -39,6 +41,7 @@ class Crawling:
         """`allow_private_addresses`: whether collections may allow them."""
         self._crawls = crawls
         self._crawler = crawler
+        self._quotas = quotas
         self._allow_private_addresses = allow_private_addresses
         self._check_seconds = check_seconds
 
@@ -71,6 +74,7 @@ class Crawling:
             async for one in found:
                 if isinstance(one, CrawledPage):
                     page = await asyncio.to_thread(identify, one.document(), collection)
+                    await self._require_room(collection, page[1])
                     await self._crawls.add_page(claim, collection, page)
                     pages += 1
                 else:
@@ -89,6 +93,15 @@ class Crawling:
             )
         await self._crawls.finish(claim)
         _log.info("site_crawled", job_id=claim.job_id, pages=pages, failures=failures)
+
+    async def _require_room(self, collection: StoredCollection, page: DocumentVersion) -> None:
+        """End the crawl where there is none for a page more; those that were found are ingested."""
+        try:
+            await self._quotas.require_documents(collection.collection_id, {page.uri: page.size_bytes})
+        except ResourceExhaustedError as error:
+            raise IngestionError(
+                document_pb2.INGESTION_STATE_EXTRACTING, error.reason, error.message
+            ) from error
 
     async def _until_lost(self, claim: ItemClaim) -> None:
         while True:

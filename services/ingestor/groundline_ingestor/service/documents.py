@@ -12,9 +12,11 @@ from groundline_runtime.context import Caller
 from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
 from groundline_runtime.paging import page_size, page_token, read_page_token
 
+from groundline_ingestor.domain.collections import is_writable
 from groundline_ingestor.domain.documents import DocumentOrder, DocumentPlace, is_document_readable
 from groundline_ingestor.ports import CollectionRepository, DocumentRepository
 from groundline_ingestor.service.access import readable_collection, writable_collection
+from groundline_ingestor.service.quotas import Quotas
 
 __all__ = ["DocumentService"]
 
@@ -30,9 +32,12 @@ _log = structlog.get_logger(__name__)
 class DocumentService:
     """Use cases of documents; every method acts for `caller`."""
 
-    def __init__(self, collections: CollectionRepository, documents: DocumentRepository) -> None:
+    def __init__(
+        self, collections: CollectionRepository, documents: DocumentRepository, quotas: Quotas
+    ) -> None:
         self._collections = collections
         self._documents = documents
+        self._quotas = quotas
 
     async def get(self, caller: Caller, collection_id: str, document_id: str) -> document_pb2.Document:
         """Raises NotFoundError, also for a document that the caller may not read."""
@@ -151,11 +156,14 @@ class DocumentService:
         """What a collection holds of what the caller may read. Raises NotFoundError, AbortedError."""
         collection = await readable_collection(self._collections, caller, collection_id)
         try:
-            return await self._documents.stats(collection, caller.principals)
+            stats = await self._documents.stats(collection, caller.principals)
         except AbortedError:
             # It has another partition by now, or is gone.
             collection = await readable_collection(self._collections, caller, collection_id)
-            return await self._documents.stats(collection, caller.principals)
+            stats = await self._documents.stats(collection, caller.principals)
+        if is_writable(collection.message, caller.principals):
+            stats.quotas.extend(await self._quotas.usages(caller, collection_id))
+        return stats
 
     async def _readable(self, caller: Caller, collection_id: str, document_id: str) -> document_pb2.Document:
         document = await self._documents.find(collection_id, document_id)

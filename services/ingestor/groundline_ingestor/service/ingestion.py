@@ -30,6 +30,7 @@ from groundline_ingestor.service.access import collection_not_found, writable_co
 from groundline_ingestor.service.collections import require_running_model
 from groundline_ingestor.service.contextualization import Contextualization
 from groundline_ingestor.service.preparation import Preparation, identify
+from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.spooling import is_disk_full
 
 __all__ = ["IngestionService"]
@@ -52,6 +53,7 @@ class IngestionService:
         embedder: Embedder,
         preparation: Preparation,
         contextualization: Contextualization,
+        quotas: Quotas,
         *,
         on_enqueued: Callable[[], None] = lambda: None,
     ) -> None:
@@ -62,6 +64,7 @@ class IngestionService:
         self._embedder = embedder
         self._preparation = preparation
         self._contextualization = contextualization
+        self._quotas = quotas
         self._on_enqueued = on_enqueued
 
     async def ingest(
@@ -70,7 +73,8 @@ class IngestionService:
         """Store documents to be ingested; their job, and its first items.
 
         The same `request_id` returns the job it made. Raises NotFoundError, PermissionDeniedError,
-        FailedPreconditionError (EMBEDDING_MODEL_MISMATCH), UnavailableError.
+        FailedPreconditionError (EMBEDDING_MODEL_MISMATCH), ResourceExhaustedError (QUOTA_EXHAUSTED),
+        UnavailableError.
         """
         collection = await writable_collection(self._collections, caller, collection_id)
         job = await self._earlier(caller, collection_id, request_id)
@@ -81,7 +85,10 @@ class IngestionService:
             def identified() -> list[HandedIn]:
                 return [identify(given, collection) for given in inputs]
 
+            await self._quotas.require_job(caller)
             handed_in = await asyncio.to_thread(identified)
+            sizes = {version.uri: version.size_bytes for _, version in handed_in}
+            await self._quotas.require_documents(collection_id, sizes)
             job = await self._jobs.enqueue(collection, handed_in, caller.principals, request_id)
             _log.info(
                 "job_enqueued", job_id=job.job_id, collection_id=collection_id, documents=job.item_count
@@ -102,6 +109,8 @@ class IngestionService:
         if job is None:
             require_running_model(collection, self._embedder)
             self._contextualization.require(collection)
+            await self._quotas.require_job(caller)
+            await self._quotas.require_documents(collection_id, {crawl.start_url: 0})
             job_id = await self._crawls.enqueue(collection, crawl, caller.principals, request_id)
             job = await self._jobs.find(job_id, caller.principals)
             if job is None:
@@ -129,6 +138,8 @@ class IngestionService:
         if job is None:
             require_running_model(collection, self._embedder)
             self._contextualization.require(collection)
+            await self._quotas.require_job(caller)
+            await self._quotas.require_documents(collection_id, {described.uri: 0})
             with _spooled(self._preparation.open_spool_file) as file:
                 size, digest = 0, hashlib.sha256()
 
@@ -148,6 +159,7 @@ class IngestionService:
                 content = FileContent(file, size) if size else b""
                 given = replace(described, content=content, content_hash=digest.digest())
                 identified = await asyncio.to_thread(identify, given, collection)
+                await self._quotas.require_documents(collection_id, {identified[1].uri: size})
                 job = await self._jobs.enqueue(collection, [identified], caller.principals, request_id)
             _log.info("job_enqueued", job_id=job.job_id, collection_id=collection_id, documents=1)
             self._on_enqueued()

@@ -25,6 +25,7 @@ from groundline_ingestor.domain.documents import (
     DocumentVersion,
     GivenDocument,
 )
+from groundline_ingestor.domain.quotas import CallerUse, CollectionUse
 from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment, Vectors
 from groundline_ingestor.domain.times import moment
 from groundline_ingestor.domain.work import LeasedItem, NewVersion
@@ -35,6 +36,7 @@ from groundline_ingestor.ports import (
     DocumentRepository,
     HandedIn,
     JobRepository,
+    QuotaRepository,
     StoredOutcome,
     WorkQueue,
 )
@@ -78,6 +80,9 @@ class Stores(Protocol):
     @property
     def crawls(self) -> CrawlRepository: ...
 
+    @property
+    def quotas(self) -> QuotaRepository: ...
+
     async def texts_of(self, collection: StoredCollection, document_id: str) -> Sequence[str]:
         """The stored chunks of a document, in order."""
 
@@ -96,6 +101,18 @@ class StoreContract:
         await _collection(stores, "taken", request_id="one")
         for request_id in ("", "two"):
             assert await _refusal(_collection(stores, "taken", request_id=request_id)) is AlreadyExistsError
+
+    async def test_what_is_taken_is_counted_by_creator_and_collection(self, stores: Stores) -> None:
+        mine = await _collection(stores, "mine", creator="user:ann", request_id="one")
+        await _collection(stores, "theirs", creator="user:bob")
+        await _store(stores, mine, "a", "12345")
+        await _store(stores, mine, "b", "123")
+        assert await stores.quotas.used_by("user:ann") == CallerUse(1, 0)
+        assert await stores.quotas.used_by("user:ann", request_id="one") == CallerUse(0, 0)
+        assert await stores.quotas.used_by("user:ann", request_id="two") == CallerUse(1, 0)
+        assert await stores.quotas.used_in("mine") == CollectionUse(2, 8)
+        assert await stores.quotas.used_in("mine", uris=["a", "c"]) == CollectionUse(1, 3)
+        assert await stores.quotas.used_in("theirs") == CollectionUse(0, 0)
 
     async def test_the_same_request_creates_one_collection(self, stores: Stores) -> None:
         first = await _collection(stores, "first", request_id="same")

@@ -44,6 +44,7 @@ from groundline_ingestor.domain.jobs import (
     retry,
     summarize,
 )
+from groundline_ingestor.domain.quotas import CallerUse, CollectionUse
 from groundline_ingestor.domain.texts import DocumentText, PreparedChunk, TextSegment, Vectors
 from groundline_ingestor.domain.times import timestamp
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, Progress, ReindexTarget
@@ -134,6 +135,8 @@ class _Data:
     jobs: dict[str, StoredJob] = field(default_factory=dict)
     job_requests: dict[tuple[str, str], str] = field(default_factory=dict)
     job_principals: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    creators: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Of collections, with the request_id that created each."""
     targets: dict[str, ReindexTarget] = field(default_factory=dict)
     """Of re-indexes, by job."""
     reindexed: dict[tuple[int, str], int] = field(default_factory=dict)
@@ -248,6 +251,7 @@ class MemoryStores:
         self.lexical_indexes = NoLexicalIndexes()
         self.vector_indexes = NoVectorIndexes()
         self.embeddings = MemoryEmbeddings()
+        self.quotas = MemoryQuotas(data)
         self._data = data
 
     async def texts_of(self, collection: StoredCollection, document_id: str) -> Sequence[str]:
@@ -260,6 +264,30 @@ class MemoryStores:
         stored = self._data.documents[document_id].message
         partition_id = self._data.collections[stored.collection_id].partition_id
         return self._data.chunks.get((partition_id, document_id), ())
+
+
+class MemoryQuotas:
+    """Implements QuotaRepository."""
+
+    def __init__(self, data: _Data) -> None:
+        self._data = data
+
+    async def used_by(self, owner: str, *, request_id: str = "") -> CallerUse:
+        data = self._data
+        created = [
+            data.creators[name]
+            for name in data.collections
+            if data.creators[name][0] == owner and not (request_id and data.creators[name][1] == request_id)
+        ]
+        pending = {entry.job_id for entry in data.entries if not entry.item.has_ended}
+        jobs = [job_id for job_id in pending if (data.job_principals[job_id] or ("",))[0] == owner]
+        return CallerUse(len(created), len(jobs))
+
+    async def used_in(self, collection_id: str, *, uris: Sequence[str] = ()) -> CollectionUse:
+        documents = [
+            each.message for each in self._data.documents_of(collection_id) if each.message.uri not in uris
+        ]
+        return CollectionUse(len(documents), sum(each.size_bytes for each in documents))
 
 
 class MemoryCollections:
@@ -287,6 +315,7 @@ class MemoryCollections:
         message.update_time.CopyFrom(message.create_time)
         created = StoredCollection(message, data.partitions)
         data.collections[collection.collection_id] = created
+        data.creators[collection.collection_id] = (creator, request_id)
         if request_id:
             data.requests[creator, request_id] = collection.collection_id
         return created
