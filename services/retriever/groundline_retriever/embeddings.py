@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 
 from groundline_embedding.ports import Vectors
@@ -15,8 +15,8 @@ __all__ = ["QueryVectors"]
 class QueryVectors:
     """An embedder of queries that keeps the vectors of the last `size` queries (0 keeps none) for a while.
 
-    Whoever asks for a query that is being embedded waits for that. It is finished even if nobody waits any
-    more, so that one impatient caller does not take the vector from the others.
+    Whoever asks for a query that is being embedded waits for that. It ends with the last who waits: one
+    impatient caller does not take the vector from the others, and work that nobody wants is not done.
     """
 
     def __init__(
@@ -33,6 +33,7 @@ class QueryVectors:
         self._clock = clock
         self._kept: OrderedDict[str, tuple[float, Vectors]] = OrderedDict()
         self._running: dict[str, asyncio.Task[Vectors]] = {}
+        self._waiting: Counter[str] = Counter()
 
     @property
     def model(self) -> str:
@@ -51,10 +52,21 @@ class QueryVectors:
         if running is None:
             running = self._running[text] = asyncio.create_task(self._embedder.embed_query(text))
             running.add_done_callback(lambda task: self._finished(text, task))
-        return await asyncio.shield(running)
+        self._waiting[text] += 1
+        try:
+            return await asyncio.shield(running)
+        finally:
+            self._waiting[text] -= 1
+            if not self._waiting[text]:
+                del self._waiting[text]
+                # Nobody waits for it any longer; done, it does not mind.
+                running.cancel()
+                if self._running.get(text) is running:
+                    del self._running[text]
 
     def _finished(self, text: str, task: asyncio.Task[Vectors]) -> None:
-        del self._running[text]
+        if self._running.get(text) is task:
+            del self._running[text]
         if task.cancelled() or task.exception() is not None:
             return
         self._kept[text] = (self._clock() + self._ttl_seconds, task.result())

@@ -405,6 +405,31 @@ async def test_a_query_asked_by_several_at_once_is_embedded_once() -> None:
     assert embedder.asked == 2
 
 
+async def test_a_query_that_nobody_waits_for_any_longer_is_not_embedded() -> None:
+    class Watched(SlowEmbedder):
+        ended = asyncio.Event()
+
+        async def embed_query(self, text: str) -> Vectors:
+            try:
+                return await super().embed_query(text)
+            except asyncio.CancelledError:
+                self.ended.set()
+                raise
+
+    embedder = Watched()
+    vectors = cache(embedder)
+    callers = [asyncio.create_task(vectors.embed_query("a")) for _ in range(2)]
+    await asyncio.sleep(0)
+    for caller in callers:
+        caller.cancel()
+    await asyncio.gather(*callers, return_exceptions=True)
+    async with asyncio.timeout(10):
+        await embedder.ended.wait()
+    embedder.go.set()
+    assert (await vectors.embed_query("a") == await EMBEDDER.embed_query("a")).all()
+    assert embedder.asked == 2
+
+
 async def test_a_failed_embedding_is_not_kept() -> None:
     class Failing(SlowEmbedder):
         async def embed_query(self, text: str) -> Vectors:
