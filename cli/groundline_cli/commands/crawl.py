@@ -7,6 +7,8 @@ from groundline_cli import ingestion
 from groundline_cli.commands.gateway import json_option, run, with_gateway
 from groundline_cli.commands.ingest import (
     going_on,
+    metadata_option,
+    principals_option,
     print_failures,
     print_handed_in,
     progress_bar,
@@ -52,6 +54,8 @@ __all__ = ["crawl"]
     metavar="SECONDS",
     help="Pause between two requests. Default: what robots.txt asks for, or 1.",
 )
+@metadata_option
+@principals_option
 @click.option("--create/--no-create", default=True, help="Whether to create the collection when missing.")
 @click.option(
     "--watch/--detach",
@@ -69,6 +73,8 @@ def crawl(
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     delay: float | None,
+    metadata: JsonObject | None,
+    principals: tuple[str, ...],
     create: bool,
     watch: bool,
     as_json: bool,
@@ -87,6 +93,10 @@ def crawl(
         "includePaths": list(include),
         "excludePaths": list(exclude),
     }
+    if metadata:
+        request["metadata"] = metadata
+    if principals:
+        request["allowedPrincipals"] = list(principals)
     if delay is not None:
         request["delaySeconds"] = delay
 

@@ -25,6 +25,8 @@ __all__ = [
     "exclude_option",
     "going_on",
     "ingest",
+    "metadata_option",
+    "principals_option",
     "print_failures",
     "print_handed_in",
     "progress_bar",
@@ -69,35 +71,31 @@ def _charset(_context: click.Context, _option: click.Parameter, value: str | Non
         raise click.BadParameter(f"{value} is no charset, such as windows-1252") from None
 
 
-_described_options = (
-    click.option(
-        "--metadata",
-        metavar="JSON",
-        callback=json_object,
-        help='Metadata of every document, such as \'{"team": "people"}\'.',
-    ),
-    click.option(
-        "--principal",
-        "principals",
-        multiple=True,
-        metavar="PRINCIPAL",
-        help="Who alone may read the documents, such as group:staff; may be given several times. Default: "
-        "whoever may read the collection.",
-    ),
-    click.option(
-        "--charset",
-        metavar="NAME",
-        callback=_charset,
-        help="Charset of texts, such as windows-1252. Default: UTF-8, or what their bytes look like.",
-    ),
+metadata_option = click.option(
+    "--metadata",
+    metavar="JSON",
+    callback=json_object,
+    help='Metadata of every document, such as \'{"team": "people"}\'.',
+)
+principals_option = click.option(
+    "--principal",
+    "principals",
+    multiple=True,
+    metavar="PRINCIPAL",
+    help="Who alone may read the documents, such as group:staff; may be given several times. Default: "
+    "whoever may read the collection.",
+)
+_charset_option = click.option(
+    "--charset",
+    metavar="NAME",
+    callback=_charset,
+    help="Charset of texts, such as windows-1252. Default: UTF-8, or what their bytes look like.",
 )
 
 
 def _described[F: Callable[..., Any]](command: F) -> F:
     """Adds the options of what is said of every file."""
-    for option in reversed(_described_options):
-        command = option(command)
-    return command
+    return metadata_option(principals_option(_charset_option(command)))
 
 
 @click.command(short_help="Put files into a collection.")

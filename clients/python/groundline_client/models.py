@@ -1732,6 +1732,10 @@ class WebCrawl:
     """Path patterns of pages to leave out."""
     delay_seconds: float | None = None
     """Seconds between two requests to a host, 0 to 60. Not set: 1, or what robots.txt asks for."""
+    metadata: dict[str, Any] | None = None
+    """Metadata of every page; see DocumentInput.metadata."""
+    allowed_principals: Sequence[str] = ()
+    """Who may read every page; see DocumentInput.allowed_principals."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

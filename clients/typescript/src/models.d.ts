@@ -1636,6 +1636,10 @@ export interface WebCrawl {
   excludePaths: string[];
   /** Seconds between two requests to a host, 0 to 60. Not set: 1, or what robots.txt asks for. */
   delaySeconds?: number;
+  /** Metadata of every page; see DocumentInput.metadata. */
+  metadata?: JsonObject;
+  /** Who may read every page; see DocumentInput.allowed_principals. */
+  allowedPrincipals: string[];
 }
 
 /** Request of IngestDocuments. */

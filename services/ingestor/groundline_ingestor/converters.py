@@ -1,26 +1,24 @@
 """Documents as the service works on them, out of requests that were checked, and as they are handed out."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
 from google.protobuf import json_format
-from google.protobuf.struct_pb2 import Struct, Value
+from google.protobuf.struct_pb2 import Struct
 from groundline.v1 import document_pb2, passage_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_validation import limits_of, violations_of
 
-from groundline_ingestor.domain.collections import EVERYONE
-from groundline_ingestor.domain.documents import GivenDocument
+from groundline_ingestor.domain.documents import GivenDocument, restriction
+from groundline_ingestor.domain.metadata import plain_values
 from groundline_ingestor.domain.texts import last_part
 
 __all__ = ["described_upload", "document_input", "download_metadata"]
 
 # What HTTP clients send that were not told a type.
 _SAYS_NOTHING: Final = ("application/octet-stream", "application/x-www-form-urlencoded")
-# Whole numbers up to here are exact in the doubles that a Struct holds.
-_MAX_EXACT: Final = 2**53
 _MAX_FILE_NAME: Final = 100
 _MAX_OWN_URI: Final = limits_of(document_pb2.DocumentInput, "uri").max_bytes // 4
 """Characters of a record's own name, which may have 4 bytes each."""
@@ -30,9 +28,9 @@ def document_input(given: document_pb2.DocumentInput) -> GivenDocument:
     """A document as handed in; an object becomes the JSON of its properties."""
     content: str | bytes = given.data if given.WhichOneof("content") == "data" else given.text
     uri, source_type = given.uri, passage_pb2.SOURCE_TYPE_FILE
-    metadata = _values(given.metadata)
+    metadata = plain_values(given.metadata)
     if given.HasField("object"):
-        properties = _values(given.object.properties)
+        properties = plain_values(given.object.properties)
         # Keys in one order, since messages keep none: the same record has the same content.
         content = json.dumps(properties, ensure_ascii=False, sort_keys=True)
         source_type = passage_pb2.SOURCE_TYPE_OBJECT
@@ -45,13 +43,8 @@ def document_input(given: document_pb2.DocumentInput) -> GivenDocument:
         mime_type=given.mime_type,
         source_type=source_type,
         metadata=metadata,
-        allowed_principals=_restriction(given.allowed_principals),
+        allowed_principals=restriction(given.allowed_principals),
     )
-
-
-def _restriction(principals: Sequence[str]) -> tuple[str, ...]:
-    """Who alone may read; nobody in particular where everyone is named."""
-    return () if EVERYONE in principals else tuple(dict.fromkeys(principals))
 
 
 def described_upload(request: pb.UploadDocumentRequest) -> GivenDocument:
@@ -100,25 +93,3 @@ def _object_metadata(schema: str, properties: Mapping[str, Any]) -> dict[str, An
     """What is shown of a record beside its text; metadata that was handed in goes before it."""
     shown = {"schema": schema, "uuid": properties.get("uuid")}
     return {name: value for name, value in shown.items() if value and isinstance(value, str)}
-
-
-def _values(struct: Struct) -> dict[str, Any]:
-    """A Struct as JSON values, whole numbers as ints: so they are shown, and compared by filters."""
-    return {key: _value(value) for key, value in struct.fields.items()}
-
-
-def _value(value: Value) -> Any:
-    match value.WhichOneof("kind"):
-        case "number_value":
-            number = value.number_value
-            return int(number) if number.is_integer() and abs(number) <= _MAX_EXACT else number
-        case "string_value":
-            return value.string_value
-        case "bool_value":
-            return value.bool_value
-        case "struct_value":
-            return _values(value.struct_value)
-        case "list_value":
-            return [_value(one) for one in value.list_value.values]
-        case _:
-            return None

@@ -58,7 +58,7 @@ class CrawledPage:
     mime_type: str
 
     def document(self) -> GivenDocument:
-        """The page as a document to ingest; whoever may read its collection may read it."""
+        """The page as a document to ingest, of which nothing is said yet but what it is."""
         return GivenDocument(
             content=self.content,
             uri=self.url,

@@ -319,7 +319,10 @@ GONE = {
 
 def test_a_crawl_reports_its_pages_and_those_it_could_not_have(groundline: Run, gateway: FakeGateway) -> None:
     gateway.site = [CRAWL, PAGE, GONE]
-    result = groundline("crawl", "a.test", "--collection", "site", "--depth", "0", "--include", "/docs/**")
+    result = groundline(
+        *("crawl", "a.test", "--collection", "site", "--depth", "0", "--include", "/docs/**"),
+        *("--metadata", '{"team": "web"}', "--principal", "group:web"),
+    )
     assert result.exit_code == 0
     assert result.stdout == "site: 1 new, 0 changed, 0 unchanged, 1 failed; 3 chunks stored\n"
     assert result.stderr == "failed: https://a.test/gone: the server answered 404\n"
@@ -330,6 +333,8 @@ def test_a_crawl_reports_its_pages_and_those_it_could_not_have(groundline: Run, 
         "maxDepth": 0,
         "includePaths": ["/docs/**"],
         "excludePaths": [],
+        "metadata": {"team": "web"},
+        "allowedPrincipals": ["group:web"],
     }
     assert "crawl" in groundline("jobs", "job-1").stdout
 

@@ -199,12 +199,17 @@ async def documents(stub: Any, collection_id: str) -> list[Any]:
 
 
 async def test_a_wrong_crawl_is_refused_with_every_wrong_field(front: Any) -> None:
-    error = await refusal(crawl(front, "NO", "ftp://site.test", maxPages=10_001, includePaths=["docs"]))
+    error = await refusal(
+        crawl(
+            front, "NO", "ftp://site.test", maxPages=10_001, includePaths=["docs"], allowedPrincipals=["a b"]
+        )
+    )
     assert {violation.field for violation in error.violations} == {
         "collection_id",
         "crawl.start_url",
         "crawl.max_pages",
         "crawl.include_paths[0]",
+        "crawl.allowed_principals[0]",
     }
 
 
@@ -260,6 +265,22 @@ async def test_a_site_becomes_documents_and_what_has_not_changed_costs_nothing_a
             "/travel": "UPDATED",
             "/gone": "HTTP_STATUS",
         }
+
+
+async def test_what_is_said_of_a_crawl_is_said_of_its_pages(
+    pool: Pool, database_url: str, collection_id: str, handbook: Site
+) -> None:
+    said = {"metadata": {"site": "handbook", "year": 2024}, "allowedPrincipals": ["group:web"]}
+    async with replica(pool, database_url) as stub:
+        await ended(stub, await crawl(stub, collection_id, handbook.url, **said))
+        assert await documents(stub, collection_id) == []
+        request = pb.ListDocumentsRequest(collection_id=collection_id, filter_json='{"site": "handbook"}')
+        web = (("x-groundline-principals", "group:web"),)
+        found = list((await stub.ListDocuments(request, metadata=web)).documents)
+        assert len(found) == 3
+        for one in found:
+            assert json_format.MessageToDict(one.metadata) == said["metadata"]
+            assert one.allowed_principals == ["group:web"]
 
 
 async def test_retrying_looks_again_for_the_pages_that_could_not_be_had(

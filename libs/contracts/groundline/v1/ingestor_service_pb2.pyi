@@ -583,6 +583,8 @@ class WebCrawl(_message.Message):
     INCLUDE_PATHS_FIELD_NUMBER: _builtins.int
     EXCLUDE_PATHS_FIELD_NUMBER: _builtins.int
     DELAY_SECONDS_FIELD_NUMBER: _builtins.int
+    METADATA_FIELD_NUMBER: _builtins.int
+    ALLOWED_PRINCIPALS_FIELD_NUMBER: _builtins.int
     start_url: _builtins.str
     """Where to begin, http or https."""
     max_pages: _builtins.int
@@ -599,6 +601,14 @@ class WebCrawl(_message.Message):
     def exclude_paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Path patterns of pages to leave out."""
 
+    @_builtins.property
+    def metadata(self) -> _struct_pb2.Struct:
+        """Metadata of every page; see DocumentInput.metadata."""
+
+    @_builtins.property
+    def allowed_principals(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Who may read every page; see DocumentInput.allowed_principals."""
+
     def __init__(
         self,
         *,
@@ -608,10 +618,12 @@ class WebCrawl(_message.Message):
         include_paths: _abc.Iterable[_builtins.str] | None = ...,
         exclude_paths: _abc.Iterable[_builtins.str] | None = ...,
         delay_seconds: _builtins.float | None = ...,
+        metadata: _struct_pb2.Struct | None = ...,
+        allowed_principals: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_delay_seconds", b"_delay_seconds", "_max_depth", b"_max_depth", "delay_seconds", b"delay_seconds", "max_depth", b"max_depth"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_delay_seconds", b"_delay_seconds", "_max_depth", b"_max_depth", "delay_seconds", b"delay_seconds", "max_depth", b"max_depth", "metadata", b"metadata"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_delay_seconds", b"_delay_seconds", "_max_depth", b"_max_depth", "delay_seconds", b"delay_seconds", "exclude_paths", b"exclude_paths", "include_paths", b"include_paths", "max_depth", b"max_depth", "max_pages", b"max_pages", "start_url", b"start_url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_delay_seconds", b"_delay_seconds", "_max_depth", b"_max_depth", "allowed_principals", b"allowed_principals", "delay_seconds", b"delay_seconds", "exclude_paths", b"exclude_paths", "include_paths", b"include_paths", "max_depth", b"max_depth", "max_pages", b"max_pages", "metadata", b"metadata", "start_url", b"start_url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__delay_seconds: _TypeAlias = _typing.Literal["delay_seconds"]  # noqa: Y015
     _WhichOneofArgType__delay_seconds: _TypeAlias = _typing.Literal["_delay_seconds", b"_delay_seconds"]  # noqa: Y015

@@ -8,6 +8,7 @@ from typing import Any, BinaryIO, Final, Literal, Self, cast
 from groundline.v1 import document_pb2, passage_pb2
 from groundline_runtime.reasons import reason_value
 
+from groundline_ingestor.domain.collections import EVERYONE
 from groundline_ingestor.domain.texts import DocumentText
 from groundline_ingestor.domain.times import moment
 
@@ -23,6 +24,7 @@ __all__ = [
     "inert_type",
     "is_document_readable",
     "is_text",
+    "restriction",
 ]
 
 
@@ -76,6 +78,11 @@ class IngestionError(Exception):
         self.failure = document_pb2.IngestionFailure(
             stage=stage, reason=reason_value(reason), message=message
         )
+
+
+def restriction(principals: Sequence[str]) -> tuple[str, ...]:
+    """Who alone may read; nobody in particular where everyone is named."""
+    return () if EVERYONE in principals else tuple(dict.fromkeys(principals))
 
 
 def is_document_readable(document: document_pb2.Document, principals: Sequence[str]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import yaml
 
 from groundline_ingestor.domain.documents import FileContent, GivenDocument
+from groundline_ingestor.domain.metadata import MAX_EXACT
 
 __all__ = ["FRONT_MATTER", "front_matter"]
 
@@ -20,9 +21,6 @@ FRONT_MATTER: Final = re.compile(
 MAX_BYTES: Final = 16 * 1024
 """A longer one is text."""
 MAX_DEPTH: Final = 8
-_MAX_EXACT: Final = 2**53
-"""Whole numbers up to here are exact in the doubles that metadata are sent in."""
-
 _TYPES: Final = ("text/markdown", "text/x-markdown")
 _SUFFIXES: Final = (".md", ".markdown")
 # NUL, and halves of surrogate pairs, which PostgreSQL does not store.
@@ -70,7 +68,7 @@ def _value(value: Any, depth: int) -> Any:
     match value:
         case None | bool():
             return value
-        case int() if abs(value) <= _MAX_EXACT:
+        case int() if abs(value) <= MAX_EXACT:
             return value
         case float() if math.isfinite(value):
             return value

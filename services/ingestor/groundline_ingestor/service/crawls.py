@@ -2,6 +2,8 @@
 
 import asyncio
 from contextlib import aclosing, suppress
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import structlog
@@ -12,7 +14,8 @@ from groundline_runtime.reasons import reason_value
 
 from groundline_ingestor.crawling import CrawledPage
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentVersion, IngestionError
+from groundline_ingestor.domain.documents import DocumentVersion, IngestionError, restriction
+from groundline_ingestor.domain.metadata import plain_values
 from groundline_ingestor.domain.work import ItemClaim
 from groundline_ingestor.ports import ClaimLostError, Crawler, CrawlRepository
 from groundline_ingestor.service.preparation import identify
@@ -70,10 +73,15 @@ class Crawling:
         private_addresses: bool,
     ) -> None:
         pages = failures = 0
+        said = partial(
+            replace,
+            metadata=plain_values(request.metadata),
+            allowed_principals=restriction(request.allowed_principals),
+        )
         async with aclosing(self._crawler.crawl(request, private_addresses=private_addresses)) as found:
             async for one in found:
                 if isinstance(one, CrawledPage):
-                    page = await asyncio.to_thread(identify, one.document(), collection)
+                    page = await asyncio.to_thread(identify, said(one.document()), collection)
                     await self._require_room(collection, page[1])
                     await self._crawls.add_page(claim, collection, page)
                     pages += 1
