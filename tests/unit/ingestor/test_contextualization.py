@@ -267,7 +267,10 @@ async def test_an_estimate_calls_nobody_and_counts_what_is_not_cached() -> None:
     given = prepared(CHUNKS_PER_CALL + 1)
     words = CHUNKS_PER_CALL + 1
     assert await service.estimate(given, collection(**LLM)) == chat_pb2.Usage(
-        prompt_tokens=3 * words, cached_tokens=words, output_tokens=100 * words
+        # The document for each of 10, 10 and 1 chunks, and the chunks.
+        prompt_tokens=4 * words,
+        cached_tokens=2 * words,
+        output_tokens=100 * words,
     )
     assert setup.writer.calls == []
     await service.contextualize(given, collection(**LLM), setup.note)

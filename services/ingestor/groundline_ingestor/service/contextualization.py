@@ -27,6 +27,8 @@ from groundline_ingestor.service.preparation import Prepared, shown_uri
 __all__ = ["Contextualization", "OnUsage"]
 
 CHUNKS_PER_CALL: Final = 20
+MODEL_CALL_CHUNKS: Final = 10
+"""Of these in one call of the model, as the generator makes them; for estimates."""
 CHARACTERS_PER_CALL: Final = 60_000
 
 DOCUMENT_CHARACTERS: Final = 400_000
@@ -116,15 +118,18 @@ class Contextualization:
         ]
 
     async def estimate(self, prepared: Prepared, collection: StoredCollection) -> chat_pb2.Usage:
-        """Tokens that `contextualize` would take, by the embedding model's tokenizer: for every call the
-        document and its chunks, of which the document is cached from the second call on."""
+        """Tokens that `contextualize` would take, by the embedding model's tokenizer: for every call of the
+        model the document and its chunks, of which the document is cached from the second call on."""
         chosen = llm_contextualization(collection.settings)
         if chosen is None or not prepared.chunks:
             return chat_pb2.Usage()
         known = await self._cache.get(keys := await self._keys(prepared, chosen))
         missing = [position for position, key in enumerate(keys) if key not in known]
-        calls = list(_calls(prepared, missing))
-        texts = [call.document_text for call in calls]
+        texts = [
+            call.document_text
+            for call in _calls(prepared, missing)
+            for _ in range(0, len(call.positions), MODEL_CALL_CHUNKS)
+        ]
         chunk_texts = [prepared.chunks[position].section.text for position in missing]
         counts = await asyncio.to_thread(self._count_tokens, [*texts, *chunk_texts])
         documents, chunks = counts[: len(texts)], counts[len(texts) :]
