@@ -175,6 +175,11 @@ screenshot: setup ## Take the picture of the chat page in README.md again (needs
 plots: setup ## Draw the READMEs' figures for the documentation site
 	$(BIN)/python tools/plots.py write
 
+.PHONY: descriptor-set
+descriptor-set: setup ## Write the contract with its imports to build/groundline.binpb, for other languages' stubs
+	mkdir -p build
+	$(BIN)/python tools/protos.py image build/groundline.binpb
+
 .PHONY: settings-tables
 settings-tables: setup ## Write the reference of the settings from the code
 	$(BIN)/python tools/settings_tables.py write

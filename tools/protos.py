@@ -6,6 +6,7 @@
     protos.py breaking    buf breaking (WIRE_JSON) against the last release tag; before the first release,
                           against the last commit with a trailer that says why it breaks the contract
                           ("Contract-Break: …")
+    protos.py image FILE  write the descriptor set of protos/ with its imports, for other generators
 
 The google/api and google/rpc protos come from the googleapis-common-protos package.
 """
@@ -129,6 +130,9 @@ COMMANDS = {"generate": write_stubs, "check": check_stubs, "lint": lint, "breaki
 
 
 def main() -> int:
+    if len(sys.argv) == 3 and sys.argv[1] == "image":
+        image(ROOT / "protos", Path(sys.argv[2]))
+        return 0
     if len(sys.argv) != 2 or sys.argv[1] not in COMMANDS:
         print(__doc__, file=sys.stderr)
         return 2
