@@ -16,7 +16,7 @@ from groundline_runtime.logs import configure_logs
 from groundline_runtime.settings import SettingsError, load_settings
 
 from groundline_gateway.config import arguments, render, write
-from groundline_gateway.following import KeyDatabaseSettings, configured
+from groundline_gateway.following import KeyDatabaseSettings, configured, key_set_files
 from groundline_gateway.settings import GatewaySettings
 
 
@@ -63,7 +63,7 @@ def _run(settings: GatewaySettings, output: Path | None, envoy: str | None) -> N
         json.dump(render(settings), sys.stdout, indent=1)
     elif envoy is None:
         write(settings, output)
-    elif settings.database_url is None:
+    elif settings.database_url is None and not key_set_files(settings):
         write(settings, output)
         os.execvp(envoy, [envoy, *arguments(settings, output)])  # noqa: S606
     else:

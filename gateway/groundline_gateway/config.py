@@ -27,6 +27,8 @@ from groundline_gateway.scopes import REQUIRED
 from groundline_gateway.settings import GatewaySettings
 
 _EXTENSIONS = "type.googleapis.com/envoy.extensions"
+_TOKENS = "envoy.filters.http.jwt_authn"
+_AUTHENTICATION = f"{_EXTENSIONS}.filters.http.jwt_authn.v3.JwtAuthentication"
 _SERVICES = ("coordinator", "retriever", "reranker", "generator", "ingestor")
 _BRIDGE = "bridge"
 # A service that keeps its deadline says more than the gateway can, so the gateway waits this much longer.
@@ -111,13 +113,7 @@ def render(settings: GatewaySettings, holders: Mapping[str, Holder] = MappingPro
     if settings.jwt_issuers:
         http["http_filters"].insert(
             _filter_names(http).index("envoy.filters.http.identity"),
-            {
-                "name": "envoy.filters.http.jwt_authn",
-                "typed_config": {
-                    "@type": f"{_EXTENSIONS}.filters.http.jwt_authn.v3.JwtAuthentication",
-                    **tokens.authentication(settings.jwt_issuers),
-                },
-            },
+            {"name": _TOKENS, "typed_config": _authentication(settings)},
         )
         resources["clusters"] += _jwks_clusters(settings)
     if settings.otlp_endpoint is not None:
@@ -131,12 +127,19 @@ def render(settings: GatewaySettings, holders: Mapping[str, Holder] = MappingPro
 def write(
     settings: GatewaySettings, path: Path, holders: Mapping[str, Holder] = MappingProxyType({})
 ) -> None:
-    """Write the configuration to path, and its routes beside it, whose changes Envoy follows.
+    """Write the configuration to path, and beside it its routes and how tokens are checked, whose changes
+    Envoy follows. Raises SettingsError.
 
-    Both are readable by their owner alone, since they tell whose keys there are.
+    They are readable by their owner alone, since they tell whose keys there are.
     """
     config = render(settings, holders)
     http = _http(config)
+    for entry in http["http_filters"]:
+        if entry["name"] == _TOKENS:
+            del entry["typed_config"]
+            source = {"path_config_source": {"path": str(_tokens_path(path))}, "resource_api_version": "V3"}
+            entry["config_discovery"] = {"config_source": source, "type_urls": [_AUTHENTICATION]}
+            write_tokens(settings, path)
     source = {"path_config_source": {"path": str(_routes_path(path))}, "resource_api_version": "V3"}
     http["rds"] = {"route_config_name": "public", "config_source": source}
     _write_private(_routes_path(path), _discovered(http.pop("route_config")))
@@ -146,6 +149,24 @@ def write(
 def write_routes(settings: GatewaySettings, path: Path, holders: Mapping[str, Holder]) -> None:
     """Write anew, beside the configuration in path, what depends on who holds keys."""
     _write_private(_routes_path(path), _discovered(_http(render(settings, holders))["route_config"]))
+
+
+def write_tokens(settings: GatewaySettings, path: Path) -> None:
+    """Write anew, beside the configuration in path, what depends on key sets. Raises SettingsError."""
+    extension = {
+        "@type": "type.googleapis.com/envoy.config.core.v3.TypedExtensionConfig",
+        "name": _TOKENS,
+        "typed_config": _authentication(settings),
+    }
+    _write_private(_tokens_path(path), {"resources": [extension]})
+
+
+def _authentication(settings: GatewaySettings) -> Node:
+    return {"@type": _AUTHENTICATION, **tokens.authentication(settings.jwt_issuers)}
+
+
+def _tokens_path(path: Path) -> Path:
+    return path.with_suffix(".tokens.json")
 
 
 def _http(config: Node) -> Node:

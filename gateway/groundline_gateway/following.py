@@ -1,20 +1,22 @@
-"""Follows the keys in the database, so that a revoked one stops working without a restart."""
+"""Follows keys in the database and key sets in files: what is withdrawn stops working without a restart."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import structlog
 from groundline_database import DatabaseSettings, open_pool, require_schema
 from groundline_runtime.errors import GroundlineError
+from groundline_runtime.settings import SettingsError
 from pydantic_settings import SettingsConfigDict
 
-from groundline_gateway.config import write, write_routes
+from groundline_gateway.config import write, write_routes, write_tokens
 from groundline_gateway.keys import SCHEMA, Holder, KeyStore
 from groundline_gateway.settings import GatewaySettings
+from groundline_gateway.tokens import key_set
 
-__all__ = ["KeyDatabaseSettings", "configured"]
+__all__ = ["KeyDatabaseSettings", "configured", "key_set_files"]
 
 _log = structlog.get_logger(__name__)
 
@@ -29,24 +31,53 @@ class KeyDatabaseSettings(DatabaseSettings):
 
 @asynccontextmanager
 async def configured(settings: GatewaySettings, path: Path) -> AsyncIterator[None]:
-    """Write the configuration to path, and keep its keys those of the database while the body runs.
+    """Write the configuration to path, and while the body runs keep its keys those of the database, and its
+    issuers' key sets those of their files.
 
-    Without a database it is written once. Waits until the database is there: a gateway that knows no keys
-    would refuse everyone. While the database is away later on, the keys stay as they were, and expire.
+    Waits until the database is there: a gateway that knows no keys would refuse everyone. While it is away
+    later on, the keys stay as they were, and expire. Raises SettingsError for a file that is no key set.
     """
+    following = []
     if settings.database_url is None:
         write(settings, path)
-        yield
-        return
-    database = KeyDatabaseSettings(database_url=settings.database_url)
-    holders = await _first(database, settings.key_refresh_seconds)
-    write(settings, path, holders)
-    following = asyncio.create_task(_follow(settings, database, path, holders))
+    else:
+        database = KeyDatabaseSettings(database_url=settings.database_url)
+        holders = await _first(database, settings.key_refresh_seconds)
+        write(settings, path, holders)
+        following.append(asyncio.create_task(_follow(settings, database, path, holders)))
+    if files := key_set_files(settings):
+        following.append(asyncio.create_task(_follow_files(settings, files, path)))
     try:
         yield
     finally:
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
+        for task in following:
+            task.cancel()
+        await asyncio.gather(*following, return_exceptions=True)
+
+
+def key_set_files(settings: GatewaySettings) -> Sequence[Path]:
+    """The files in which issuers' keys are."""
+    return [issuer.jwks_file for issuer in settings.jwt_issuers if issuer.jwks_file is not None]
+
+
+async def _follow_files(settings: GatewaySettings, files: Sequence[Path], path: Path) -> None:
+    def read() -> Sequence[str]:
+        return [key_set(file) for file in files]
+
+    known, is_unreadable = await asyncio.to_thread(read), False
+    while True:
+        await asyncio.sleep(settings.key_refresh_seconds)
+        try:
+            found = await asyncio.to_thread(read)
+            if found != known:
+                await asyncio.to_thread(write_tokens, settings, path)
+                known = found
+                _log.info("key_sets_changed")
+            is_unreadable = False
+        except (SettingsError, OSError) as error:  # perhaps it is being written; the keys stay as they are
+            if not is_unreadable:
+                is_unreadable = True
+                _log.warning("key_sets_not_read", error=str(error))
 
 
 async def _first(database: DatabaseSettings, seconds: float) -> Mapping[str, Holder]:

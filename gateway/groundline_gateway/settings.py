@@ -95,7 +95,7 @@ class JwtIssuer(BaseModel):
     jwks_url: AnyHttpUrl | None = None
     """Where the issuer publishes its keys."""
     jwks_file: Path | None = None
-    """Its keys in a file, instead; read at the start alone."""
+    """Its keys in a file, instead, which is read again every key_refresh_seconds."""
     jwks_refresh_seconds: Annotated[float, Field(ge=1, le=86400)] = 300
     """Time until a key that the issuer has added or withdrawn at jwks_url is known here."""
     principals: Annotated[tuple[ClaimPrincipals, ...], Field(min_length=1, max_length=16)]
@@ -143,7 +143,7 @@ class GatewaySettings(Settings):
     jwt_issuers: Annotated[tuple[JwtIssuer, ...], Field(max_length=16)] = ()
     """A JSON list of {"issuer", "audiences", "jwks_url", "principals", …}: whose JWTs are taken for a key."""
     key_refresh_seconds: Annotated[float, Field(ge=0.1, le=60)] = 2
-    """Time until a key that was made or revoked is one or none here."""
+    """Time until a key that was made or revoked, or a change of a jwks_file, is known here."""
     rate_limit_per_minute: PositiveInt = 600
     """Requests a client may make a minute in the long run; each gateway process counts on its own."""
     rate_limit_burst: PositiveInt = 100

@@ -1,11 +1,15 @@
 """JWTs of issuers that the settings name: how Envoy checks them, and what identity.lua reads in them."""
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+from groundline_runtime.settings import SettingsError
 
 from groundline_gateway.settings import JwtIssuer
 
-__all__ = ["authentication", "claims", "cluster_name"]
+__all__ = ["authentication", "claims", "cluster_name", "key_set"]
 
 _FETCH_TIMEOUT = "5s"
 # A token's three parts. What is sent as Authorization: Bearer and is no such thing is an API key.
@@ -37,6 +41,18 @@ def claims(issuers: Sequence[JwtIssuer]) -> dict[str, Any]:
     }
 
 
+def key_set(file: Path) -> str:
+    """The text of a file with a JSON Web Key Set. Raises SettingsError."""
+    try:
+        text = file.read_text(encoding="utf-8")
+        is_one = isinstance(json.loads(text)["keys"], list)
+    except (OSError, ValueError, KeyError, TypeError):
+        is_one = False
+    if not is_one:
+        raise SettingsError(f"jwks_file: {file} cannot be read as a JSON Web Key Set")
+    return text
+
+
 def cluster_name(index: int) -> str:
     """The cluster from which the issuer's keys are fetched."""
     return f"jwks_{index}"
@@ -48,7 +64,8 @@ def _name(index: int) -> str:
 
 def _provider(index: int, issuer: JwtIssuer) -> dict[str, Any]:
     if issuer.jwks_url is None:
-        keys: dict[str, Any] = {"local_jwks": {"filename": str(issuer.jwks_file)}}
+        assert issuer.jwks_file is not None, "a key set has one place"
+        keys: dict[str, Any] = {"local_jwks": {"inline_string": key_set(issuer.jwks_file)}}
     else:
         uri = {"uri": str(issuer.jwks_url), "cluster": cluster_name(index), "timeout": _FETCH_TIMEOUT}
         refresh = f"{issuer.jwks_refresh_seconds:.3f}s"

