@@ -42,7 +42,7 @@ def test_a_rule_between_fields_is_said_with_its_message(page: str) -> None:
 
 def test_every_error_reason_is_in_the_table_with_its_meaning(page: str) -> None:
     rows = section(page, "## Error reasons").splitlines()
-    shown = {row.split("`")[1]: row.split("|")[2].strip() for row in rows if row.startswith("| `")}
+    shown = {row.split("`")[1]: row.split("|")[2].strip() for row in rows if row.startswith("| [`")}
     assert set(shown) == set(error_pb2.ErrorReason.keys()) - {"ERROR_REASON_UNSPECIFIED"}
     assert all(shown.values())
 
