@@ -259,8 +259,7 @@ async def _trials(client: AsyncClient, collections: Sequence[Collection]) -> Asy
         yield _degraded("search", found.degraded) or Finding(
             "search",
             Level.OK,
-            f"coordinator, retriever and reranker found {len(found.passages)} passages in "
-            f"{(time.monotonic() - begun) * 1000:.0f} ms ({model})",
+            f"{len(found.passages)} passages in {(time.monotonic() - begun) * 1000:.0f} ms ({model})",
         )
     begun = time.monotonic()
     try:
