@@ -543,7 +543,7 @@ async def test_lists_are_paged_by_tokens(stub: Any, collection_id: str) -> None:
         ({}, "filter"),
         ({"_or": [{}]}, "filter"),
         ({"year": {"$above": 3}}, "filter.year.$above"),
-        ({"_uri": "a"}, "filter.$uri"),
+        ({"_nothing": "a"}, "filter.$nothing"),
         ({"_document_id": "a"}, "filter.$document_id.$eq"),
     ],
 )
