@@ -235,6 +235,7 @@ class FakeGenerator(_Step):
         self.waits: list[chat_pb2.ModelWait] = []
         self.calls: list[generator_service_pb2.GenerateRequest] = []
         self.said = 0
+        self.read_to_the_end = False
         self.rewrites: dict[str, generator_service_pb2.RewriteQueryResponse | Exception] = {}
         self.rewrite_calls: list[generator_service_pb2.RewriteQueryRequest] = []
 
@@ -260,6 +261,7 @@ class FakeGenerator(_Step):
                 model="fake",
             )
         )
+        self.read_to_the_end = True
 
     async def rewrite(
         self, request: generator_service_pb2.RewriteQueryRequest

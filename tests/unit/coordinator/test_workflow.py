@@ -327,6 +327,13 @@ async def test_a_generator_that_fails_midway_ends_the_request() -> None:
     assert world.events[-1] == "it is. [1]"
 
 
+async def test_a_generators_answer_is_read_to_its_end() -> None:
+    """A call that is broken off counts as its replica's failure, which then gets no more."""
+    world = World()
+    await world.chat(question())
+    assert world.generator.read_to_the_end
+
+
 async def test_cancelling_reaches_the_step_that_runs() -> None:
     for step in ("retriever", "reranker", "generator"):
         world = World()

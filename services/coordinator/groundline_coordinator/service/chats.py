@@ -295,12 +295,14 @@ class ChatService:
             options=turn.scope.generation,
             additional_context=turn.question.additional_context,
         )
-        begun = time.perf_counter()
+        begun, completed = time.perf_counter(), None
         with _time_to_store_left(), stage_errors("generation"):
             async with aclosing(self._generator.generate(request)) as events:
                 async for event in events:
                     if event.HasField("completed"):
-                        return event.completed
+                        # Read to its end: a call that is broken off counts as its replica's failure.
+                        completed = event.completed
+                        continue
                     if event.HasField("waiting"):
                         await emit(
                             chat_pb2.ChatStatus(stage=passage_pb2.STAGE_GENERATING, waiting=event.waiting)
@@ -314,7 +316,9 @@ class ChatService:
                         )
                     exchange.pieces.append(event.delta.text)
                     await emit(event.delta.text)
-        raise InternalError("ANSWER_INCOMPLETE", "the answer ended without a finish reason")
+        if completed is None:
+            raise InternalError("ANSWER_INCOMPLETE", "the answer ended without a finish reason")
+        return completed
 
     async def _store(self, exchange: _Exchange, completed: chat_pb2.ChatCompleted) -> None:
         """Store the exchange. The caller has read the answer by now, so a failure only degrades it."""
