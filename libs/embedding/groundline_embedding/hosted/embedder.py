@@ -1,22 +1,14 @@
 """An Embedder over HTTP."""
 
 import asyncio
-import itertools
 import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Self
 
-import httpx
 import numpy as np
-from groundline_runtime.context import remaining_seconds
-from groundline_runtime.errors import (
-    GroundlineError,
-    InternalError,
-    PermissionDeniedError,
-    ResourceExhaustedError,
-    UnavailableError,
-)
+from groundline_runtime.errors import GroundlineError, InternalError
+from groundline_runtime.provider_api import ProviderApi, Reasons
 from opentelemetry import metrics
 
 from groundline_embedding.errors import ModelError
@@ -27,9 +19,14 @@ from groundline_embedding.settings import EmbeddingSettings
 __all__ = ["HostedEmbedder"]
 
 ATTEMPTS: Final = 4
-FIRST_PAUSE_SECONDS: Final = 0.2
-LONGEST_PAUSE_SECONDS: Final = 30.0
 REQUEST_SECONDS: Final = 60.0
+REASONS: Final = Reasons(
+    unreachable="EMBEDDING_API_UNREACHABLE",
+    quota="EMBEDDING_API_QUOTA",
+    refused="EMBEDDING_API_REFUSED",
+    failed="EMBEDDING_API_FAILED",
+    malformed="EMBEDDING_API_MALFORMED",
+)
 MAX_REQUEST_CHARACTERS: Final = 400_000
 """Of all texts of one request; providers take some 300,000 tokens at most."""
 DOCUMENT_REQUESTS: Final = 4
@@ -65,9 +62,13 @@ class HostedEmbedder:
         if "batch_size" in settings.model_fields_set:  # its default is the local model's
             self._batch = min(settings.batch_size, self._batch)
         headers = self._format.headers(settings.api_key.get_secret_value()) if settings.api_key else {}
-        # Redirects are not followed: the key would go with them.
-        self._http = httpx.AsyncClient(
-            base_url=base_url.rstrip("/"), headers=headers, timeout=REQUEST_SECONDS
+        self._api = ProviderApi(
+            base_url,
+            headers,
+            name="the embedding API",
+            reasons=REASONS,
+            attempts=ATTEMPTS,
+            timeout_seconds=REQUEST_SECONDS,
         )
         self._documents = asyncio.Semaphore(DOCUMENT_REQUESTS)
         self._dimensions = 0
@@ -128,7 +129,7 @@ class HostedEmbedder:
 
     async def close(self) -> None:
         self._closed = True
-        await self._http.aclose()
+        await self._api.close()
 
     def _require_open(self) -> None:
         if self._closed:
@@ -154,82 +155,29 @@ class HostedEmbedder:
         try:
             vectors = np.array(answer.vectors, np.float32)
         except (TypeError, ValueError):
-            raise _malformed() from None
+            raise self._malformed() from None
         if vectors.shape != (len(texts), self._dimensions) or not np.isfinite(vectors).all():
-            raise _malformed()
+            raise self._malformed()
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         if not lengths.all():
-            raise _malformed()
+            raise self._malformed()
         unit: Vectors = vectors / lengths
         return unit
 
     async def _post(self, texts: Sequence[str], purpose: Purpose) -> Answer:
         request = self._format.request(self._name, texts, purpose, self._asked_dimensions)
-        pause = FIRST_PAUSE_SECONDS
-        for attempt in itertools.count(1):
-            try:
-                response = await self._http.post(request.path, json=request.body)
-            except httpx.HTTPError:
-                error: GroundlineError = UnavailableError(
-                    "EMBEDDING_API_UNREACHABLE", "the embedding API cannot be reached"
-                )
-            else:
-                if response.is_success:
-                    return self._answer(response, len(texts))
-                error = _refusal(response)
-            wait = min(error.retry_after_seconds or pause, LONGEST_PAUSE_SECONDS)
-            left = remaining_seconds()
-            passing = isinstance(error, UnavailableError | ResourceExhaustedError)
-            if not passing or attempt >= ATTEMPTS or (left is not None and wait >= left):
-                raise error
-            await asyncio.sleep(wait)
-            pause *= 2
-        raise AssertionError("the last attempt returns or raises")
+        return self._answer(await self._api.post(request.path, request.body), len(texts))
 
-    def _answer(self, response: httpx.Response, count: int) -> Answer:
+    def _answer(self, body: Any, count: int) -> Answer:
         try:
-            body: Any = response.json()
             answer = self._format.answer(body)
             if len(answer.vectors) != count:
                 raise ValueError("not one vector for each text")
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise _malformed() from None
+            raise self._malformed() from None
         if answer.tokens:
             _tokens_counter.add(answer.tokens, {"gen_ai.request.model": self._name})
         return answer
 
-
-def _refusal(response: httpx.Response) -> GroundlineError:
-    """What a status means; the body is the provider's and may repeat the texts, so it is not shown."""
-    status = response.status_code
-    if status == 429:
-        return ResourceExhaustedError(
-            "EMBEDDING_API_QUOTA",
-            "the embedding API's quota is used up",
-            retry_after_seconds=_retry_after(response),
-        )
-    if status in (401, 403):
-        return PermissionDeniedError("EMBEDDING_API_REFUSED", "the embedding API does not accept the key")
-    if status >= 500:
-        return UnavailableError(
-            "EMBEDDING_API_FAILED",
-            f"the embedding API answered {status}",
-            retry_after_seconds=_retry_after(response),
-        )
-    return InternalError(
-        "EMBEDDING_API_REFUSED",
-        f"the embedding API answered {status}: is its address right, and the model known?",
-    )
-
-
-def _retry_after(response: httpx.Response) -> float | None:
-    try:
-        return max(float(response.headers.get("retry-after", "")), 0.0)
-    except ValueError:
-        return None
-
-
-def _malformed() -> InternalError:
-    return InternalError(
-        "EMBEDDING_API_MALFORMED", "the embedding API's answer is not one vector for each text"
-    )
+    def _malformed(self) -> InternalError:
+        return self._api.malformed("one vector for each text")

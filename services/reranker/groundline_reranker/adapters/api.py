@@ -1,21 +1,11 @@
 """The api strategy: a hosted /rerank endpoint in the wire format of Cohere, Jina or Voyage."""
 
-import asyncio
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
 from groundline.v1 import passage_pb2
-from groundline_runtime.context import remaining_seconds
-from groundline_runtime.errors import (
-    GroundlineError,
-    InternalError,
-    PermissionDeniedError,
-    ResourceExhaustedError,
-    UnavailableError,
-)
+from groundline_runtime.provider_api import ProviderApi, Reasons
 from pydantic import SecretStr
 
 from groundline_reranker.adapters.documents import document, in_batches
@@ -23,8 +13,14 @@ from groundline_reranker.adapters.documents import document, in_batches
 __all__ = ["FORMATS", "ApiScorer", "WireFormat"]
 
 ATTEMPTS = 3
-FIRST_PAUSE_SECONDS = 0.2
 LONGEST_SECONDS = 60.0
+REASONS = Reasons(
+    unreachable="RERANK_API_UNREACHABLE",
+    quota="RERANK_API_QUOTA",
+    refused="RERANK_API_REFUSED",
+    failed="RERANK_API_FAILED",
+    malformed="RERANK_API_MALFORMED",
+)
 
 
 @dataclass(frozen=True)
@@ -62,8 +58,7 @@ FORMATS: Mapping[str, WireFormat] = {
 class ApiScorer:
     """A Scorer over HTTP. `base_url` and `model` None: those of the provider whose format it is.
 
-    Passages go in batches, all at once. What passes (429, 5xx, a broken connection) is tried again as long as
-    the request's time allows.
+    Passages go in batches, all at once.
     """
 
     def __init__(
@@ -79,9 +74,14 @@ class ApiScorer:
         self._model = model or wire_format.model
         self._batch_size = batch_size
         headers = {"authorization": f"Bearer {key.get_secret_value()}"} if key else {}
-        # The request's own deadline ends a call. Redirects are not followed: the key would go with them.
-        self._http = httpx.AsyncClient(
-            base_url=(base_url or wire_format.base_url).rstrip("/"), headers=headers, timeout=LONGEST_SECONDS
+        # The request's own deadline ends a call.
+        self._api = ProviderApi(
+            base_url or wire_format.base_url,
+            headers,
+            name="the rerank API",
+            reasons=REASONS,
+            attempts=ATTEMPTS,
+            timeout_seconds=LONGEST_SECONDS,
         )
 
     async def score(
@@ -92,17 +92,18 @@ class ApiScorer:
         return await in_batches(chunks, self._batch_size, lambda batch: self._batch(query, batch, name))
 
     async def close(self) -> None:
-        await self._http.aclose()
+        await self._api.close()
 
     async def _batch(self, query: str, chunks: Sequence[passage_pb2.Chunk], model: str) -> list[float]:
-        answer = await self._post(
+        answer = await self._api.post(
+            "/rerank",
             {
                 "model": model,
                 "query": query,
                 "documents": [document(chunk) for chunk in chunks],
                 self._format.count: len(chunks),
                 **self._format.extra,
-            }
+            },
         )
         scores: dict[int, float] = {}
         try:
@@ -110,62 +111,4 @@ class ApiScorer:
                 scores[int(result["index"])] = float(result["relevance_score"])
             return [scores[place] for place in range(len(chunks))]
         except (KeyError, TypeError, ValueError):
-            raise _malformed() from None
-
-    async def _post(self, body: Mapping[str, Any]) -> Any:
-        pause = FIRST_PAUSE_SECONDS
-        for attempt in itertools.count(1):
-            try:
-                response = await self._http.post("/rerank", json=body)
-            except httpx.HTTPError:
-                error: GroundlineError = UnavailableError(
-                    "RERANK_API_UNREACHABLE", "the rerank API cannot be reached"
-                )
-            else:
-                if response.is_success:
-                    try:
-                        return response.json()
-                    except ValueError:
-                        raise _malformed() from None
-                error = _refusal(response)
-            wait = error.retry_after_seconds or pause
-            left = remaining_seconds()
-            passing = isinstance(error, UnavailableError | ResourceExhaustedError)
-            if not passing or attempt >= ATTEMPTS or (left is not None and wait >= left):
-                raise error
-            await asyncio.sleep(wait)
-            pause *= 2
-        raise AssertionError("the last attempt returns or raises")
-
-
-def _refusal(response: httpx.Response) -> GroundlineError:
-    """What a status means; the body is the provider's and may repeat the passages, so it is not shown."""
-    status = response.status_code
-    if status == 429:
-        return ResourceExhaustedError(
-            "RERANK_API_QUOTA",
-            "the rerank API's quota is used up",
-            retry_after_seconds=_retry_after(response),
-        )
-    if status in (401, 403):
-        return PermissionDeniedError("RERANK_API_REFUSED", "the rerank API does not accept the key")
-    if status >= 500:
-        return UnavailableError(
-            "RERANK_API_FAILED",
-            f"the rerank API answered {status}",
-            retry_after_seconds=_retry_after(response),
-        )
-    return InternalError(
-        "RERANK_API_REFUSED", f"the rerank API answered {status}: is its address right, and the model known?"
-    )
-
-
-def _retry_after(response: httpx.Response) -> float | None:
-    try:
-        return max(float(response.headers.get("retry-after", "")), 0.0)
-    except ValueError:
-        return None
-
-
-def _malformed() -> InternalError:
-    return InternalError("RERANK_API_MALFORMED", "the rerank API's answer is not one score for each passage")
+            raise self._api.malformed("one score for each passage") from None

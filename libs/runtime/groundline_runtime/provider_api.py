@@ -1,0 +1,125 @@
+"""Calls of a provider's HTTP API: what passes is tried again, each status has one meaning (extra `http`)."""
+
+import asyncio
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpx
+
+from groundline_runtime.context import remaining_seconds
+from groundline_runtime.errors import (
+    GroundlineError,
+    InternalError,
+    PermissionDeniedError,
+    ResourceExhaustedError,
+    UnavailableError,
+)
+
+__all__ = ["ProviderApi", "Reasons"]
+
+FIRST_PAUSE_SECONDS: Final = 0.2
+LONGEST_PAUSE_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """How an API's failures are called."""
+
+    unreachable: str
+    quota: str
+    refused: str
+    failed: str
+    malformed: str
+
+
+class ProviderApi:
+    """`name` is the API's in messages, such as "the rerank API".
+
+    What passes (429, 5xx, a broken connection) is tried again as long as the request's time allows, after
+    twice the pause each time, or as long as the API asks for. Redirects are not followed: the key would go
+    with them.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        headers: Mapping[str, str],
+        *,
+        name: str,
+        reasons: Reasons,
+        attempts: int,
+        timeout_seconds: float,
+    ) -> None:
+        self._http = httpx.AsyncClient(
+            base_url=base_url.rstrip("/"), headers=headers, timeout=timeout_seconds
+        )
+        self._name = name
+        self._reasons = reasons
+        self._attempts = attempts
+
+    async def post(self, path: str, body: Any) -> Any:
+        """The JSON of the answer.
+
+        Raises UnavailableError, ResourceExhaustedError, PermissionDeniedError, and InternalError where the
+        API calls the request wrong or does not answer JSON.
+        """
+        pause = FIRST_PAUSE_SECONDS
+        for attempt in itertools.count(1):
+            try:
+                response = await self._http.post(path, json=body)
+            except httpx.HTTPError:
+                error: GroundlineError = UnavailableError(
+                    self._reasons.unreachable, f"{self._name} cannot be reached"
+                )
+            else:
+                if response.is_success:
+                    try:
+                        return response.json()
+                    except ValueError:
+                        raise self.malformed("JSON") from None
+                error = self._refusal(response)
+            wait = min(error.retry_after_seconds or pause, LONGEST_PAUSE_SECONDS)
+            left = remaining_seconds()
+            passing = isinstance(error, UnavailableError | ResourceExhaustedError)
+            if not passing or attempt >= self._attempts or (left is not None and wait >= left):
+                raise error
+            await asyncio.sleep(wait)
+            pause *= 2
+        raise AssertionError("the last attempt returns or raises")
+
+    def malformed(self, wanted: str) -> InternalError:
+        """The error for an answer that is not what it should be."""
+        return InternalError(self._reasons.malformed, f"{self._name}'s answer is not {wanted}")
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    def _refusal(self, response: httpx.Response) -> GroundlineError:
+        """What a status means; the body is the provider's and may repeat texts, so it is not shown."""
+        status, reasons = response.status_code, self._reasons
+        if status == 429:
+            return ResourceExhaustedError(
+                reasons.quota,
+                f"{self._name}'s quota is used up",
+                retry_after_seconds=_retry_after(response),
+            )
+        if status in (401, 403):
+            return PermissionDeniedError(reasons.refused, f"{self._name} does not accept the key")
+        if status >= 500:
+            return UnavailableError(
+                reasons.failed,
+                f"{self._name} answered {status}",
+                retry_after_seconds=_retry_after(response),
+            )
+        return InternalError(
+            reasons.refused, f"{self._name} answered {status}: is its address right, and the model known?"
+        )
+
+
+def _retry_after(response: httpx.Response) -> float | None:
+    try:
+        return max(float(response.headers.get("retry-after", "")), 0.0)
+    except ValueError:
+        return None
