@@ -328,6 +328,5 @@ async def test_within_the_suite_the_retriever_asks_whose_it_is_too(
         else:
             assert [resource.word in each.chunk.text for each in fetched.chunks] == [True]
             found = await stub.Retrieve(request, metadata=metadata)
-            assert {chunk_id for ranked in found.lists for chunk_id in ranked.chunk_ids} == {
-                int(resource.chunk_id)
-            }
+            assert int(resource.chunk_id) in found.features.chunk_ids
+            assert list(found.features.collection_ids) == [resource.collection_id]

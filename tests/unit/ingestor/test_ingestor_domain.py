@@ -137,6 +137,16 @@ def test_with_a_mask_its_paths_change_whether_set_or_not() -> None:
     assert after == expected
 
 
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_setting_that_is_in_no_group_stays_and_changes(keeps: bool) -> None:
+    before = a_collection()
+    before.settings.keep_originals = keeps
+    assert updated(before, settings={"rerank": {"topK": 7}}).settings.keep_originals == keeps
+    after = updated(before, settings={"keepOriginals": not keeps})
+    assert after.settings.HasField("keep_originals")
+    assert after.settings.keep_originals != keeps
+
+
 def test_model_and_language_stay_unless_another_is_named() -> None:
     before = a_collection(lexical={"language": "german"})
     before.settings.ClearField("access")
