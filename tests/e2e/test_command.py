@@ -55,13 +55,15 @@ async def test_ingesting_again_changes_nothing(stack: Stack, tmp_path: Path) -> 
 
 async def test_a_file_that_cannot_be_read_is_named_and_the_others_go_on(stack: Stack, tmp_path: Path) -> None:
     (tmp_path / "good.md").write_text("# Good\n\nQuibbleflux costs 12 euros.\n")
-    (tmp_path / "latin.md").write_bytes(b"caf\xe9")
+    (tmp_path / "latin.md").write_bytes(b"# Caf\xe9\n\nIn an encoding that is told by its text.")
+    (tmp_path / "broken.json").write_text('{"valve": ')
     done = await stack.command("ingest", str(tmp_path), "--collection", "mixed")
 
     assert done.code == 4
-    assert "latin.md" in done.err
+    assert "broken.json" in done.err
+    assert "latin.md" not in done.err
     found = await stack.command("search", "quibbleflux", "--collection", "mixed", "--json")
-    assert len(json.loads(found.out)["passages"]) == 1
+    assert "Quibbleflux" in json.loads(found.out)["passages"][0]["chunk"]["text"]
     assert (await stack.command("delete", "mixed", "--yes")).code == 0
 
 
