@@ -9,9 +9,18 @@ import numpy as np
 import pytest
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import job_pb2, passage_pb2
-from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors, transaction
+from groundline_database import (
+    Connection,
+    DatabaseSettings,
+    Pool,
+    acquire,
+    open_pool,
+    register_vectors,
+    transaction,
+)
 from groundline_ingestor.__main__ import Stores, stores_on
 from groundline_ingestor.adapters import postgres_partitions
+from groundline_ingestor.adapters.postgres_index_builds import builds_held_off
 from groundline_ingestor.adapters.postgres_partitions import chunk_table
 from groundline_ingestor.adapters.postgres_vector_indexes import LEAST_ROWS, PostgresVectorIndexes
 from groundline_ingestor.domain.collections import StoredCollection
@@ -164,6 +173,21 @@ async def test_a_collection_is_deleted_while_its_index_is_built(
     async with acquire(pool) as connection:
         assert not await connection.fetchval("SELECT to_regclass($1)", chunk_table(collection.partition_id))
     assert await indexes.build_due() == []
+
+
+async def test_of_two_deletions_of_a_partition_neither_is_cancelled(pool: Pool) -> None:
+    partition_id = 4242
+    async with acquire(pool) as first, acquire(pool) as second:
+        async with builds_held_off(first, [partition_id]):
+            waiting = asyncio.create_task(held_off_once(second, partition_id))
+            await first.execute("SELECT pg_sleep(0.3)")  # what the other would cancel
+            assert not waiting.done()
+        await waiting
+
+
+async def held_off_once(connection: Connection, partition_id: int) -> None:
+    async with builds_held_off(connection, [partition_id]):
+        pass
 
 
 async def test_of_several_processes_one_builds(stores: Stores, pool: Pool) -> None:

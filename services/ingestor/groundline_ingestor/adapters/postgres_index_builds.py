@@ -46,13 +46,13 @@ async def builds_held_off(connection: Connection, partition_ids: Sequence[int]) 
 
 
 async def _cancel_build(connection: Connection, partition_id: int) -> None:
-    """End a build on the partition, should there be one, soon."""
+    """End a build on the partition, should there be one, soon; who else holds the lock is dropping it."""
     await connection.execute(
         """
-        SELECT pg_cancel_backend(pid) FROM pg_locks
+        SELECT pg_cancel_backend(pid) FROM pg_locks JOIN pg_stat_progress_create_index USING (pid)
         WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND classid = $1::bigint::oid
           AND objid = $2::bigint::oid AND pid <> pg_backend_pid()
-          AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+          AND pg_locks.database = (SELECT oid FROM pg_database WHERE datname = current_database())
         """,
         _LOCKS,
         partition_id,
