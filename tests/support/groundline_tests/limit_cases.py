@@ -32,6 +32,7 @@ _NEEDED: Mapping[str, Mapping[str, Any]] = {
     "RankedList": {"arm": "SEARCH_ARM_KEYWORD"},
     "ContextualizeChunksRequest": {"documentText": "text"},
     "DeleteDocumentsRequest": {"filter": {"year": 2026}},
+    "EmbedTextsRequest": {"texts": ["text"]},
     "DocumentInput": {"text": "text"},
     "IngestDocumentsRequest": {"documents": [{"text": "text"}]},
     "WebCrawl": {"startUrl": "https://example.com/"},

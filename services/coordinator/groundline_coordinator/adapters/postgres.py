@@ -106,7 +106,7 @@ def _readable_documents(message: str, principals: str) -> str:
     """What a message's sources show of their documents, by id: those that are there and may be read."""
     return f"""
         SELECT coalesce(jsonb_object_agg(document.document_id, jsonb_build_object(
-            'title', document.title, 'uri', document.uri, 'metadata', document.metadata,
+            'title', document.title, 'uri', document.uri, 'metadata', nullif(document.metadata, '{{}}'),
             'hasOriginal', document.has_original
         )), '{{}}')
         FROM documents AS document JOIN collections AS collection USING (collection_id)
