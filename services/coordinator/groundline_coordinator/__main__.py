@@ -89,6 +89,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 async def _migrate(settings: CoordinatorMigrationSettings) -> None:
+    async with open_pool(settings) as pool:
+        # Answers go with the documents that they rest on, by a trigger on the ingestor's table.
+        await require_schema(pool, {"ingestor": SCHEMA["ingestor"]})
     await migrate(settings, "coordinator")
 
 

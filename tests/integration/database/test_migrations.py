@@ -77,7 +77,7 @@ def test_files_with_a_gap_in_their_numbers_are_refused(tmp_path: Path) -> None:
 async def test_a_database_out_of_reach_is_unavailable(tmp_path: Path) -> None:
     nowhere = SecretStr(f"postgresql://nobody@/none?host={tmp_path}")
     with pytest.raises(UnavailableError):
-        await migrate(DatabaseSettings(database_url=nowhere), "coordinator")
+        await migrate(DatabaseSettings(database_url=nowhere), "gateway")
 
 
 async def test_an_old_or_missing_schema_names_both_versions_and_the_command(pool: Pool) -> None:
@@ -106,10 +106,10 @@ async def test_services_have_versions_of_their_own(pool: Pool) -> None:
 
 
 async def test_several_at_once_apply_everything_once(pool: Pool, settings: MakeSettings) -> None:
-    await asyncio.gather(*(migrate(settings(), "coordinator") for _ in range(3)))
+    await asyncio.gather(*(migrate(settings(), "gateway") for _ in range(3)))
     versions = await pool.fetch("SELECT service, version FROM schema_migrations ORDER BY version")
     assert [tuple(row) for row in versions] == [
-        ("coordinator", migration.version) for migration in migrations_of("coordinator")
+        ("gateway", migration.version) for migration in migrations_of("gateway")
     ]
 
 
@@ -120,6 +120,6 @@ async def test_what_prepares_runs_under_the_lock_and_its_failure_applies_nothing
         raise FailedPreconditionError("LEXICAL_INDEX_UNAVAILABLE", "no extension")
 
     with pytest.raises(FailedPreconditionError):
-        await migrate(settings(), "coordinator", prepare=prepare)
+        await migrate(settings(), "gateway", prepare=prepare)
     assert await tables(pool) == set()
-    await migrate(settings(), "coordinator")
+    await migrate(settings(), "gateway")

@@ -13,17 +13,19 @@ from groundline_tests.installed import pip
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = sorted(path.parent for path in ROOT.glob("*/**/pyproject.toml") if ".venv" not in path.parts)
 
-# Imports every module of our own, but the programs' entry modules, which run; and loads every command.
+# Imports every module of our own, but the programs' entry modules, which run, and those for other frameworks,
+# which are extras; and loads every command.
 IMPORT_ALL = """
 import importlib, pkgutil, sys
 from importlib import metadata
 from pathlib import Path
+FRAMEWORKS = {"groundline_client." + one for one in ("haystack", "langchain", "llama_index")}
 own = [one for one in metadata.distributions(path=[sys.argv[1]]) if one.name.startswith("groundline-")]
 for distribution in own:
     for file in distribution.files:
         parts = list(file.with_suffix("").parts)
-        if file.suffix == ".py" and parts[-1] != "__main__":
-            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        if file.suffix == ".py" and parts[-1] != "__main__" and name not in FRAMEWORKS:
             module = importlib.import_module(name)
             assert Path(module.__file__).is_relative_to(sys.argv[1]), module.__file__
     for entry in distribution.entry_points:
