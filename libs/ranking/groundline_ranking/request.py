@@ -38,21 +38,12 @@ MODELS: Mapping[options_pb2.RerankStrategy.ValueType, str] = {
 async def rank(request: reranker_service_pb2.RerankRequest) -> reranker_service_pb2.RerankResponse:
     """Fuse, remove near-duplicates, order, drop what scores too low, keep the first top_k.
 
-    For the strategies `none` and `weighted`; a strategy of MODELS counts as `none`. Where words count and the
-    request has no texts, the response is `wanted`: the chunks to send with it.
+    For the strategies `none` and `weighted`. Where words count and the request has no texts, the response is
+    `wanted`: the chunks to send with it.
     """
-    options, size = request.options, size_of(request)
-    pool = await pooled(request)
-    if options.strategy != options_pb2.RERANK_STRATEGY_WEIGHTED:
-        return await off_loop(size, lambda: finish(pool, in_fused_order(pool), options))
-    if not reads_texts(options):
-        return await off_loop(
-            size, lambda: finish(pool, by_weights(pool, pool.rows, {}, "", options), options)
-        )
-    seen, unseen = window_of(pool, options, READ_CANDIDATES)
-    if seen and not request.has_chunks:
-        return reranker_service_pb2.RerankResponse(wanted=wanted_chunks(pool, seen))
-    return await asyncio.to_thread(_by_words, request, pool, seen, unseen)
+    if _weighs_words(request.options) and request.has_chunks:
+        return await asyncio.to_thread(_ranked, request)
+    return await off_loop(size_of(request), lambda: _ranked(request))
 
 
 async def pooled(request: reranker_service_pb2.RerankRequest) -> Pool:
@@ -86,10 +77,21 @@ async def off_loop[Result](size: int, work: Callable[[], Result]) -> Result:
     return work() if size <= INLINE_CANDIDATES else await asyncio.to_thread(work)
 
 
-def _by_words(
-    request: reranker_service_pb2.RerankRequest, pool: Pool, seen: Sequence[int], unseen: Sequence[int]
-) -> reranker_service_pb2.RerankResponse:
+def _weighs_words(options: options_pb2.RerankOptions) -> bool:
+    return options.strategy == options_pb2.RERANK_STRATEGY_WEIGHTED and reads_texts(options)
+
+
+def _ranked(request: reranker_service_pb2.RerankRequest) -> reranker_service_pb2.RerankResponse:
+    options = request.options
+    pool = pool_of(candidates_of(request.candidate_sets), options)
+    if options.strategy != options_pb2.RERANK_STRATEGY_WEIGHTED:
+        return finish(pool, in_fused_order(pool), options)
+    if not _weighs_words(options):
+        return finish(pool, by_weights(pool, pool.rows, {}, "", options), options)
+    seen, unseen = window_of(pool, options, READ_CANDIDATES)
+    if seen and not request.has_chunks:
+        return reranker_service_pb2.RerankResponse(wanted=wanted_chunks(pool, seen))
     texts = texts_of(pool, request.chunks)
     rows = np.array([row for row in seen if row in texts], np.int64)
-    order = by_weights(pool, rows, texts, request.query.strip(), request.options)
-    return finish(pool, Order(order.rows, order.scores, order.components, unseen), request.options)
+    order = by_weights(pool, rows, texts, request.query.strip(), options)
+    return finish(pool, Order(order.rows, order.scores, order.components, unseen), options)
