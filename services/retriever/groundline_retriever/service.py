@@ -5,7 +5,6 @@ import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import structlog
 from groundline.v1 import candidate_pb2, options_pb2, passage_pb2, retriever_service_pb2
@@ -28,6 +27,7 @@ from groundline_retriever.domain import (
     features_of,
     ranked_list,
 )
+from groundline_retriever.late import LateTasks
 from groundline_retriever.ports import ChunkStore, QueryEmbedder
 
 __all__ = ["RetrievalService"]
@@ -113,7 +113,7 @@ class RetrievalService:
         self._embedder = embedder
         self._arm_timeout_share = arm_timeout_share
         self._known = _KnownCollections()
-        self._late: set[asyncio.Task[Any]] = set()
+        self._late = LateTasks()
 
     async def retrieve(
         self, caller: Caller, request: retriever_service_pb2.RetrieveRequest
@@ -221,7 +221,7 @@ class RetrievalService:
             await asyncio.wait(tasks.values(), timeout=self._arm_seconds())
             return _outcomes(tasks, incomplete)
         finally:
-            self._abandon(task for task in tasks.values() if not task.done())
+            self._late.leave(tasks.values())
 
     async def _keyword(
         self,
@@ -267,18 +267,6 @@ class RetrievalService:
     def _arm_seconds(self) -> float | None:
         left = remaining_seconds()
         return None if left is None else left * self._arm_timeout_share
-
-    def _abandon(self, tasks: Iterable[asyncio.Task[Any]]) -> None:
-        """Cancel without waiting: a database that hangs may take long to acknowledge a cancellation."""
-        for task in tasks:
-            self._late.add(task)
-            task.add_done_callback(self._forget)
-            task.cancel()
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._late.discard(task)
-        if not task.cancelled():
-            task.exception()  # retrieved, or asyncio would report it as lost
 
 
 def _condition(request: retriever_service_pb2.RetrieveRequest) -> Filter | None:

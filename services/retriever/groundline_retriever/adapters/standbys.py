@@ -20,6 +20,8 @@ from groundline_database import REPLAYED_POSITION, WRITTEN_POSITION, Connection,
 from groundline_runtime.context import remaining_seconds
 from opentelemetry import metrics
 
+from groundline_retriever.late import LateTasks
+
 __all__ = ["Standbys", "urls_of_hosts"]
 
 MAXIMUM_SECONDS: Final = 2.0
@@ -78,7 +80,7 @@ class Standbys:
         self._turns = itertools.count()
         self._written: deque[tuple[float, int]] = deque(maxlen=2 * SAMPLES)
         """When the primary was asked for its position, and what it said."""
-        self._left: set[asyncio.Task[Any]] = set()
+        self._late = LateTasks()
 
     @classmethod
     @asynccontextmanager
@@ -96,7 +98,7 @@ class Standbys:
         try:
             yield followed
         finally:
-            for task in (*tasks, *followed._left):
+            for task in (*tasks, *followed._late):
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
@@ -184,8 +186,7 @@ class Standbys:
             standby.lost.set()
 
     async def _within[T](self, seconds: float, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`. When the time is over it is left without waiting for its end: a server that
-        hangs may take long to acknowledge a cancellation."""
+        """The result of `work`, which is left behind when the time is over."""
         task = asyncio.create_task(work)
         try:
             await asyncio.wait({task}, timeout=seconds)
@@ -193,15 +194,7 @@ class Standbys:
                 raise TimeoutError
             return task.result()
         finally:
-            if not task.done():
-                self._left.add(task)
-                task.add_done_callback(self._forget)
-                task.cancel()
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._left.discard(task)
-        if not task.cancelled():
-            task.exception()  # retrieved, or asyncio would report it as lost
+            self._late.leave([task])
 
 
 async def _probe(standby: _Standby) -> None:
