@@ -9,7 +9,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # The first interpreter of 3.12 or newer: on PATH, then where pyenv keeps its versions.
 PYTHON ?= $(shell tools/find-python)
-PACKAGES := libs/contracts libs/runtime libs/embedding libs/filters libs/lexical libs/database libs/signatures libs/ranking libs/validation services/coordinator services/retriever \
+PACKAGES := libs/contracts libs/runtime libs/embedding libs/filters libs/lexical libs/database libs/signatures libs/ranking libs/validation libs/weaviate services/coordinator services/retriever \
             services/reranker services/generator services/ingestor services/bridge gateway clients/python cli benchmarks
 DATA_DIR ?= .groundline
 # For make images: all of them, or one by SERVICE=retriever.

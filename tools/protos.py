@@ -1,6 +1,6 @@
 """Works on the contracts: generates the stubs, checks that they are fresh, lints, finds breaking changes.
 
-    protos.py generate    write libs/contracts/groundline/v1 from protos/
+    protos.py generate    write libs/contracts/groundline/v1 from protos/, and the stubs of libs/weaviate
     protos.py check       fail when the committed stubs are not what generate writes
     protos.py lint        buf lint, and every RPC declares its idempotency_level
     protos.py breaking    buf breaking (WIRE_JSON) against the last release tag; before the first release,
@@ -23,6 +23,9 @@ from grpc_tools import protoc
 
 ROOT = Path(__file__).resolve().parent.parent
 STUBS = ROOT / "libs/contracts/groundline/v1"
+# What is spoken with Weaviate: the server's contract, so neither linted nor compared.
+WIRE = ROOT / "libs/weaviate"
+WIRE_STUBS = WIRE / "groundline_weaviate"
 BIN = Path(sys.executable).parent
 
 
@@ -36,13 +39,19 @@ def run_protoc(protos: Path, *outputs: str, only: str = "*.proto") -> None:
         raise SystemExit(f"protoc failed on {protos}")
 
 
-def generate(target: Path) -> None:
+def generate(protos: Path, target: Path, services_in: str) -> None:
     """Writes messages, services and their typed stubs below `target`."""
     plugins = [f"--plugin=protoc-gen-{name}={BIN / f'protoc-gen-{name}'}" for name in ("mypy", "mypy_grpc")]
     messages = [f"--python_out={target}", f"--mypy_out=quiet:{target}"]
     services = [f"--grpc_python_out={target}", f"--mypy_grpc_out=quiet:{target}"]
-    run_protoc(ROOT / "protos", *plugins, *messages)
-    run_protoc(ROOT / "protos", *plugins, *services, only="*_service.proto")
+    run_protoc(protos, *plugins, *messages)
+    run_protoc(protos, *plugins, *services, only=services_in)
+
+
+def generate_all(contracts: Path, wire: Path) -> None:
+    """Writes the stubs of the contracts below one folder, and those of Weaviate's API below the other."""
+    generate(ROOT / "protos", contracts, "*_service.proto")
+    generate(WIRE, wire, "*.proto")
 
 
 def image(protos: Path, path: Path) -> Path:
@@ -52,19 +61,29 @@ def image(protos: Path, path: Path) -> Path:
 
 
 def write_stubs() -> int:
-    for stale in STUBS.glob("*_pb2*"):
-        stale.unlink()
-    generate(ROOT / "libs/contracts")
+    for folder in (STUBS, WIRE_STUBS):
+        for stale in folder.glob("*_pb2*"):
+            stale.unlink()
+    generate_all(ROOT / "libs/contracts", WIRE)
     return 0
+
+
+def differing(fresh: Path, committed: Path) -> set[str]:
+    """Names of stubs that are not the same in both folders, or in one of them only."""
+    names = {path.name for folder in (fresh, committed) for path in folder.glob("*_pb2*")}
+    _, changed, missing = filecmp.cmpfiles(fresh, committed, names, shallow=False)
+    return {*changed, *missing}
 
 
 def check_stubs() -> int:
     with tempfile.TemporaryDirectory() as fresh:
-        generate(Path(fresh))
-        fresh_stubs = Path(fresh) / "groundline/v1"
-        names = {path.name for folder in (fresh_stubs, STUBS) for path in folder.glob("*_pb2*")}
-        _, changed, missing = filecmp.cmpfiles(fresh_stubs, STUBS, names, shallow=False)
-    if stale := sorted({*changed, *missing}):
+        generate_all(Path(fresh), Path(fresh))
+        stale = sorted(
+            name
+            for folder, stubs in (("groundline/v1", STUBS), ("groundline_weaviate", WIRE_STUBS))
+            for name in differing(Path(fresh) / folder, stubs)
+        )
+    if stale:
         print(f"stubs are stale, run make generate: {', '.join(stale)}", file=sys.stderr)
         return 1
     return 0

@@ -417,6 +417,10 @@ class ErrorReason(OpenEnum):
     """A quota is used up, which metadata names, with its limit and what is used: delete something, or wait
     for jobs.
     """
+    SEARCH_INDEX_UNAVAILABLE = "SEARCH_INDEX_UNAVAILABLE"
+    """The distributed index does not answer."""
+    SEARCH_INDEX_REFUSED = "SEARCH_INDEX_REFUSED"
+    """The distributed index refused what it was asked."""
 
 
 class Role(OpenEnum):

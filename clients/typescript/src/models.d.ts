@@ -304,7 +304,11 @@ export type ErrorReason =
   /** The embedding API cannot be reached. */
   | "EMBEDDING_API_UNREACHABLE"
   /** A quota is used up, which metadata names, with its limit and what is used: delete something, or wait for jobs. */
-  | "QUOTA_EXHAUSTED";
+  | "QUOTA_EXHAUSTED"
+  /** The distributed index does not answer. */
+  | "SEARCH_INDEX_UNAVAILABLE"
+  /** The distributed index refused what it was asked. */
+  | "SEARCH_INDEX_REFUSED";
 
 /**
  * Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant", as they

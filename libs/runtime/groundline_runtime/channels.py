@@ -44,6 +44,7 @@ async def open_channel(
     service: str,
     default_timeout_seconds: float = 60.0,
     max_message_bytes: int = 32 * 1024**2,
+    is_of_suite: bool = True,
 ) -> AsyncIterator[grpc.aio.Channel]:
     """A channel to one service, closed on exit.
 
@@ -55,15 +56,14 @@ async def open_channel(
 
     Every call has a deadline: the smaller of its own timeout and what the current request has left, or
     `default_timeout_seconds` where there is neither. The current caller's principals go with it.
+
+    Who is not of the suite (`is_of_suite`) learns nothing of the caller and gets no pings, which servers in
+    Go take for an attack.
     """
     options: list[tuple[str, str | int]] = [
         ("grpc.service_config", json.dumps(service_config(_descriptor(service)))),
         # Without it, gRPC for Python ignores perAttemptRecvTimeout; hedging itself it has not.
         ("grpc.experimental.enable_hedging", 1),
-        # A process that hangs answers no ping, and what waits for it ends within five seconds.
-        ("grpc.keepalive_time_ms", 2_000),
-        ("grpc.keepalive_timeout_ms", 3_000),
-        ("grpc.http2.max_pings_without_data", 0),
         ("grpc.initial_reconnect_backoff_ms", 200),
         ("grpc.min_reconnect_backoff_ms", 1_000),
         # A restarted service is found again within this time.
@@ -72,6 +72,13 @@ async def open_channel(
         ("grpc.max_receive_message_length", max_message_bytes),
         ("grpc.max_metadata_size", MAX_METADATA_BYTES),
     ]
+    if is_of_suite:
+        # A process that hangs answers no ping, and what waits for it ends within five seconds.
+        options += [
+            ("grpc.keepalive_time_ms", 2_000),
+            ("grpc.keepalive_timeout_ms", 3_000),
+            ("grpc.http2.max_pings_without_data", 0),
+        ]
     interceptors: list[grpc.aio.ClientInterceptor] = []
     if is_recording():
         tracer = trace.get_tracer("groundline_runtime")
@@ -82,7 +89,7 @@ async def open_channel(
             StreamStreamAioClientInterceptor(tracer),  # type: ignore[no-untyped-call]
         ]
     async with grpc.aio.insecure_channel(_uri(target), options=options, interceptors=interceptors) as channel:
-        yield _OutboundChannel(channel, default_timeout_seconds)
+        yield _OutboundChannel(channel, default_timeout_seconds, tells_caller=is_of_suite)
 
 
 def idempotent_methods(service: ServiceDescriptor) -> Iterator[str]:
@@ -164,8 +171,11 @@ class _OutboundChannel(grpc.aio.Channel):
     itself.
     """
 
-    def __init__(self, channel: grpc.aio.Channel, default_timeout_seconds: float) -> None:
+    def __init__(
+        self, channel: grpc.aio.Channel, default_timeout_seconds: float, *, tells_caller: bool
+    ) -> None:
         self._channel = channel
+        self._tells_caller = tells_caller
         self._default_timeout_seconds = default_timeout_seconds
 
     def unary_unary(self, *method: Any, **options: Any) -> Any:
@@ -189,7 +199,7 @@ class _OutboundChannel(grpc.aio.Channel):
             limits = [limit for limit in (timeout, remaining_seconds()) if limit is not None]
             # Who asks is known from the request alone; a value given by hand must not widen it.
             outbound = [(key, value) for key, value in metadata or () if key != PRINCIPALS_KEY]
-            if current_caller().principals:
+            if self._tells_caller and current_caller().principals:
                 outbound.append((PRINCIPALS_KEY, format_principals(current_caller())))
             if not traced and (traceparent := current_traceparent()) is not None:
                 outbound.append(("traceparent", traceparent))

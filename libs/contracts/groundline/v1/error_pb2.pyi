@@ -316,6 +316,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The embedding API cannot be reached."""
     QUOTA_EXHAUSTED: _ErrorReason.ValueType  # 148
     """A quota is used up, which metadata names, with its limit and what is used: delete something, or wait for jobs."""
+    SEARCH_INDEX_UNAVAILABLE: _ErrorReason.ValueType  # 149
+    """The distributed index does not answer."""
+    SEARCH_INDEX_REFUSED: _ErrorReason.ValueType  # 150
+    """The distributed index refused what it was asked."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -619,4 +623,8 @@ EMBEDDING_API_UNREACHABLE: ErrorReason.ValueType  # 147
 """The embedding API cannot be reached."""
 QUOTA_EXHAUSTED: ErrorReason.ValueType  # 148
 """A quota is used up, which metadata names, with its limit and what is used: delete something, or wait for jobs."""
+SEARCH_INDEX_UNAVAILABLE: ErrorReason.ValueType  # 149
+"""The distributed index does not answer."""
+SEARCH_INDEX_REFUSED: ErrorReason.ValueType  # 150
+"""The distributed index refused what it was asked."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -1,0 +1,374 @@
+"""Chunks in Weaviate: written, deleted, listed and searched, over gRPC; classes are created over HTTP."""
+
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from itertools import batched
+from typing import Any, Final, NamedTuple
+
+import grpc
+import httpx
+from google.protobuf.struct_pb2 import Struct
+from groundline_embedding.ports import Vectors
+from groundline_runtime.channels import open_channel
+from groundline_runtime.errors import FailedPreconditionError, GroundlineError, UnavailableError
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from groundline_weaviate import wire_pb2 as wire
+from groundline_weaviate import wire_pb2_grpc
+from groundline_weaviate.chunks import Entry, IndexedChunk, Space, key_of, microseconds, object_id
+from groundline_weaviate.conditions import contains_any
+from groundline_weaviate.settings import WeaviateSettings
+
+__all__ = ["MAX_PROPOSALS", "Proposal", "Weaviate", "WriteFailure", "open_weaviate"]
+
+MAX_PROPOSALS: Final = 10_000
+"""The server's own limit (QUERY_MAXIMUM_RESULTS) on what one search gives, and one deletion deletes."""
+
+BATCH: Final = 500
+"""Objects in one call."""
+
+MAX_ENTRIES: Final = 5_000
+"""Entries in one page."""
+
+RETRY_SECONDS: Final = 5.0
+"""After so long it is worth asking again for an engine that did not answer."""
+
+_SERVICE: Final = "weaviate.v1.Weaviate"
+_MAX_MESSAGE_BYTES: Final = 100 * 1024**2
+_NOT_FOUND: Final = "could not find class"
+
+
+class Proposal(NamedTuple):
+    """A chunk that a search proposes."""
+
+    partition_id: int
+    chunk_id: int
+    score: float
+
+
+class WriteFailure(NamedTuple):
+    """An object that was not written, and what the server says of it. Nothing of the object is in it."""
+
+    partition_id: int
+    chunk_id: int
+    message: str
+
+
+@asynccontextmanager
+async def open_weaviate(settings: WeaviateSettings) -> AsyncIterator["Weaviate"]:
+    """A client that is closed on exit. It connects when it is used: the server need not be there yet."""
+    headers = {}
+    if settings.api_key is not None:
+        headers["authorization"] = f"Bearer {settings.api_key.get_secret_value()}"
+    async with AsyncExitStack() as stack:
+        http = await stack.enter_async_context(
+            httpx.AsyncClient(
+                base_url=str(settings.http_url), headers=headers, timeout=settings.timeout_seconds
+            )
+        )
+        channel = await stack.enter_async_context(
+            open_channel(
+                settings.grpc_target,
+                service=_SERVICE,
+                default_timeout_seconds=settings.timeout_seconds,
+                max_message_bytes=_MAX_MESSAGE_BYTES,
+                is_of_suite=False,
+            )
+        )
+        yield Weaviate(settings, http, channel, tuple(headers.items()))
+
+
+class Weaviate:
+    """Made by open_weaviate. Every method raises UnavailableError (SEARCH_INDEX_UNAVAILABLE) where the engine
+    does not answer, and FailedPreconditionError (SEARCH_INDEX_REFUSED) where it refuses the call."""
+
+    def __init__(
+        self,
+        settings: WeaviateSettings,
+        http: httpx.AsyncClient,
+        channel: grpc.aio.Channel,
+        metadata: Sequence[tuple[str, str]],
+    ) -> None:
+        self._settings = settings
+        self._http = http
+        self._metadata = metadata
+        self._timeout = settings.timeout_seconds
+        stub = wire_pb2_grpc.WeaviateStub(channel)
+        self._search: Any = stub.Search
+        self._write: Any = stub.BatchObjects
+        self._delete: Any = stub.BatchDelete
+        self._health: Any = health_pb2_grpc.HealthStub(channel).Check
+
+    async def ready(self) -> None:
+        """Raise unless a node answers and is ready."""
+        reply = await self._call(self._health, health_pb2.HealthCheckRequest())
+        if reply.status != health_pb2.HealthCheckResponse.SERVING:
+            raise _unavailable("the distributed index is not serving")
+
+    async def create(self, space: Space) -> None:
+        """Create the class of a space unless it is there."""
+        name = self._class(space)
+        with _http_errors():
+            found = await self._http.get(f"/v1/schema/{name}")
+            if found.status_code == httpx.codes.NOT_FOUND:
+                created = await self._http.post("/v1/schema", json=self._definition(name))
+                if (
+                    created.status_code == httpx.codes.UNPROCESSABLE_ENTITY
+                    and "already exists" in created.text
+                ):
+                    return
+                created.raise_for_status()
+            else:
+                found.raise_for_status()
+
+    async def drop(self, space: Space) -> None:
+        """Drop the class of a space with all that it holds; nothing where it is not there."""
+        with _http_errors():
+            (await self._http.delete(f"/v1/schema/{self._class(space)}")).raise_for_status()
+
+    async def write(self, space: Space, chunks: Sequence[IndexedChunk]) -> Sequence[WriteFailure]:
+        """Write objects in place of those of the same chunks; returns which of them failed.
+
+        Written on a majority of the nodes that hold them. May be repeated.
+        """
+        failures: list[WriteFailure] = []
+        for batch in batched(chunks, BATCH):
+            request = wire.BatchObjectsRequest(
+                objects=[self._object(space, chunk) for chunk in batch],
+                consistency_level=wire.CONSISTENCY_LEVEL_QUORUM,
+            )
+            reply = await self._call(self._write, request)
+            for error in reply.errors:
+                failed = batch[error.index]
+                failures.append(WriteFailure(failed.partition_id, failed.chunk_id, error.error))
+        return failures
+
+    async def delete(self, space: Space, partition_id: int, chunk_ids: Sequence[int]) -> None:
+        """Delete the objects of a partition's chunks, those that are there, on a majority of their nodes."""
+        for batch in batched(chunk_ids, BATCH):
+            names = [str(object_id(partition_id, chunk_id)) for chunk_id in batch]
+            await self._delete_where(space, contains_any("_id", names))
+
+    async def delete_partition(self, space: Space, partition_id: int) -> None:
+        """Delete all objects of a partition, on a majority of their nodes."""
+        await self._delete_where(space, contains_any("partition_id", [partition_id]))
+
+    async def entries(
+        self, space: Space, partition_id: int, *, after: int = 0, limit: int = 1000
+    ) -> Sequence[Entry]:
+        """What there is of a partition's chunks above the id `after`, in the order of their ids, at most
+        `limit` (MAX_ENTRIES at most); nothing is the end.
+
+        One node of each shard is asked, which may lack what was written in the last seconds.
+        """
+        request = wire.SearchRequest(
+            collection=self._class(space),
+            limit=min(limit, MAX_ENTRIES),
+            after=str(object_id(partition_id, after)),
+            properties=wire.PropertiesRequest(non_ref_properties=["content_hash"]),
+            metadata=wire.MetadataRequest(uuid=True),
+            uses_127_api=True,
+        )
+        entries = []
+        for result in await self._found(request):
+            found_partition, chunk_id = key_of(result.metadata.id_as_bytes)
+            if found_partition != partition_id:
+                break
+            content_hash = result.properties.non_ref_props.fields["content_hash"].text_value
+            entries.append(Entry(chunk_id, content_hash))
+        return entries
+
+    async def keyword(
+        self, space: Space, words: str, condition: wire.Filters, *, limit: int
+    ) -> Sequence[Proposal]:
+        """The best by BM25 for words of `searched_words`, at most `limit` (MAX_PROPOSALS at most).
+
+        Scores are those of one class; its term statistics are of all that it holds.
+        """
+        if not words:
+            return ()
+        request = self._searched(space, condition, limit)
+        request.bm25_search.query = words
+        request.bm25_search.properties.append("words")
+        request.metadata.score = True
+        return [
+            Proposal(*key_of(result.metadata.id_as_bytes), result.metadata.score)
+            for result in await self._found(request)
+        ]
+
+    async def semantic(
+        self, space: Space, vector: Vectors, condition: wire.Filters, *, limit: int
+    ) -> Sequence[Proposal]:
+        """The nearest by cosine similarity, at most `limit` (MAX_PROPOSALS at most)."""
+        request = self._searched(space, condition, limit)
+        request.near_vector.vector_bytes = vector.astype("<f4").tobytes()
+        request.metadata.distance = True
+        return [
+            Proposal(*key_of(result.metadata.id_as_bytes), 1.0 - result.metadata.distance)
+            for result in await self._found(request)
+        ]
+
+    def _searched(self, space: Space, condition: wire.Filters, limit: int) -> wire.SearchRequest:
+        """A search without properties, which need not be read then."""
+        return wire.SearchRequest(
+            collection=self._class(space),
+            filters=condition,
+            limit=min(limit, MAX_PROPOSALS),
+            metadata=wire.MetadataRequest(uuid=True),
+            properties=wire.PropertiesRequest(),
+            uses_127_api=True,
+            # What is proposed may be stale: PostgreSQL says what is current.
+            consistency_level=wire.CONSISTENCY_LEVEL_ONE,
+        )
+
+    async def _found(self, request: wire.SearchRequest) -> Sequence[wire.SearchResult]:
+        try:
+            reply = await self._call(self._search, request)
+        except _NoClassError:
+            return ()
+        results: Sequence[wire.SearchResult] = reply.results
+        return results
+
+    async def _delete_where(self, space: Space, condition: wire.Filters) -> None:
+        request = wire.BatchDeleteRequest(
+            collection=self._class(space),
+            filters=condition,
+            consistency_level=wire.CONSISTENCY_LEVEL_QUORUM,
+        )
+        while True:
+            try:
+                reply = await self._call(self._delete, request)
+            except _NoClassError:
+                return
+            if reply.failed:
+                raise _unavailable(f"the distributed index did not delete {reply.failed} objects")
+            if reply.matches < MAX_PROPOSALS:
+                return
+
+    async def _call(self, method: Any, request: Any) -> Any:
+        try:
+            call: Awaitable[Any] = method(request, timeout=self._timeout, metadata=self._metadata)
+            return await call
+        except grpc.aio.AioRpcError as error:
+            raise _error_of(error) from error
+
+    def _object(self, space: Space, chunk: IndexedChunk) -> wire.BatchObject:
+        plain = Struct()
+        plain.update(
+            {
+                "partition_id": chunk.partition_id,
+                "collection_id": chunk.collection_id,
+                "document_id": str(chunk.document_id),
+                "words": chunk.words,
+                "source_type": chunk.source_type,
+                "update_microseconds": microseconds(chunk.update_time),
+                "content_hash": chunk.content_hash,
+            }
+        )
+        lists = {"readers": chunk.readers, "metadata": chunk.metadata_tokens}
+        return wire.BatchObject(
+            uuid=str(object_id(chunk.partition_id, chunk.chunk_id)),
+            collection=self._class(space),
+            vector_bytes=chunk.vector_bytes,
+            properties=wire.BatchObject.Properties(
+                non_ref_properties=plain,
+                text_array_properties=[
+                    wire.TextArrayProperties(prop_name=name, values=values)
+                    for name, values in lists.items()
+                    if values
+                ],
+                empty_list_props=[name for name, values in lists.items() if not values],
+            ),
+        )
+
+    def _class(self, space: Space) -> str:
+        return space.class_name(self._settings.class_prefix)
+
+    def _definition(self, name: str) -> dict[str, object]:
+        sharding = {} if self._settings.shards is None else {"desiredCount": self._settings.shards}
+        return {
+            "class": name,
+            "vectorizer": "none",
+            "vectorIndexType": "hnsw",
+            # Quantization of the server's choice would cost recall.
+            "vectorIndexConfig": {"distance": "cosine", "skipDefaultQuantization": True},
+            # Words come without stop words, in many languages; the default would take English ones out.
+            "invertedIndexConfig": {
+                "bm25": {"k1": 1.2, "b": 0.75},
+                "stopwords": {"preset": "none"},
+                "usingBlockMaxWAND": True,
+            },
+            "replicationConfig": {
+                "factor": self._settings.replication_factor,
+                "asyncEnabled": self._settings.replication_factor > 1,
+                # Of two states of an object, a deletion included, the later one is repaired to.
+                "deletionStrategy": "TimeBasedResolution",
+            },
+            "shardingConfig": sharding,
+            "properties": [
+                _property("partition_id", "int"),
+                _property("collection_id", "text"),
+                _property("document_id", "text"),
+                _property("source_type", "text"),
+                _property("update_microseconds", "int", in_order=True),
+                _property("readers", "text[]"),
+                _property("metadata", "text[]"),
+                {**_property("words", "text"), "tokenization": "whitespace", "indexSearchable": True}
+                | {"indexFilterable": False},
+                {**_property("content_hash", "text"), "indexFilterable": False},
+            ],
+        }
+
+
+class _NoClassError(GroundlineError):
+    """Nothing was written into the space yet; caught here."""
+
+
+def _property(name: str, kind: str, *, in_order: bool = False) -> dict[str, object]:
+    """A property that filters look for as it is; `in_order` for those that are compared."""
+    definition: dict[str, object] = {
+        "name": name,
+        "dataType": [kind],
+        "indexFilterable": True,
+        "indexSearchable": False,
+    }
+    if kind.startswith("text"):
+        definition["tokenization"] = "field"
+    if in_order:
+        definition["indexRangeFilters"] = True
+    return definition
+
+
+def _unavailable(message: str) -> UnavailableError:
+    return UnavailableError("SEARCH_INDEX_UNAVAILABLE", message, retry_after_seconds=RETRY_SECONDS)
+
+
+def _error_of(error: grpc.aio.AioRpcError) -> GroundlineError:
+    """What clients may see holds no text of the server's, which may name its nodes."""
+    if _NOT_FOUND in (error.details() or ""):
+        return _NoClassError("SEARCH_INDEX_UNAVAILABLE", "nothing is in this space yet")
+    if error.code() in (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        grpc.StatusCode.UNAUTHENTICATED,
+        grpc.StatusCode.PERMISSION_DENIED,
+        grpc.StatusCode.UNIMPLEMENTED,
+    ):
+        return FailedPreconditionError(
+            "SEARCH_INDEX_REFUSED", f"the distributed index refused the call ({error.code().name})"
+        )
+    return _unavailable(f"the distributed index did not answer ({error.code().name})")
+
+
+@contextmanager
+def _http_errors() -> Iterator[None]:
+    try:
+        yield
+    except httpx.HTTPStatusError as error:
+        status = error.response.status_code
+        if 400 <= status < 500:
+            raise FailedPreconditionError(
+                "SEARCH_INDEX_REFUSED", f"the distributed index refused the call (HTTP {status})"
+            ) from error
+        raise _unavailable(f"the distributed index failed (HTTP {status})") from error
+    except httpx.HTTPError as error:
+        raise _unavailable("the distributed index did not answer") from error
