@@ -163,3 +163,23 @@ async def test_the_command_shows_a_document(stack: Stack, shelf: Mapping[str, st
     ]
     missing = await stack.command("document", "shelf", "nowhere.md")
     assert (missing.code, missing.err) == (1, "error: shelf has no document nowhere.md\n")
+
+
+async def test_a_small_chunk_is_found_and_its_whole_section_handed_on(client: httpx.AsyncClient) -> None:
+    """Several chunks of the section match; it is there once."""
+    said = " ".join(f"The gribblefrost valve number {n} opens at {n} bar." for n in range(1, 13))
+    text = f"# Pumps\n\nNothing of this.\n\n# Valves\n\n{said}\n\n# Pipes\n\nNor of this."
+    settings = {"chunking": {"strategy": "CHUNKING_STRATEGY_PARENT_CHILD", "chunkSize": 100}}
+    await client.post("/api/collections", json={"collectionId": "parents", "settings": settings})
+    try:
+        documents = {"documents": [{"uri": "plant.md", "text": text}]}
+        response = await client.post("/api/collections/parents/documents", json=documents)
+        await ended_job(client, response.json()["job"]["jobId"])
+        body = {"query": "gribblefrost valve number 7", "collectionIds": ["parents"]}
+        found = (await client.post("/api/search", json=body)).json()["passages"]
+        [passage] = [one for one in found if "gribblefrost" in one["chunk"]["text"]]
+        assert len(passage["chunk"]["text"]) <= 100
+        whole = sorted([passage["chunk"], *passage["adjacentChunks"]], key=lambda one: one["startOffset"])
+        assert " ".join(one["text"] for one in whole).split() == ["#", "Valves", *said.split()]
+    finally:
+        await client.delete("/api/collections/parents")

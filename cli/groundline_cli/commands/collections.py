@@ -16,7 +16,7 @@ from groundline_cli.terminal import print_columns, print_json
 __all__ = ["collections", "create", "reindex", "update"]
 
 _SHOWN = ("collectionId", "name", "documentCount", "chunkCount", "createTime", "updateTime")
-_STRATEGIES = ("recursive", "sections", "words", "sentences")
+_STRATEGIES = ("recursive", "sections", "words", "sentences", "parent_child")
 _UNITS = ("characters", "tokens")
 _MODES = ("none", "structural", "llm")
 
@@ -27,6 +27,7 @@ _CUTTING = (
     click.option("--chunking", type=click.Choice(_STRATEGIES), help="How documents are cut into chunks."),
     click.option("--chunk-size", type=int, help="Maximum units in a chunk."),
     click.option("--chunk-overlap", type=int, help="Units that a chunk shares with the one before."),
+    click.option("--parent-size", type=int, help="Maximum units in a parent, with --chunking parent_child."),
     click.option("--chunk-unit", type=click.Choice(_UNITS), help="What these sizes count."),
     click.option(
         "--contextualization",
@@ -186,6 +187,7 @@ def _settings(options: _Options) -> JsonObject:
             "strategy": _enum("CHUNKING_STRATEGY", options["chunking"]),
             "chunkSize": options["chunk_size"],
             "chunkOverlap": options["chunk_overlap"],
+            "parentSize": options["parent_size"],
             "unit": _enum("CHUNK_SIZE_UNIT", options["chunk_unit"]),
         },
         "contextualization": {"mode": _enum("CONTEXTUALIZATION_MODE", options["contextualization"])},

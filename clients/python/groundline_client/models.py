@@ -610,6 +610,11 @@ class ChunkingStrategy(OpenEnum):
     """A sliding window of words."""
     SENTENCES = "CHUNKING_STRATEGY_SENTENCES"
     """Whole sentences."""
+    PARENT_CHILD = "CHUNKING_STRATEGY_PARENT_CHILD"
+    """Small chunks, which are searched, of larger parents: sections, or parts of them. An answer is given
+    all of the parent of a chunk that was found; of several such chunks the best stands for the
+    others, unless deduplication is off.
+    """
 
 
 class ChunkSizeUnit(OpenEnum):
@@ -1368,11 +1373,18 @@ class ChunkingSettings:
     strategy: ChunkingStrategy = ChunkingStrategy.UNSPECIFIED
     """Default: recursive."""
     chunk_size: int | None = None
-    """Maximum number of units in a chunk. Default: 2000."""
+    """Maximum number of units in a chunk. Default: 2000; of parent_child 400."""
     chunk_overlap: int | None = None
-    """Units that a chunk shares with the one before, less than half of chunk_size. Default: 200."""
+    """Units that a chunk shares with the one before, less than half of chunk_size; across headings as far
+    as chunk_size leaves room, and never with another section or parent where the strategy is
+    sections or parent_child. Default: 200, or a tenth of a chunk_size of 400 or less.
+    """
     unit: ChunkSizeUnit = ChunkSizeUnit.UNSPECIFIED
     """What the sizes count. Default: characters."""
+    parent_size: int | None = None
+    """Maximum number of units in a parent, of parent_child only. Default: 2000, or chunk_size where that
+    is more.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

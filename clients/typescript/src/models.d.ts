@@ -1153,7 +1153,13 @@ export type ChunkingStrategy =
   /** A sliding window of words. */
   | "CHUNKING_STRATEGY_WORDS"
   /** Whole sentences. */
-  | "CHUNKING_STRATEGY_SENTENCES";
+  | "CHUNKING_STRATEGY_SENTENCES"
+  /**
+   * Small chunks, which are searched, of larger parents: sections, or parts of them. An answer is given all of the
+   * parent of a chunk that was found; of several such chunks the best stands for the others, unless deduplication
+   * is off.
+   */
+  | "CHUNKING_STRATEGY_PARENT_CHILD";
 
 /** What chunk sizes count. */
 export type ChunkSizeUnit =
@@ -1168,12 +1174,18 @@ export type ChunkSizeUnit =
 export interface ChunkingSettings {
   /** Default: recursive. */
   strategy: ChunkingStrategy;
-  /** Maximum number of units in a chunk. Default: 2000. */
+  /** Maximum number of units in a chunk. Default: 2000; of parent_child 400. */
   chunkSize?: number;
-  /** Units that a chunk shares with the one before, less than half of chunk_size. Default: 200. */
+  /**
+   * Units that a chunk shares with the one before, less than half of chunk_size; across headings as far as
+   * chunk_size leaves room, and never with another section or parent where the strategy is sections or
+   * parent_child. Default: 200, or a tenth of a chunk_size of 400 or less.
+   */
   chunkOverlap?: number;
   /** What the sizes count. Default: characters. */
   unit: ChunkSizeUnit;
+  /** Maximum number of units in a parent, of parent_child only. Default: 2000, or chunk_size where that is more. */
+  parentSize?: number;
 }
 
 /** Where the text that places a chunk in its document comes from. */

@@ -20,11 +20,11 @@ from groundline.v1 import (
 )
 from groundline_signatures import SIGNATURE_BYTES
 
-__all__ = ["DEFAULT_CHUNK_OVERLAP", "DEFAULT_CHUNK_SIZE", "rule", "rules_of"]
+__all__ = ["DEFAULT_CHUNK_OVERLAP", "DEFAULT_PARENT_SIZE", "default_chunk_size", "rule", "rules_of"]
 
-DEFAULT_CHUNK_SIZE = 2000
 DEFAULT_CHUNK_OVERLAP = 200
-"""Units of a chunk, and those that it shares with the one before, where a collection sets neither."""
+"""Units that a chunk shares with the one before, where a collection does not set them."""
+DEFAULT_PARENT_SIZE = 2000
 
 type Rule = Callable[[Any], Iterable[tuple[str, str]]]
 """Yields the name of a wrong field of the message, or "" for the message, and what is wrong with it.
@@ -57,12 +57,21 @@ def _an_arm_counts(options: options_pb2.RerankOptions) -> Iterable[tuple[str, st
         yield "semantic_weight", "must not be 0 together with keyword_weight"
 
 
+def default_chunk_size(strategy: collection_pb2.ChunkingStrategy.ValueType) -> int:
+    """Units of a chunk, where a collection does not set them."""
+    return 400 if strategy == collection_pb2.CHUNKING_STRATEGY_PARENT_CHILD else 2000
+
+
 @rule(collection_pb2.ChunkingSettings)
-def _overlap_is_less_than_half(settings: collection_pb2.ChunkingSettings) -> Iterable[tuple[str, str]]:
-    """chunk_overlap must be less than half of chunk_size."""
-    size = settings.chunk_size if settings.HasField("chunk_size") else DEFAULT_CHUNK_SIZE
+def _chunking_sizes_agree(settings: collection_pb2.ChunkingSettings) -> Iterable[tuple[str, str]]:
+    """chunk_overlap must be less than half of chunk_size, and parent_size no less than chunk_size where the
+    strategy is CHUNKING_STRATEGY_PARENT_CHILD."""
+    size = settings.chunk_size if settings.HasField("chunk_size") else default_chunk_size(settings.strategy)
     if settings.HasField("chunk_overlap") and settings.chunk_overlap * 2 >= size:
         yield "chunk_overlap", f"must be less than half of chunk_size, which is {size}"
+    has_parents = settings.strategy == collection_pb2.CHUNKING_STRATEGY_PARENT_CHILD
+    if has_parents and settings.HasField("parent_size") and settings.parent_size < size:
+        yield "parent_size", f"must be at least chunk_size, which is {size}"
 
 
 @rule(coordinator_service_pb2.ChatRequest)

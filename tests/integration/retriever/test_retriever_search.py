@@ -515,6 +515,37 @@ async def test_adjacent_chunks_stand_in_document_order_without_repeating_text(
     assert "".join(chunk.text for chunk in whole) == text
 
 
+async def test_a_chunk_of_a_parent_comes_with_the_rest_of_it_and_nothing_else(corpus: Any, stub: Any) -> None:
+    text = "One is before. Two begins it. Leases are within. Four ends it. Five is after."
+    spans = [(0, 14), (15, 29), (28, 48), (49, 62), (63, len(text))]
+    await corpus.collection("parents", readers=["user:reader"])
+    await corpus.document("parents", [(text[start:end], start) for start, end in spans])
+    rows = await corpus.connection.fetch(
+        "SELECT chunk_id, chunk_index FROM chunks WHERE collection_id = 'parents' ORDER BY chunk_index"
+    )
+    for row in rows[1:4]:
+        await corpus.connection.execute(
+            "UPDATE chunks SET siblings_before = $2, siblings_after = $3 WHERE chunk_id = $1",
+            row["chunk_id"], row["chunk_index"] - 1, 3 - row["chunk_index"],
+        )  # fmt: skip
+
+    async def fetched(**selection: Any) -> list[int]:
+        request = retriever_service_pb2.FetchChunksRequest(
+            selections=[
+                candidate_pb2.CollectionChunks(
+                    collection_id="parents", chunk_ids=[rows[2]["chunk_id"]], **selection
+                )
+            ]
+        )
+        response = await stub.FetchChunks(request, timeout=20, metadata=((PRINCIPALS_KEY, "user:reader"),))
+        [found] = response.chunks
+        return [chunk.chunk_index for chunk in found.adjacent_chunks]
+
+    assert await fetched() == []
+    assert await fetched(with_parents=True) == [1, 3]
+    assert await fetched(with_parents=True, adjacent_chunks=2) == [0, 1, 3, 4]
+
+
 async def test_both_indexes_are_used(corpus: Any, database_url: str) -> None:
     """On a few thousand chunks, where PostgreSQL's default costs would choose a full scan."""
     await corpus.collection("many", [f"{BREAD} Loaf number {n} of {n % 97}." for n in range(3000)])

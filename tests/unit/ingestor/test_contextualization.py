@@ -135,6 +135,15 @@ async def test_chunks_of_a_document_share_calls_that_carry_it_whole() -> None:
     assert setup.usages == [chat_pb2.Usage(prompt_tokens=100, cached_tokens=80, output_tokens=5)] * 2
 
 
+async def test_a_chunk_within_a_table_keeps_the_first_row_of_the_table() -> None:
+    setup = Setup()
+    given = prepared(2, text="| Part | Price |\n|---|---|\n| Chunk0. | 1 |\n| Chunk1. | 2 |\n")
+    done = await setup.contextualization().contextualize(given, collection(**LLM), setup.note)
+    assert [chunk.context for chunk in done] == [
+        f"Where Chunk{number}. is.\n| Part | Price |" for number in (0, 1)
+    ]
+
+
 async def test_tokens_of_failed_calls_are_told_too() -> None:
     """The generator tells in an error's metadata what the provider has charged for until then."""
     paid = {"prompt_tokens": "40", "cached_tokens": "7", "output_tokens": "2"}

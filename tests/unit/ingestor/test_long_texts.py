@@ -26,7 +26,7 @@ from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.ingestor.messages import stored_collection
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-STRATEGIES = ["RECURSIVE", "SECTIONS", "WORDS", "SENTENCES"]
+STRATEGIES = ["RECURSIVE", "SECTIONS", "WORDS", "SENTENCES", "PARENT_CHILD"]
 PLAIN = "\n\n".join(
     " ".join(f"Sentence {number}.{part} says something of its own." for part in range(number % 9 + 1))
     for number in range(120)
@@ -155,10 +155,25 @@ def test_the_trail_of_headings_reaches_across_segments(extractor: DocumentExtrac
     _, parts = chunks_of(extractor, in_file(text.encode(), uri="book.md"), collection(chunkSize=400))
     chunks = [chunk for part in parts for chunk in part]
     begin, end = text.index("## Part"), text.index("## Next")
-    within = [chunk for chunk in chunks if begin < chunk.section.start < end]
+    within = [chunk for chunk in chunks if begin < chunk.section.own_start < end]
     assert len(within) > 50
     assert {chunk.context for chunk in within} == {"book.md\nBook > Part"}
     assert chunks[-1].context == "book.md\nBook > Next"
+
+
+def test_a_parent_is_whole_though_a_segment_ends_within_it(extractor: DocumentExtractor) -> None:
+    into = collection(strategy="CHUNKING_STRATEGY_PARENT_CHILD", chunkSize=60, parentSize=900)
+    _, parts = chunks_of(extractor, in_file(MARKDOWN.encode(), uri="book.md"), into)
+    chunks = [chunk for part in parts for chunk in part]
+    assert len(parts) > 5
+    at = 0
+    while at < len(chunks):
+        parent = chunks[at : at + 1 + chunks[at].section.siblings_after]
+        places = [(chunk.section.siblings_before, chunk.section.siblings_after) for chunk in parent]
+        assert places == [(place, len(parent) - 1 - place) for place in range(len(parent))]
+        assert len({chunk.signature for chunk in parent}) == 1
+        assert parent[-1].section.end - parent[0].section.start <= 900
+        at += len(parent)
 
 
 def test_a_blank_segment_has_no_chunks(extractor: DocumentExtractor) -> None:

@@ -36,7 +36,7 @@ def split(
     found = read_headings(text) if mime_type == MARKDOWN else ()
     headings = tuple(Heading(*heading) for heading in found)
     chunking = collection_pb2.ChunkingSettings(
-        strategy=strategy, chunk_size=size, chunk_overlap=overlap, unit=unit
+        strategy=strategy, chunk_size=size, chunk_overlap=overlap, unit=unit, parent_size=3 * size
     )
     return DocumentSplitter(count_words).split(ExtractedText(text, mime_type, headings), chunking, "english")
 
@@ -114,6 +114,38 @@ def test_markdown_is_cut_at_headings() -> None:
     text = "# One\n\n" + "first words. " * 12 + "\n\n# Two\n\n" + "second words. " * 12
     sections = split(text, MARKDOWN, size=200)
     assert [section.text.split("\n")[0] for section in sections] == ["# One", "# Two"]
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_chunks_overlap_across_a_heading_as_far_as_there_is_room(unit: Unit) -> None:
+    words = unit == collection_pb2.CHUNK_SIZE_UNIT_TOKENS
+    size, overlap = (60, 12) if words else (300, 60)
+    parts = [f"# Part {number}\n\n" + "It is said here. " * 10 for number in range(4)]
+    sections = split("\n\n".join(parts), MARKDOWN, size=size, overlap=overlap, unit=unit)
+    assert len(sections) == 4
+    for before, after in pairwise(sections):
+        repeated = after.text[: after.lead].strip()
+        assert repeated.startswith("It is said here.")
+        assert before.text.endswith(repeated)
+        assert after.text[after.lead :].startswith("# Part")
+    full = split("\n\n".join(parts), MARKDOWN, size=len(parts[0].strip()), overlap=60)
+    assert [section.lead for section in full] == [0, 0, 0, 0]
+
+
+def test_small_chunks_know_how_many_of_their_parent_come_before_and_after() -> None:
+    long = "Some more words here. " * 20
+    text = f"# One\n\nShort.\n\n# Two\n\n{long}"
+    sections = split(text, MARKDOWN, collection_pb2.CHUNKING_STRATEGY_PARENT_CHILD, size=80, overlap=20)
+    assert sections[0] == Section("# One\n\nShort.", 0, 13)
+    firsts = [at for at, one in enumerate(sections) if not one.siblings_before]
+    parents = [sections[at : at + 1 + sections[at].siblings_after] for at in firsts]
+    assert sum(map(len, parents)) == len(sections)
+    for parent in parents:
+        assert [one.siblings_before for one in parent] == list(range(len(parent)))
+        assert [one.siblings_after for one in parent] == list(reversed(range(len(parent))))
+        assert parent[-1].end - parent[0].start <= 240
+    assert len(parents) >= 3
+    assert all(before[-1].end <= after[0].start for before, after in pairwise(parents))
 
 
 def test_sections_end_at_headings_however_short_they_are() -> None:

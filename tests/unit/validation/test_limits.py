@@ -174,6 +174,14 @@ def test_an_overlap_is_less_than_half_of_the_chunk(
     assert wrong_fields(settings) == ([] if is_right else ["chunk_overlap"])
 
 
+@pytest.mark.parametrize(("strategy", "wrong"), [("PARENT_CHILD", ["parent_size"]), ("RECURSIVE", [])])
+def test_a_parent_is_no_smaller_than_its_chunks(strategy: str, wrong: list[str]) -> None:
+    """Other strategies have no parents: what was set for them stays without effect."""
+    chosen = collection_pb2.ChunkingStrategy.Value(f"CHUNKING_STRATEGY_{strategy}")
+    assert wrong_fields(collection_pb2.ChunkingSettings(strategy=chosen, parent_size=399)) == wrong
+    assert wrong_fields(collection_pb2.ChunkingSettings(strategy=chosen, parent_size=400)) == []
+
+
 def test_a_document_needs_content_and_a_request_documents_or_a_crawl() -> None:
     empty = ingestor_service_pb2.IngestDocumentsRequest(collection_id="c")
     without_content = ingestor_service_pb2.IngestDocumentsRequest(

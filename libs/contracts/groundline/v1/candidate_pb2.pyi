@@ -289,10 +289,13 @@ class CollectionChunks(_message.Message):
     COLLECTION_ID_FIELD_NUMBER: _builtins.int
     CHUNK_IDS_FIELD_NUMBER: _builtins.int
     ADJACENT_CHUNKS_FIELD_NUMBER: _builtins.int
+    WITH_PARENTS_FIELD_NUMBER: _builtins.int
     collection_id: _builtins.str
     """The collection."""
     adjacent_chunks: _builtins.int
     """How many chunks to add before and after each of them. Default: none."""
+    with_parents: _builtins.bool
+    """Whether to add the other chunks of each one's parent, where they were cut by CHUNKING_STRATEGY_PARENT_CHILD."""
     @_builtins.property
     def chunk_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Its chunks, each once."""
@@ -303,10 +306,11 @@ class CollectionChunks(_message.Message):
         collection_id: _builtins.str = ...,
         chunk_ids: _abc.Iterable[_builtins.int] | None = ...,
         adjacent_chunks: _builtins.int = ...,
+        with_parents: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjacent_chunks", b"adjacent_chunks", "chunk_ids", b"chunk_ids", "collection_id", b"collection_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjacent_chunks", b"adjacent_chunks", "chunk_ids", b"chunk_ids", "collection_id", b"collection_id", "with_parents", b"with_parents"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -27,7 +27,7 @@ from groundline.v1 import limits_pb2 as groundline_dot_v1_dot_limits__pb2
 from groundline.v1 import options_pb2 as groundline_dot_v1_dot_options__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1egroundline/v1/collection.proto\x12\rgroundline.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\"\xf7\x01\n\x10\x43hunkingSettings\x12\x31\n\x08strategy\x18\x01 \x01(\x0e\x32\x1f.groundline.v1.ChunkingStrategy\x12/\n\nchunk_size\x18\x02 \x01(\x05\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00I@\x11\x00\x00\x00\x00\x00\x88\xd3@H\x00\x88\x01\x01\x12\x32\n\rchunk_overlap\x18\x03 \x01(\x05\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\x00\x00\x11\x00\x00\x00\x00\x00\x88\xc3@H\x01\x88\x01\x01\x12*\n\x04unit\x18\x04 \x01(\x0e\x32\x1c.groundline.v1.ChunkSizeUnitB\r\n\x0b_chunk_sizeB\x10\n\x0e_chunk_overlap\"\x80\x01\n\x19\x43ontextualizationSettings\x12\x32\n\x04mode\x18\x01 \x01(\x0e\x32$.groundline.v1.ContextualizationMode\x12\x17\n\x06prompt\x18\x02 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x16\n\x05model\x18\x03 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"?\n\x11\x45mbeddingSettings\x12\x16\n\x05model\x18\x01 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\x12\x12\n\ndimensions\x18\x02 \x01(\x05\"+\n\x0fLexicalSettings\x12\x18\n\x08language\x18\x01 \x01(\tB\x06\x8a\xe7\x18\x02@\x05\"c\n\x0e\x41\x63\x63\x65ssSettings\x12\x1a\n\x07readers\x18\x01 \x03(\tB\t\x8a\xe7\x18\x05\x38\xe8\x07@\x04\x12\x1a\n\x07writers\x18\x02 \x03(\tB\t\x8a\xe7\x18\x05\x38\xe8\x07@\x04\x12\x19\n\x06\x61\x64mins\x18\x03 \x03(\tB\t\x8a\xe7\x18\x05\x38\xe8\x07@\x04\"\x85\x03\n\x10GenerationLimits\x12\x1b\n\x06models\x18\x01 \x03(\tB\x0b\x8a\xe7\x18\x07\x18\x01 \xc8\x01\x38\x64\x12\x34\n\x0fmax_temperature\x18\x02 \x01(\x02\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\x00\x00\x11\x00\x00\x00\x00\x00\x00\x00@H\x00\x88\x01\x01\x12\x36\n\x11max_output_tokens\x18\x03 \x01(\x05\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\xf0?\x11\x00\x00\x00\x00\x00\x00\xe0@H\x01\x88\x01\x01\x12.\n\tmax_top_k\x18\x04 \x01(\x05\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\xf0?\x11\x00\x00\x00\x00\x00\x00Y@H\x02\x88\x01\x01\x12\x39\n\x14lowest_min_relevance\x18\x05 \x01(\x02\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\x00\x00\x11\x00\x00\x00\x00\x00\x00\xf0?H\x03\x88\x01\x01\x12\x19\n\x0c\x66ixed_prompt\x18\x06 \x01(\x08H\x04\x88\x01\x01\x42\x12\n\x10_max_temperatureB\x14\n\x12_max_output_tokensB\x0c\n\n_max_top_kB\x17\n\x15_lowest_min_relevanceB\x0f\n\r_fixed_prompt\"Q\n\rCrawlSettings\x12$\n\x17\x61llow_private_addresses\x18\x01 \x01(\x08H\x00\x88\x01\x01\x42\x1a\n\x18_allow_private_addresses\"\xd2\x04\n\x12\x43ollectionSettings\x12\x31\n\x08\x63hunking\x18\x01 \x01(\x0b\x32\x1f.groundline.v1.ChunkingSettings\x12\x43\n\x11\x63ontextualization\x18\x02 \x01(\x0b\x32(.groundline.v1.ContextualizationSettings\x12\x33\n\tembedding\x18\x03 \x01(\x0b\x32 .groundline.v1.EmbeddingSettings\x12/\n\x07lexical\x18\x04 \x01(\x0b\x32\x1e.groundline.v1.LexicalSettings\x12\x32\n\tretrieval\x18\x05 \x01(\x0b\x32\x1f.groundline.v1.RetrievalOptions\x12,\n\x06rerank\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.RerankOptions\x12\x34\n\ngeneration\x18\x07 \x01(\x0b\x32 .groundline.v1.GenerationOptions\x12-\n\x06\x61\x63\x63\x65ss\x18\x08 \x01(\x0b\x32\x1d.groundline.v1.AccessSettings\x12+\n\x05\x63rawl\x18\t \x01(\x0b\x32\x1c.groundline.v1.CrawlSettings\x12:\n\x11generation_limits\x18\n \x01(\x0b\x32\x1f.groundline.v1.GenerationLimits\x12\x1b\n\x0ekeep_originals\x18\x0b \x01(\x08H\x00\x88\x01\x01\x42\x11\n\x0f_keep_originals\"\xf5\x01\n\nCollection\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x33\n\x08settings\x18\x03 \x01(\x0b\x32!.groundline.v1.CollectionSettings\x12\x16\n\x0e\x64ocument_count\x18\x04 \x01(\x05\x12\x13\n\x0b\x63hunk_count\x18\x05 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\xb4\x01\n\x10\x43hunkingStrategy\x12!\n\x1d\x43HUNKING_STRATEGY_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x43HUNKING_STRATEGY_RECURSIVE\x10\x01\x12\x1e\n\x1a\x43HUNKING_STRATEGY_SECTIONS\x10\x02\x12\x1b\n\x17\x43HUNKING_STRATEGY_WORDS\x10\x03\x12\x1f\n\x1b\x43HUNKING_STRATEGY_SENTENCES\x10\x04*l\n\rChunkSizeUnit\x12\x1f\n\x1b\x43HUNK_SIZE_UNIT_UNSPECIFIED\x10\x00\x12\x1e\n\x1a\x43HUNK_SIZE_UNIT_CHARACTERS\x10\x01\x12\x1a\n\x16\x43HUNK_SIZE_UNIT_TOKENS\x10\x02*\xa7\x01\n\x15\x43ontextualizationMode\x12&\n\"CONTEXTUALIZATION_MODE_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x43ONTEXTUALIZATION_MODE_NONE\x10\x01\x12%\n!CONTEXTUALIZATION_MODE_STRUCTURAL\x10\x02\x12\x1e\n\x1a\x43ONTEXTUALIZATION_MODE_LLM\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1egroundline/v1/collection.proto\x12\rgroundline.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1agroundline/v1/limits.proto\x1a\x1bgroundline/v1/options.proto\"\xb9\x02\n\x10\x43hunkingSettings\x12\x31\n\x08strategy\x18\x01 \x01(\x0e\x32\x1f.groundline.v1.ChunkingStrategy\x12/\n\nchunk_size\x18\x02 \x01(\x05\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00I@\x11\x00\x00\x00\x00\x00\x88\xd3@H\x00\x88\x01\x01\x12\x32\n\rchunk_overlap\x18\x03 \x01(\x05\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\x00\x00\x11\x00\x00\x00\x00\x00\x88\xc3@H\x01\x88\x01\x01\x12*\n\x04unit\x18\x04 \x01(\x0e\x32\x1c.groundline.v1.ChunkSizeUnit\x12\x30\n\x0bparent_size\x18\x05 \x01(\x05\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00I@\x11\x00\x00\x00\x00\x00\x88\xd3@H\x02\x88\x01\x01\x42\r\n\x0b_chunk_sizeB\x10\n\x0e_chunk_overlapB\x0e\n\x0c_parent_size\"\x80\x01\n\x19\x43ontextualizationSettings\x12\x32\n\x04mode\x18\x01 \x01(\x0e\x32$.groundline.v1.ContextualizationMode\x12\x17\n\x06prompt\x18\x02 \x01(\tB\x07\x8a\xe7\x18\x03 \xc0>\x12\x16\n\x05model\x18\x03 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\"?\n\x11\x45mbeddingSettings\x12\x16\n\x05model\x18\x01 \x01(\tB\x07\x8a\xe7\x18\x03 \xc8\x01\x12\x12\n\ndimensions\x18\x02 \x01(\x05\"+\n\x0fLexicalSettings\x12\x18\n\x08language\x18\x01 \x01(\tB\x06\x8a\xe7\x18\x02@\x05\"c\n\x0e\x41\x63\x63\x65ssSettings\x12\x1a\n\x07readers\x18\x01 \x03(\tB\t\x8a\xe7\x18\x05\x38\xe8\x07@\x04\x12\x1a\n\x07writers\x18\x02 \x03(\tB\t\x8a\xe7\x18\x05\x38\xe8\x07@\x04\x12\x19\n\x06\x61\x64mins\x18\x03 \x03(\tB\t\x8a\xe7\x18\x05\x38\xe8\x07@\x04\"\x85\x03\n\x10GenerationLimits\x12\x1b\n\x06models\x18\x01 \x03(\tB\x0b\x8a\xe7\x18\x07\x18\x01 \xc8\x01\x38\x64\x12\x34\n\x0fmax_temperature\x18\x02 \x01(\x02\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\x00\x00\x11\x00\x00\x00\x00\x00\x00\x00@H\x00\x88\x01\x01\x12\x36\n\x11max_output_tokens\x18\x03 \x01(\x05\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\xf0?\x11\x00\x00\x00\x00\x00\x00\xe0@H\x01\x88\x01\x01\x12.\n\tmax_top_k\x18\x04 \x01(\x05\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\xf0?\x11\x00\x00\x00\x00\x00\x00Y@H\x02\x88\x01\x01\x12\x39\n\x14lowest_min_relevance\x18\x05 \x01(\x02\x42\x16\x8a\xe7\x18\x12\t\x00\x00\x00\x00\x00\x00\x00\x00\x11\x00\x00\x00\x00\x00\x00\xf0?H\x03\x88\x01\x01\x12\x19\n\x0c\x66ixed_prompt\x18\x06 \x01(\x08H\x04\x88\x01\x01\x42\x12\n\x10_max_temperatureB\x14\n\x12_max_output_tokensB\x0c\n\n_max_top_kB\x17\n\x15_lowest_min_relevanceB\x0f\n\r_fixed_prompt\"Q\n\rCrawlSettings\x12$\n\x17\x61llow_private_addresses\x18\x01 \x01(\x08H\x00\x88\x01\x01\x42\x1a\n\x18_allow_private_addresses\"\xd2\x04\n\x12\x43ollectionSettings\x12\x31\n\x08\x63hunking\x18\x01 \x01(\x0b\x32\x1f.groundline.v1.ChunkingSettings\x12\x43\n\x11\x63ontextualization\x18\x02 \x01(\x0b\x32(.groundline.v1.ContextualizationSettings\x12\x33\n\tembedding\x18\x03 \x01(\x0b\x32 .groundline.v1.EmbeddingSettings\x12/\n\x07lexical\x18\x04 \x01(\x0b\x32\x1e.groundline.v1.LexicalSettings\x12\x32\n\tretrieval\x18\x05 \x01(\x0b\x32\x1f.groundline.v1.RetrievalOptions\x12,\n\x06rerank\x18\x06 \x01(\x0b\x32\x1c.groundline.v1.RerankOptions\x12\x34\n\ngeneration\x18\x07 \x01(\x0b\x32 .groundline.v1.GenerationOptions\x12-\n\x06\x61\x63\x63\x65ss\x18\x08 \x01(\x0b\x32\x1d.groundline.v1.AccessSettings\x12+\n\x05\x63rawl\x18\t \x01(\x0b\x32\x1c.groundline.v1.CrawlSettings\x12:\n\x11generation_limits\x18\n \x01(\x0b\x32\x1f.groundline.v1.GenerationLimits\x12\x1b\n\x0ekeep_originals\x18\x0b \x01(\x08H\x00\x88\x01\x01\x42\x11\n\x0f_keep_originals\"\xf5\x01\n\nCollection\x12\x15\n\rcollection_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x33\n\x08settings\x18\x03 \x01(\x0b\x32!.groundline.v1.CollectionSettings\x12\x16\n\x0e\x64ocument_count\x18\x04 \x01(\x05\x12\x13\n\x0b\x63hunk_count\x18\x05 \x01(\x05\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\xd8\x01\n\x10\x43hunkingStrategy\x12!\n\x1d\x43HUNKING_STRATEGY_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x43HUNKING_STRATEGY_RECURSIVE\x10\x01\x12\x1e\n\x1a\x43HUNKING_STRATEGY_SECTIONS\x10\x02\x12\x1b\n\x17\x43HUNKING_STRATEGY_WORDS\x10\x03\x12\x1f\n\x1b\x43HUNKING_STRATEGY_SENTENCES\x10\x04\x12\"\n\x1e\x43HUNKING_STRATEGY_PARENT_CHILD\x10\x05*l\n\rChunkSizeUnit\x12\x1f\n\x1b\x43HUNK_SIZE_UNIT_UNSPECIFIED\x10\x00\x12\x1e\n\x1a\x43HUNK_SIZE_UNIT_CHARACTERS\x10\x01\x12\x1a\n\x16\x43HUNK_SIZE_UNIT_TOKENS\x10\x02*\xa7\x01\n\x15\x43ontextualizationMode\x12&\n\"CONTEXTUALIZATION_MODE_UNSPECIFIED\x10\x00\x12\x1f\n\x1b\x43ONTEXTUALIZATION_MODE_NONE\x10\x01\x12%\n!CONTEXTUALIZATION_MODE_STRUCTURAL\x10\x02\x12\x1e\n\x1a\x43ONTEXTUALIZATION_MODE_LLM\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,6 +38,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CHUNKINGSETTINGS'].fields_by_name['chunk_size']._serialized_options = b'\212\347\030\022\t\000\000\000\000\000\000I@\021\000\000\000\000\000\210\323@'
   _globals['_CHUNKINGSETTINGS'].fields_by_name['chunk_overlap']._loaded_options = None
   _globals['_CHUNKINGSETTINGS'].fields_by_name['chunk_overlap']._serialized_options = b'\212\347\030\022\t\000\000\000\000\000\000\000\000\021\000\000\000\000\000\210\303@'
+  _globals['_CHUNKINGSETTINGS'].fields_by_name['parent_size']._loaded_options = None
+  _globals['_CHUNKINGSETTINGS'].fields_by_name['parent_size']._serialized_options = b'\212\347\030\022\t\000\000\000\000\000\000I@\021\000\000\000\000\000\210\323@'
   _globals['_CONTEXTUALIZATIONSETTINGS'].fields_by_name['prompt']._loaded_options = None
   _globals['_CONTEXTUALIZATIONSETTINGS'].fields_by_name['prompt']._serialized_options = b'\212\347\030\003 \300>'
   _globals['_CONTEXTUALIZATIONSETTINGS'].fields_by_name['model']._loaded_options = None
@@ -62,28 +64,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GENERATIONLIMITS'].fields_by_name['max_top_k']._serialized_options = b'\212\347\030\022\t\000\000\000\000\000\000\360?\021\000\000\000\000\000\000Y@'
   _globals['_GENERATIONLIMITS'].fields_by_name['lowest_min_relevance']._loaded_options = None
   _globals['_GENERATIONLIMITS'].fields_by_name['lowest_min_relevance']._serialized_options = b'\212\347\030\022\t\000\000\000\000\000\000\000\000\021\000\000\000\000\000\000\360?'
-  _globals['_CHUNKINGSTRATEGY']._serialized_start=2052
-  _globals['_CHUNKINGSTRATEGY']._serialized_end=2232
-  _globals['_CHUNKSIZEUNIT']._serialized_start=2234
-  _globals['_CHUNKSIZEUNIT']._serialized_end=2342
-  _globals['_CONTEXTUALIZATIONMODE']._serialized_start=2345
-  _globals['_CONTEXTUALIZATIONMODE']._serialized_end=2512
+  _globals['_CHUNKINGSTRATEGY']._serialized_start=2118
+  _globals['_CHUNKINGSTRATEGY']._serialized_end=2334
+  _globals['_CHUNKSIZEUNIT']._serialized_start=2336
+  _globals['_CHUNKSIZEUNIT']._serialized_end=2444
+  _globals['_CONTEXTUALIZATIONMODE']._serialized_start=2447
+  _globals['_CONTEXTUALIZATIONMODE']._serialized_end=2614
   _globals['_CHUNKINGSETTINGS']._serialized_start=140
-  _globals['_CHUNKINGSETTINGS']._serialized_end=387
-  _globals['_CONTEXTUALIZATIONSETTINGS']._serialized_start=390
-  _globals['_CONTEXTUALIZATIONSETTINGS']._serialized_end=518
-  _globals['_EMBEDDINGSETTINGS']._serialized_start=520
-  _globals['_EMBEDDINGSETTINGS']._serialized_end=583
-  _globals['_LEXICALSETTINGS']._serialized_start=585
-  _globals['_LEXICALSETTINGS']._serialized_end=628
-  _globals['_ACCESSSETTINGS']._serialized_start=630
-  _globals['_ACCESSSETTINGS']._serialized_end=729
-  _globals['_GENERATIONLIMITS']._serialized_start=732
-  _globals['_GENERATIONLIMITS']._serialized_end=1121
-  _globals['_CRAWLSETTINGS']._serialized_start=1123
-  _globals['_CRAWLSETTINGS']._serialized_end=1204
-  _globals['_COLLECTIONSETTINGS']._serialized_start=1207
-  _globals['_COLLECTIONSETTINGS']._serialized_end=1801
-  _globals['_COLLECTION']._serialized_start=1804
-  _globals['_COLLECTION']._serialized_end=2049
+  _globals['_CHUNKINGSETTINGS']._serialized_end=453
+  _globals['_CONTEXTUALIZATIONSETTINGS']._serialized_start=456
+  _globals['_CONTEXTUALIZATIONSETTINGS']._serialized_end=584
+  _globals['_EMBEDDINGSETTINGS']._serialized_start=586
+  _globals['_EMBEDDINGSETTINGS']._serialized_end=649
+  _globals['_LEXICALSETTINGS']._serialized_start=651
+  _globals['_LEXICALSETTINGS']._serialized_end=694
+  _globals['_ACCESSSETTINGS']._serialized_start=696
+  _globals['_ACCESSSETTINGS']._serialized_end=795
+  _globals['_GENERATIONLIMITS']._serialized_start=798
+  _globals['_GENERATIONLIMITS']._serialized_end=1187
+  _globals['_CRAWLSETTINGS']._serialized_start=1189
+  _globals['_CRAWLSETTINGS']._serialized_end=1270
+  _globals['_COLLECTIONSETTINGS']._serialized_start=1273
+  _globals['_COLLECTIONSETTINGS']._serialized_end=1867
+  _globals['_COLLECTION']._serialized_start=1870
+  _globals['_COLLECTION']._serialized_end=2115
 # @@protoc_insertion_point(module_scope)

@@ -37,6 +37,11 @@ class _ChunkingStrategyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Chun
     """A sliding window of words."""
     CHUNKING_STRATEGY_SENTENCES: _ChunkingStrategy.ValueType  # 4
     """Whole sentences."""
+    CHUNKING_STRATEGY_PARENT_CHILD: _ChunkingStrategy.ValueType  # 5
+    """Small chunks, which are searched, of larger parents: sections, or parts of them. An answer is given all of the
+    parent of a chunk that was found; of several such chunks the best stands for the others, unless deduplication is
+    off.
+    """
 
 class ChunkingStrategy(_ChunkingStrategy, metaclass=_ChunkingStrategyEnumTypeWrapper):
     """How documents are cut into chunks."""
@@ -51,6 +56,11 @@ CHUNKING_STRATEGY_WORDS: ChunkingStrategy.ValueType  # 3
 """A sliding window of words."""
 CHUNKING_STRATEGY_SENTENCES: ChunkingStrategy.ValueType  # 4
 """Whole sentences."""
+CHUNKING_STRATEGY_PARENT_CHILD: ChunkingStrategy.ValueType  # 5
+"""Small chunks, which are searched, of larger parents: sections, or parts of them. An answer is given all of the
+parent of a chunk that was found; of several such chunks the best stands for the others, unless deduplication is
+off.
+"""
 Global___ChunkingStrategy: _TypeAlias = ChunkingStrategy  # noqa: Y015
 
 class _ChunkSizeUnit:
@@ -115,14 +125,20 @@ class ChunkingSettings(_message.Message):
     CHUNK_SIZE_FIELD_NUMBER: _builtins.int
     CHUNK_OVERLAP_FIELD_NUMBER: _builtins.int
     UNIT_FIELD_NUMBER: _builtins.int
+    PARENT_SIZE_FIELD_NUMBER: _builtins.int
     strategy: Global___ChunkingStrategy.ValueType
     """Default: recursive."""
     chunk_size: _builtins.int
-    """Maximum number of units in a chunk. Default: 2000."""
+    """Maximum number of units in a chunk. Default: 2000; of parent_child 400."""
     chunk_overlap: _builtins.int
-    """Units that a chunk shares with the one before, less than half of chunk_size. Default: 200."""
+    """Units that a chunk shares with the one before, less than half of chunk_size; across headings as far as chunk_size
+    leaves room, and never with another section or parent where the strategy is sections or parent_child. Default: 200,
+    or a tenth of a chunk_size of 400 or less.
+    """
     unit: Global___ChunkSizeUnit.ValueType
     """What the sizes count. Default: characters."""
+    parent_size: _builtins.int
+    """Maximum number of units in a parent, of parent_child only. Default: 2000, or chunk_size where that is more."""
     def __init__(
         self,
         *,
@@ -130,19 +146,24 @@ class ChunkingSettings(_message.Message):
         chunk_size: _builtins.int | None = ...,
         chunk_overlap: _builtins.int | None = ...,
         unit: Global___ChunkSizeUnit.ValueType = ...,
+        parent_size: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_chunk_overlap", b"_chunk_overlap", "_chunk_size", b"_chunk_size", "chunk_overlap", b"chunk_overlap", "chunk_size", b"chunk_size"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_chunk_overlap", b"_chunk_overlap", "_chunk_size", b"_chunk_size", "_parent_size", b"_parent_size", "chunk_overlap", b"chunk_overlap", "chunk_size", b"chunk_size", "parent_size", b"parent_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_chunk_overlap", b"_chunk_overlap", "_chunk_size", b"_chunk_size", "chunk_overlap", b"chunk_overlap", "chunk_size", b"chunk_size", "strategy", b"strategy", "unit", b"unit"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_chunk_overlap", b"_chunk_overlap", "_chunk_size", b"_chunk_size", "_parent_size", b"_parent_size", "chunk_overlap", b"chunk_overlap", "chunk_size", b"chunk_size", "parent_size", b"parent_size", "strategy", b"strategy", "unit", b"unit"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__chunk_overlap: _TypeAlias = _typing.Literal["chunk_overlap"]  # noqa: Y015
     _WhichOneofArgType__chunk_overlap: _TypeAlias = _typing.Literal["_chunk_overlap", b"_chunk_overlap"]  # noqa: Y015
     _WhichOneofReturnType__chunk_size: _TypeAlias = _typing.Literal["chunk_size"]  # noqa: Y015
     _WhichOneofArgType__chunk_size: _TypeAlias = _typing.Literal["_chunk_size", b"_chunk_size"]  # noqa: Y015
+    _WhichOneofReturnType__parent_size: _TypeAlias = _typing.Literal["parent_size"]  # noqa: Y015
+    _WhichOneofArgType__parent_size: _TypeAlias = _typing.Literal["_parent_size", b"_parent_size"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__chunk_overlap) -> _WhichOneofReturnType__chunk_overlap | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__chunk_size) -> _WhichOneofReturnType__chunk_size | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__parent_size) -> _WhichOneofReturnType__parent_size | None: ...
 
 Global___ChunkingSettings: _TypeAlias = ChunkingSettings  # noqa: Y015
 

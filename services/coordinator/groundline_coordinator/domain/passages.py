@@ -46,7 +46,8 @@ def adjacent_chunks_of(
 def selections_of(
     ranked: Iterable[candidate_pb2.RankedChunk], adjacent_chunks: Mapping[str, int]
 ) -> list[candidate_pb2.CollectionChunks]:
-    """What to read for ranked chunks: themselves with what is adjacent, and their duplicates."""
+    """What to read for ranked chunks: themselves with their parents and what is adjacent, and their
+    duplicates."""
     kept: dict[str, list[int]] = {}
     duplicates: dict[str, list[int]] = {}
     for each in ranked:
@@ -55,7 +56,10 @@ def selections_of(
             duplicates.setdefault(duplicate.collection_id, []).append(duplicate.chunk_id)
     return [
         candidate_pb2.CollectionChunks(
-            collection_id=name, chunk_ids=chunk_ids, adjacent_chunks=adjacent_chunks.get(name, 0)
+            collection_id=name,
+            chunk_ids=chunk_ids,
+            adjacent_chunks=adjacent_chunks.get(name, 0),
+            with_parents=True,
         )
         for name, chunk_ids in kept.items()
     ] + [

@@ -1,7 +1,8 @@
 """Cutting by semantic-text-splitter, which releases the GIL while it counts characters, and by sentencex."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, Protocol
 
@@ -66,6 +67,10 @@ _GAP: Final = re.compile(r"(?<!\s)\s{500,}")
 _ONLY_HEADING: Final = re.compile(r"[^\r\n]*+(?:\r\n?|\n)?+[=\-]*+\s*+")
 
 
+# Where a reader would begin: after a line, or after a sentence.
+_BEGINNING: Final = re.compile(r"(?:(?<=\n)|(?<=[.!?…。！？]\s))(?=\S)")
+_WORD_BEGINNING: Final = re.compile(r"(?<!\S)(?=\S)")
+
 MAX_CHARACTERS_PER_TOKEN: Final = 10
 """A long run without a space is one token to some models, however long it is."""
 
@@ -89,15 +94,70 @@ class DocumentSplitter:
     ) -> Sequence[Section]:
         """Sections of at most `chunk_size` units, in order, without white space at their ends; none is blank.
 
+        Recursive chunks overlap across headings too, as far as `chunk_size` leaves room. Those of a parent
+        are all together.
+
         A single word (or with characters of several tokens, a single character) may be longer in tokens. In
         characters no section is longer than MAX_CHARACTERS_PER_TOKEN for each of its tokens.
         """
         text = extraction.text
-        is_in_tokens = chunking.unit == collection_pb2.CHUNK_SIZE_UNIT_TOKENS
-        most = chunking.chunk_size * (MAX_CHARACTERS_PER_TOKEN if is_in_tokens else 1)
-        whole = self._spans(extraction, chunking, language)
-        spans = (piece for start, end in whole for piece in _pieces(text, start, end, most))
-        return [Section(text[start:end], start, end) for start, end in spans if text[start:end].strip()]
+        if chunking.strategy == collection_pb2.CHUNKING_STRATEGY_PARENT_CHILD:
+            return [child for parent in self._parents(extraction, chunking) for child in parent]
+        spans = list(_bounded(text, self._spans(extraction, chunking, language), chunking))
+        if chunking.strategy == collection_pb2.CHUNKING_STRATEGY_RECURSIVE:
+            starts = [self._start_of_overlap(text, *two, chunking) for two in pairwise(spans)]
+            return [
+                Section(text[first:end], first, end, lead=start - first)
+                for first, (start, end) in zip(
+                    [*(start for start, _ in spans[:1]), *starts], spans, strict=True
+                )
+            ]
+        return [Section(text[start:end], start, end) for start, end in spans]
+
+    def _parents(self, extraction: ExtractedText, chunking: ChunkingSettings) -> Iterator[Sequence[Section]]:
+        """The chunks of each parent, which is a section, or a part of one that is too long."""
+        text = extraction.text
+        whole = ChunkingSettings(
+            strategy=collection_pb2.CHUNKING_STRATEGY_SECTIONS,
+            chunk_size=chunking.parent_size,
+            chunk_overlap=0,
+            unit=chunking.unit,
+        )
+        splitter = self._splitter(extraction.mime_type, chunking)
+        for start, end in _bounded(text, self._spans(extraction, whole, ""), whole):
+            cuts = self._fitting(text, start, end, chunking, splitter)
+            spans = list(_bounded(text, cuts, chunking))
+            yield [
+                Section(
+                    text[first:last],
+                    first,
+                    last,
+                    siblings_before=position,
+                    siblings_after=len(spans) - 1 - position,
+                )
+                for position, (first, last) in enumerate(spans)
+            ]
+
+    def _start_of_overlap(self, text: str, before: Span, span: Span, chunking: ChunkingSettings) -> int:
+        """Where a chunk begins that is to repeat the end of the one before: at its own beginning where it
+        overlaps already, or has no room."""
+        start, end = span
+        room = chunking.chunk_size - self._size(text[start:end], chunking)
+        units = min(chunking.chunk_overlap, room)
+        if start < before[1] or units <= 0:
+            return start
+        per_unit = (
+            1 if chunking.unit == collection_pb2.CHUNK_SIZE_UNIT_CHARACTERS else MAX_CHARACTERS_PER_TOKEN
+        )
+        first = max(before[0] + 1, before[1] - units * per_unit)
+        starts = [match.start() for match in _WORD_BEGINNING.finditer(text, first, before[1])]
+        fitting = starts[
+            bisect_left(starts, True, key=lambda at: self._size(text[at:start], chunking) <= units) :
+        ]
+        if not fitting:
+            return start
+        beginning = _BEGINNING.search(text, fitting[0], before[1])
+        return beginning.start() if beginning else fitting[0]
 
     def _spans(self, extraction: ExtractedText, chunking: ChunkingSettings, language: str) -> Iterator[Span]:
         text = extraction.text
@@ -206,6 +266,14 @@ class DocumentSplitter:
 
     def _tokens(self, text: str) -> int:
         return self._count_tokens([text])[0]
+
+
+def _bounded(text: str, spans: Iterable[Span], chunking: ChunkingSettings) -> Iterator[Span]:
+    """Those that are not blank, in pieces that are no longer in characters than a chunk may be."""
+    is_in_tokens = chunking.unit == collection_pb2.CHUNK_SIZE_UNIT_TOKENS
+    most = chunking.chunk_size * (MAX_CHARACTERS_PER_TOKEN if is_in_tokens else 1)
+    pieces = (piece for start, end in spans for piece in _pieces(text, start, end, most))
+    return ((start, end) for start, end in pieces if text[start:end].strip())
 
 
 def _pieces(text: str, start: int, end: int, most: int) -> Iterator[Span]:

@@ -12,7 +12,7 @@ from groundline_ingestor.domain.settings import effective_chunking, effective_mo
 
 __all__ = ["PIPELINE_VERSION", "content_hash", "ingestion_hash", "input_hash"]
 
-PIPELINE_VERSION: Final = 3
+PIPELINE_VERSION: Final = 4
 """Raised when the same content would give other chunks, so that ingesting it again replaces them; what the
 lexical package makes of a chunk has a version of its own, TEXT_VERSION."""
 
@@ -51,7 +51,13 @@ def ingestion_hash(given: bytes, settings: collection_pb2.CollectionSettings) ->
         PIPELINE_VERSION,
         TEXT_VERSION,
         given.hex(),
-        [chunking.strategy, chunking.chunk_size, chunking.chunk_overlap, chunking.unit],
+        [
+            chunking.strategy,
+            chunking.chunk_size,
+            chunking.chunk_overlap,
+            chunking.unit,
+            chunking.parent_size,
+        ],
         effective_mode(settings),
         [written.prompt, written.model] if written else None,
         [settings.embedding.model, settings.lexical.language],

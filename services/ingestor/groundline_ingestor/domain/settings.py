@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 from groundline.v1 import collection_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_lexical import SIMPLE, languages
-from groundline_validation.rules import DEFAULT_CHUNK_OVERLAP, DEFAULT_CHUNK_SIZE
+from groundline_validation.rules import DEFAULT_CHUNK_OVERLAP, DEFAULT_PARENT_SIZE, default_chunk_size
 
 __all__ = [
     "changed",
@@ -37,14 +37,17 @@ def effective(settings: collection_pb2.CollectionSettings) -> collection_pb2.Col
 def effective_chunking(settings: collection_pb2.CollectionSettings) -> collection_pb2.ChunkingSettings:
     """With the contract's defaults."""
     chosen = settings.chunking
-    size = chosen.chunk_size if chosen.HasField("chunk_size") else DEFAULT_CHUNK_SIZE
+    strategy = chosen.strategy or collection_pb2.CHUNKING_STRATEGY_RECURSIVE
+    size = chosen.chunk_size if chosen.HasField("chunk_size") else default_chunk_size(strategy)
     # A small chunk_size that is set alone must not clash with the default overlap.
     overlap = DEFAULT_CHUNK_OVERLAP if size > DEFAULT_CHUNK_OVERLAP * 2 else size // 10
+    parent = chosen.parent_size if chosen.HasField("parent_size") else max(DEFAULT_PARENT_SIZE, size)
     return collection_pb2.ChunkingSettings(
-        strategy=chosen.strategy or collection_pb2.CHUNKING_STRATEGY_RECURSIVE,
+        strategy=strategy,
         chunk_size=size,
         chunk_overlap=chosen.chunk_overlap if chosen.HasField("chunk_overlap") else overlap,
         unit=chosen.unit or collection_pb2.CHUNK_SIZE_UNIT_CHARACTERS,
+        parent_size=parent if strategy == collection_pb2.CHUNKING_STRATEGY_PARENT_CHILD else None,
     )
 
 

@@ -48,11 +48,22 @@ _PAGED: Final = frozenset(
 
 @dataclass(frozen=True)
 class Section:
-    """A cut of an extracted text: `extracted[start:end] == text`, in code points."""
+    """A cut of an extracted text: `extracted[start:end] == text`, in code points.
+
+    What comes before `own_start` repeats the end of the chunk above, from before a heading. Of a parent that
+    was cut into several chunks, so many come before this one and after it.
+    """
 
     text: str
     start: int
     end: int
+    lead: int = 0
+    siblings_before: int = 0
+    siblings_after: int = 0
+
+    @property
+    def own_start(self) -> int:
+        return self.start + self.lead
 
 
 @dataclass(frozen=True)
@@ -119,7 +130,7 @@ class PreparedChunk:
     context: str
     lexical_text: str
     signature: bytes
-    """Of the section's text, see groundline_signatures."""
+    """Of the section's text, or its parent's; see groundline_signatures."""
     page: int = 0
 
     @property

@@ -20,7 +20,7 @@ from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import IngestionError
 from groundline_ingestor.domain.hashes import content_hash
 from groundline_ingestor.domain.settings import llm_contextualization
-from groundline_ingestor.domain.texts import PreparedChunk
+from groundline_ingestor.domain.texts import PreparedChunk, table_heads_at
 from groundline_ingestor.ports import ContextCache, ContextWriter, WrittenContexts
 from groundline_ingestor.service.preparation import Prepared, shown_uri
 
@@ -111,10 +111,11 @@ class Contextualization:
             await self._cache.put(found)
             await on_usage(written.usage)
             known |= found
-        contexts = [known[key] for key in keys]
+        starts = [chunk.section.own_start - prepared.start for chunk in prepared.chunks]
+        heads = table_heads_at(prepared.extraction.text, starts)
         return [
-            _with_context(chunk, context, prepared)
-            for chunk, context in zip(prepared.chunks, contexts, strict=True)
+            _with_context(chunk, "\n".join(filter(None, (known[key], head))), prepared)
+            for chunk, key, head in zip(prepared.chunks, keys, heads, strict=True)
         ]
 
     async def estimate(self, prepared: Prepared, collection: StoredCollection) -> chat_pb2.Usage:

@@ -63,6 +63,8 @@ def _dumped(chunks: Sequence[PreparedChunk]) -> bytes:
             chunk.section.text,
             chunk.section.start,
             chunk.section.end,
+            chunk.section.siblings_before,
+            chunk.section.siblings_after,
             chunk.context,
             chunk.lexical_text,
             chunk.signature.hex(),
@@ -75,8 +77,14 @@ def _dumped(chunks: Sequence[PreparedChunk]) -> bytes:
 
 def _loaded(data: bytes) -> Sequence[PreparedChunk]:
     return [
-        PreparedChunk(Section(text, start, end), context, lexical, bytes.fromhex(signature), page)
-        for text, start, end, context, lexical, signature, page in json.loads(
+        PreparedChunk(
+            Section(text, start, end, siblings_before=before, siblings_after=after),
+            context,
+            lexical,
+            bytes.fromhex(signature),
+            page,
+        )
+        for text, start, end, before, after, context, lexical, signature, page in json.loads(
             data.decode("utf-8", "surrogatepass")
         )
     ]

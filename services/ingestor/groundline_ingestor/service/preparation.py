@@ -173,9 +173,12 @@ class Preparation:
                 extraction, effective_chunking(collection.settings), collection.settings.lexical.language
             )
             end = len(extraction.text)
-            if coming is not None and len(sections) > 1 and _goes_on(coming, extraction, sections[-1]):
-                *sections, last = sections
-                end = last.start
+            if coming is not None and sections and _goes_on(coming, extraction, sections[-1]):
+                # A parent is cut anew as a whole.
+                place = len(sections) - 1 - sections[-1].siblings_before
+                if place:
+                    end = sections[place].start
+                    sections = sections[:place]
             chunk_count += len(sections)
             if chunk_count > self._limits.max_chunks:
                 raise IngestionError(
@@ -229,25 +232,35 @@ def _chunks(
         contexts = repeat("", len(sections))
     else:
         outside = [replace(heading, start=-1) for heading in above]
-        trails = heading_trails((*outside, *extraction.headings), (section.start for section in sections))
-        heads = table_heads_at(extraction.text, [section.start for section in sections])
+        starts = [section.own_start for section in sections]
+        trails = heading_trails((*outside, *extraction.headings), starts)
+        heads = table_heads_at(extraction.text, starts)
         contexts = (
             "\n".join(filter(None, (structural_context(version.title, uri, trail), head)))
             for trail, head in zip(trails, heads, strict=True)
         )
     pages: Iterable[int] = repeat(0, len(sections))
     if pages_before or has_pages(extraction):
-        pages = pages_at(extraction.text, (section.start for section in sections), pages_before)
+        pages = pages_at(extraction.text, (section.own_start for section in sections), pages_before)
     return [
         PreparedChunk(
             replace(section, start=start + section.start, end=start + section.end),
             context,
             lexical_text(section.text, context=context, title=version.title, uri=uri),
-            signature(section.text),
+            # The chunks of a parent are answered with all of it: of several that are found, one is enough.
+            signature(_parent_text(extraction.text, sections, position)),
             page,
         )
-        for section, context, page in zip(sections, contexts, pages, strict=True)
+        for position, (section, context, page) in enumerate(zip(sections, contexts, pages, strict=True))
     ]
+
+
+def _parent_text(text: str, sections: Sequence[Section], position: int) -> str:
+    """The text of the parent that a section belongs to; of others their own."""
+    section = sections[position]
+    first = sections[position - section.siblings_before]
+    last = sections[position + section.siblings_after]
+    return text[first.start : last.end]
 
 
 def shown_uri(uri: str) -> str:

@@ -51,7 +51,7 @@ from groundline_retriever.domain import Hit, IndexedCollection, KeywordHits, Sel
 
 __all__ = ["SERVER_SETTINGS", "PostgresChunkStore", "open_chunk_store"]
 
-SCHEMA = {"ingestor": 12}
+SCHEMA = {"ingestor": 16}
 """Least version of the tables that it reads."""
 
 EF_SEARCH, ITERATIVE_SCAN = 100, options_pb2.ITERATIVE_SCAN_STRICT_ORDER
@@ -161,7 +161,7 @@ _FETCH = """
 """
 _ITSELF = "c.chunk_id = wanted.chunk_id"
 _NEARBY = """c.document_id = wanted.document_id
-        AND c.chunk_index BETWEEN wanted.chunk_index - {distance:d} AND wanted.chunk_index + {distance:d}"""
+        AND c.chunk_index BETWEEN wanted.chunk_index - {before} AND wanted.chunk_index + {after}"""
 _PARTITIONS = "SELECT collection_id, partition_id FROM collections WHERE collection_id = ANY ($1::text[])"
 
 _PROBED = """
@@ -787,20 +787,31 @@ async def _fetched_from(
     principals: Sequence[str],
 ) -> list[candidate_pb2.FetchedChunk]:
     """What is wanted of the collections whose partition is given; one statement for each partition."""
-    groups: dict[tuple[int, int], list[candidate_pb2.CollectionChunks]] = defaultdict(list)
+    groups: dict[tuple[int, str], list[candidate_pb2.CollectionChunks]] = defaultdict(list)
     for selection in selections:
         if selection.collection_id in partitions:
-            groups[partitions[selection.collection_id], selection.adjacent_chunks].append(selection)
+            groups[partitions[selection.collection_id], _place(selection)].append(selection)
     fetched: list[candidate_pb2.FetchedChunk] = []
-    for (partition_id, distance), group in groups.items():
-        fetched += await _fetched(connection, partition_id, distance, group, principals)
+    for (partition_id, place), group in groups.items():
+        fetched += await _fetched(connection, partition_id, place, group, principals)
     return fetched
+
+
+def _place(selection: candidate_pb2.CollectionChunks) -> str:
+    """Which chunks of its document come with a wanted one."""
+    distance = selection.adjacent_chunks
+    if selection.with_parents:
+        return _NEARBY.format(
+            before=f"greatest(wanted.siblings_before, {distance:d})",
+            after=f"greatest(wanted.siblings_after, {distance:d})",
+        )
+    return _NEARBY.format(before=f"{distance:d}", after=f"{distance:d}") if distance else _ITSELF
 
 
 async def _fetched(
     connection: Connection,
     partition_id: int,
-    distance: int,
+    place: str,
     selections: Sequence[candidate_pb2.CollectionChunks],
     principals: Sequence[str],
 ) -> Sequence[candidate_pb2.FetchedChunk]:
@@ -808,7 +819,7 @@ async def _fetched(
     statement = _FETCH.format(
         table=f"chunks_p{partition_id:d}",
         partition_id=partition_id,
-        place=_NEARBY.format(distance=distance) if distance else _ITSELF,
+        place=place,
         visible=is_readable_document("$1", "c"),
         readable=is_readable_collection("$1", "k"),
     )
