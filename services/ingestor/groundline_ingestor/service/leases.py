@@ -53,6 +53,7 @@ class Leases:
         self._suspect: ItemClaim | None = None
         self._suspects_wait = False
         self._leasing = asyncio.Lock()
+        self._advanced = asyncio.Event()
 
     async def lease(self, limit: int) -> Sequence[LeasedItem]:
         """Take documents to work on. Raises UnavailableError."""
@@ -113,6 +114,7 @@ class Leases:
         """Note how far an item has come; without counts those it had."""
         if claim in self._held:
             self._held[claim] = Progress(claim, stage, counts or self._held[claim].chunks)
+            self._advanced.set()
 
     def reached(self, claim: ItemClaim) -> Progress:
         """How far an item has come."""
@@ -120,11 +122,14 @@ class Leases:
         return self._held.get(claim, begun)
 
     async def show_progress(self) -> None:
-        """Store what has changed since the last call. Raises UnavailableError."""
+        """Wait until something has changed since the last call, and store it. Raises UnavailableError."""
+        await self._advanced.wait()
         changed = [one for claim, one in self._held.items() if self._shown.get(claim) != one]
         if changed:
             await self._queue.progress(changed)
             self._shown.update({one.claim: one for one in changed if one.claim in self._held})
+        if all(self._shown[claim] == one for claim, one in self._held.items()):
+            self._advanced.clear()
 
     async def extend(self) -> None:
         """Keep what is held for another term. Raises UnavailableError."""
