@@ -254,10 +254,17 @@ class WorkQueue(Protocol):
     """
 
     async def lease(
-        self, lease_id: str, *, model: str, limit: int, seconds: float, suspect: bool = False
+        self,
+        lease_id: str,
+        *,
+        model: str,
+        limit: int,
+        seconds: float,
+        suspect: bool = False,
+        passed_over: Sequence[str] = (),
     ) -> Sequence[LeasedItem]:
         """Claim queued items to be embedded by a model; suspects, which are to be worked on alone, only when
-        they are asked for."""
+        they are asked for; none of the owners that are passed over."""
 
     async def has_suspects(self, model: str) -> bool:
         """Whether suspects wait to be worked on."""
@@ -427,8 +434,9 @@ class TextStream:
 class Extractor(Protocol):
     """Reads the text out of what was handed in."""
 
-    def read(self, given: GivenDocument) -> TextStream:
-        """CPU work, also while the segments are read. Raises IngestionError, also then."""
+    def read(self, given: GivenDocument, *, client: str = "") -> TextStream:
+        """CPU work, also while the segments are read; `client` is whose it is. Raises IngestionError, also
+        then."""
 
 
 class Splitter(Protocol):

@@ -2,6 +2,7 @@
 
 import json
 import re
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -92,9 +93,14 @@ def _cut(text: str, is_markdown: bool) -> int:
     """Where the first segment of a text ends that is too long for one."""
     middle = len(text) // 2
     fences = _fenced(text) if is_markdown else []
+    begins = [begin for begin, _ in fences]
 
     def last(places: Iterable[int]) -> int:
-        return max((at for at in places if not any(begin < at < end for begin, end in fences)), default=0)
+        for at in reversed(list(places)):
+            before = bisect_left(begins, at) - 1
+            if before < 0 or fences[before][1] <= at:
+                return at
+        return 0
 
     if is_markdown and (section := last(match.start() for match in _SECTION.finditer(text, middle))):
         return section

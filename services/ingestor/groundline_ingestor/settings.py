@@ -59,9 +59,9 @@ class IngestorSettings(MigrationSettings):
     max_chunks_per_document: Annotated[int, Field(ge=1, le=10_000_000)] = 400_000
     """Maximum chunks of a document; one with more fails."""
 
-    reader_processes: Annotated[int, Field(ge=1, le=64)] = 2
+    reader_processes: Annotated[int, Field(ge=1, le=64)] = 3
     """Processes that read what is not plain text, Markdown or source code; one is started when it is first
-    needed."""
+    needed. One client's files take all but one of them, where there are several."""
 
     reader_timeout_seconds: Seconds = 120.0
     """Maximum time that reading one such file may take; a small one has less: 20 seconds, and one for each
@@ -103,8 +103,8 @@ class IngestorSettings(MigrationSettings):
     """Deadline of a request whose caller set none; so long a job can be watched."""
 
     workers: Annotated[int, Field(ge=0, le=32)] = 2
-    """Lines of work for jobs, each with 16 documents at a time. 0: this process only answers requests, and
-    other replicas do the jobs."""
+    """Lines of work for jobs, each with 20 documents at a time, 16 of one client. 0: this process only
+    answers requests, and other replicas do the jobs."""
 
     crawls: Annotated[int, Field(ge=0, le=100)] = 2
     """Web sites that this process crawls at a time, where it has workers. 0: it leaves them to other

@@ -218,6 +218,12 @@ def test_a_text_with_two_million_headings_has_as_many_as_are_of_use() -> None:
     assert len(EXTRACTOR.extract(GivenDocument(text, mime_type=MARKDOWN)).headings) == MAX_HEADINGS
 
 
+def test_a_heading_of_a_million_brackets_has_a_title() -> None:
+    text = f"# {'[' * 1_000_000}\n"
+    [heading] = EXTRACTOR.extract(GivenDocument(text, mime_type=MARKDOWN)).headings
+    assert set(heading.title) == {"["}
+
+
 @pytest.mark.parametrize("uri", ["../../etc/passwd", "/etc/passwd", "file:///etc/passwd", "C:\\x\\..\\y.md"])
 def test_a_uri_is_a_name_and_is_never_opened(uri: str) -> None:
     assert EXTRACTOR.extract(GivenDocument(b"text", uri=uri)).text == "text"

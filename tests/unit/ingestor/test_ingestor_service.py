@@ -26,7 +26,7 @@ from groundline_ingestor.service.crawls import Crawling
 from groundline_ingestor.service.documents import DocumentService
 from groundline_ingestor.service.embedding import RememberingEmbedder
 from groundline_ingestor.service.ingestion import IngestionService
-from groundline_ingestor.service.items import PREPARED_ITEMS
+from groundline_ingestor.service.items import ITEMS_PER_CLIENT, PREPARED_ITEMS
 from groundline_ingestor.service.jobs import JobService
 from groundline_ingestor.service.options import WorkerOptions
 from groundline_ingestor.service.preparation import DocumentLimits, Preparation
@@ -772,19 +772,48 @@ class StuckExtractor:
         self._extractor = extractor
         self.may_go_on = threading.Event()
 
-    def read(self, given: GivenDocument) -> TextStream:
+    def read(self, given: GivenDocument, *, client: str = "") -> TextStream:
         if "slow" in given.uri:
             self.may_go_on.wait()
-        return self._extractor.read(given)
+        return self._extractor.read(given, client=client)
 
 
-async def test_slow_documents_hold_up_none_of_the_others(services: Services) -> None:
-    await services.collections.create(ANYBODY, new())
+def stuck_extractor(services: Services) -> StuckExtractor:
     extractor = services.worker._pipeline._items._preparation._extractor
     assert isinstance(extractor, DocumentExtractor)
     stuck = StuckExtractor(extractor)
     services.worker._pipeline._items._preparation._extractor = stuck
-    slow = [GivenDocument(f"slow {number}", uri=f"slow {number}") for number in range(PREPARED_ITEMS - 1)]
+    return stuck
+
+
+def slow_documents(count: int) -> list[GivenDocument]:
+    return [GivenDocument(f"slow {number}", uri=f"slow {number}") for number in range(count)]
+
+
+async def test_one_clients_slow_documents_hold_up_no_other_client(services: Services) -> None:
+    await services.collections.create(ANYBODY, new())
+    stuck = stuck_extractor(services)
+    slow = (await services.ingestion.ingest(ANYBODY, "docs", slow_documents(3 * PREPARED_ITEMS), "")).job
+    others = [GivenDocument(f"text {number}", uri=str(number)) for number in range(40)]
+    job = (await services.ingestion.ingest(BOB, "docs", others, "")).job
+    working = asyncio.create_task(services.worker.run())
+    try:
+        async with asyncio.timeout(20):
+            states = [state.job async for state in services.jobs.watch(BOB, job.job_id)]
+            assert (states[-1].state, states[-1].done_count) == (job_pb2.JOB_STATE_DONE, 40)
+            stuck.may_go_on.set()
+            states = [state.job async for state in services.jobs.watch(ANYBODY, slow.job_id)]
+            assert states[-1].done_count == 3 * PREPARED_ITEMS
+    finally:
+        stuck.may_go_on.set()
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+
+
+async def test_slow_documents_hold_up_none_of_the_others(services: Services) -> None:
+    await services.collections.create(ANYBODY, new())
+    stuck = stuck_extractor(services)
+    slow = slow_documents(ITEMS_PER_CLIENT - 4)
     others = [GivenDocument(f"text {number}", uri=str(number)) for number in range(40)]
     slow_job = (await services.ingestion.ingest(ANYBODY, "docs", slow, "")).job
     job = (await services.ingestion.ingest(ANYBODY, "docs", others, "")).job

@@ -115,6 +115,15 @@ def test_segments_are_the_text_and_end_between_sections(extractor: DocumentExtra
     assert all(MARKDOWN[heading.start] == "#" for heading in headings)
 
 
+def test_a_text_of_nothing_but_code_fences_is_cut(extractor: DocumentExtractor) -> None:
+    """Looking through all fences for each place took minutes a segment."""
+    text = "```\n```\n\nx\n" * 190_000
+    whole = DocumentExtractor(Sandbox(ReaderLimits()))
+    segments = read(whole, in_file(text, uri="a.md"))
+    assert "".join(segment.text for segment in segments) == text
+    assert len(segments) == 2
+
+
 def test_a_code_fence_stays_in_one_segment(extractor: DocumentExtractor) -> None:
     code = "\n\n".join(f"# no heading {n}" for n in range(100))
     text = f"Words before.\n\n{'word ' * 380}\n\n```\n{code}\n```\n\n{'More. ' * 500}"

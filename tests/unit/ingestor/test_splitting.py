@@ -63,6 +63,13 @@ AWKWARD = st.sampled_from([*LINE_ENDS, *CHARACTERS, *STRUCTURE])
 TEXTS = st.lists(st.one_of(AWKWARD, st.text(max_size=20)), max_size=60).map("".join)
 
 
+@pytest.mark.parametrize("nonsense", ["a<b<", "a*", "{[("])
+def test_source_code_that_is_nonsense_is_cut(nonsense: str) -> None:
+    """Parsed at once, some of it took minutes and gigabytes."""
+    text = nonsense * (100_000 // len(nonsense))
+    assert "".join(texts(split(text, "text/x-c++"))) == text
+
+
 @pytest.mark.parametrize("mime_type", [PLAIN, MARKDOWN, PYTHON])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("unit", UNITS)

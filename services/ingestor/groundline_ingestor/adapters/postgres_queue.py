@@ -61,10 +61,26 @@ _AVAILABLE: Final = f"""
             AND r.is_finishing
       ))
 """
-_LEASE: Final = f"""
+_SELECT_AVAILABLE: Final = f"""
     SELECT i.*, j.kind, j.settings, j.principals, p.partition_id, p.embedding_model, p.dimensions, p.language
     {_AVAILABLE} AND i.is_suspect = $3
-    ORDER BY i.queue_id LIMIT $2 FOR UPDATE OF i SKIP LOCKED
+"""
+_IN_ORDER: Final = "ORDER BY i.queue_id LIMIT $2 FOR UPDATE OF i SKIP LOCKED"
+_LEASE: Final = f"{_SELECT_AVAILABLE} {_IN_ORDER}"
+# By the jobs, of which there are few: what is passed over may have a million items waiting.
+_LEASE_OF_OTHERS: Final = f"""
+    WITH RECURSIVE waiting AS (
+        (SELECT job_id FROM ingestion_items WHERE {PENDING} ORDER BY job_id LIMIT 1)
+        UNION ALL
+        SELECT (
+            SELECT i.job_id FROM ingestion_items i
+            WHERE i.{PENDING} AND i.job_id > waiting.job_id ORDER BY i.job_id LIMIT 1
+        ) FROM waiting WHERE waiting.job_id IS NOT NULL
+    ), of_others AS MATERIALIZED (
+        SELECT job_id FROM waiting JOIN ingestion_jobs j USING (job_id)
+        WHERE coalesce(j.principals[1], '') <> ALL($4::text[])
+    )
+    {_SELECT_AVAILABLE} AND i.job_id IN (SELECT job_id FROM of_others) {_IN_ORDER}
 """
 
 
@@ -78,10 +94,20 @@ class PostgresQueue:
         self._overdue: dict[ItemClaim, float] = {}
 
     async def lease(
-        self, lease_id: str, *, model: str, limit: int, seconds: float, suspect: bool = False
+        self,
+        lease_id: str,
+        *,
+        model: str,
+        limit: int,
+        seconds: float,
+        suspect: bool = False,
+        passed_over: Sequence[str] = (),
     ) -> Sequence[LeasedItem]:
         async with transaction(self._pool) as connection:
-            rows = await connection.fetch(_LEASE, model, limit, suspect)
+            if passed_over:
+                rows = await connection.fetch(_LEASE_OF_OTHERS, model, limit, suspect, list(passed_over))
+            else:
+                rows = await connection.fetch(_LEASE, model, limit, suspect)
             begun = {
                 (str(row["job_id"]), row["item_index"]): begin(item_state(row), lease_id, alone=suspect)
                 for row in rows

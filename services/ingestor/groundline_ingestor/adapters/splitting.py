@@ -71,6 +71,10 @@ _ONLY_HEADING: Final = re.compile(r"[^\r\n]*+(?:\r\n?|\n)?+[=\-]*+\s*+")
 _BEGINNING: Final = re.compile(r"(?:(?<=\n)|(?<=[.!?…。！？]\s))(?=\S)")
 _WORD_BEGINNING: Final = re.compile(r"(?<!\S)(?=\S)")
 
+CODE_CHARACTERS: Final = 16_384
+"""Maximum of source code that is parsed at once: for nonsense such as `a<b<a<b<` a grammar takes the square
+of it in time and memory (16 Ki take a second, 1 Mi takes minutes and gigabytes)."""
+
 MAX_CHARACTERS_PER_TOKEN: Final = 10
 """A long run without a space is one token to some models, however long it is."""
 
@@ -169,8 +173,19 @@ class DocumentSplitter:
                 return self._packed(text, list(_sentences(text, language)), chunking)
             case collection_pb2.CHUNKING_STRATEGY_SECTIONS if extraction.headings:
                 return self._sections(extraction, chunking)
+            case _ if extraction.mime_type in _GRAMMARS:
+                return self._code(extraction, chunking)
             case _:
                 return self._cut(text, *whole, self._splitter(extraction.mime_type, chunking))
+
+    def _code(self, extraction: ExtractedText, chunking: ChunkingSettings) -> Iterator[Span]:
+        text, splitter = extraction.text, self._splitter(extraction.mime_type, chunking)
+        most = max(CODE_CHARACTERS, chunking.chunk_size)
+        start = 0
+        while start < len(text):
+            end = _end_of_code(text, start, most)
+            yield from self._cut(text, start, end, splitter)
+            start = end
 
     def _splitter(self, mime_type: str, chunking: ChunkingSettings) -> _Splitter:
         size, overlap = chunking.chunk_size, chunking.chunk_overlap
@@ -284,6 +299,14 @@ def _pieces(text: str, start: int, end: int, most: int) -> Iterator[Span]:
         yield _trimmed(text, start, cut)
         start, end = _trimmed(text, cut, end)
     yield start, end
+
+
+def _end_of_code(text: str, start: int, most: int) -> int:
+    """Where a piece of source code ends: at the last blank line, else line, of its second half."""
+    if len(text) - start <= most:
+        return len(text)
+    found = (text.rfind(gap, start + most // 2, start + most) for gap in ("\n\n", "\n"))
+    return next((place + 1 for place in found if place >= 0), start + most)
 
 
 def _written(text: str, start: int, end: int) -> Iterator[Span]:

@@ -46,6 +46,11 @@ class LeasedItem:
     principals: Sequence[str] = ()
     """Of the caller that handed it in, by whose rights its document is written."""
 
+    @property
+    def owner(self) -> str:
+        """Whose work it is: the first principal, empty where there is none."""
+        return next(iter(self.principals), "")
+
 
 @dataclass(frozen=True)
 class Progress:

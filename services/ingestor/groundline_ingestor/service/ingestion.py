@@ -32,10 +32,14 @@ from groundline_ingestor.service.contextualization import Contextualization
 from groundline_ingestor.service.preparation import Preparation, identify
 from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.spooling import is_disk_full
+from groundline_ingestor.turns import ClientTurns
 
 __all__ = ["IngestionService"]
 
 MAX_RETURNED_ITEMS: Final = 1000
+
+ESTIMATES: Final = 4
+"""Requests that are estimated at a time; they take threads that other requests need as well."""
 
 DISK_FULL_RETRY_SECONDS: Final = 30.0
 
@@ -66,6 +70,7 @@ class IngestionService:
         self._contextualization = contextualization
         self._quotas = quotas
         self._on_enqueued = on_enqueued
+        self._estimating = ClientTurns(ESTIMATES)
 
     async def ingest(
         self, caller: Caller, collection_id: str, inputs: Sequence[GivenDocument], request_id: str
@@ -176,7 +181,11 @@ class IngestionService:
         collection = await writable_collection(self._collections, caller, collection_id)
         self._contextualization.require(collection)
         begun = datetime.now(UTC)
-        items = [await self._estimate(index, given, collection) for index, given in enumerate(inputs)]
+        async with self._estimating.turn(caller.owner):
+            items = [
+                await self._estimate(index, given, collection, caller.owner)
+                for index, given in enumerate(inputs)
+            ]
         failed = sum(item.HasField("failure") for item in items)
         job = job_pb2.IngestionJob(
             collection_id=collection_id,
@@ -193,12 +202,12 @@ class IngestionService:
         return pb.IngestDocumentsResponse(job=job, items=items[:MAX_RETURNED_ITEMS])
 
     async def _estimate(
-        self, index: int, given: GivenDocument, collection: StoredCollection
+        self, index: int, given: GivenDocument, collection: StoredCollection, client: str
     ) -> job_pb2.IngestionItem:
         given, version = await asyncio.to_thread(identify, given, collection)
         item = job_pb2.IngestionItem(item_index=index, uri=version.uri)
         try:
-            text, version = await asyncio.to_thread(self._preparation.read, given, version)
+            text, version = await asyncio.to_thread(self._preparation.read, given, version, client=client)
             usages = []
             with closing(text.segments):
                 parts = self._preparation.chunk(text, version, collection)

@@ -31,16 +31,20 @@ from groundline_ingestor.service.leases import Leases
 from groundline_ingestor.service.options import WorkerOptions
 from groundline_ingestor.service.outcomes import Outcomes
 from groundline_ingestor.service.preparation import Preparation, Prepared, identify
+from groundline_ingestor.turns import ClientTurns
 
-__all__ = ["PREPARED_ITEMS", "ItemWork", "Work"]
+__all__ = ["ITEMS_PER_CLIENT", "PREPARED_ITEMS", "ItemWork", "Work"]
 
 LARGE_ITEMS: Final = 4
 """Documents of more than a part that a process reads at a time, and long texts that it works through: they
 take memory and disk."""
 
 
-PREPARED_ITEMS: Final = 16
+PREPARED_ITEMS: Final = 20
 """Items that a line of work prepares at a time; of each no more than one segment is in memory."""
+
+ITEMS_PER_CLIENT: Final = 16
+"""Maximum of one client's among these: the rest is for others, however slow its files are."""
 
 _OUTCOMES: Final = {
     job_pb2.INGESTION_OUTCOME_UPDATED: "updated",
@@ -109,10 +113,11 @@ class ItemWork:
         self._outcomes = outcomes
         self._options = options
         self._executor: ThreadPoolExecutor | None = None
-        # More threads that compute only keep each other, and the event loop, waiting for the interpreter.
-        self._computing = asyncio.Semaphore(max(1, options.workers))
-        self._reading = asyncio.Semaphore(LARGE_ITEMS)
-        self._finishing_long = asyncio.Semaphore(LARGE_ITEMS)
+        # More threads that compute only keep each other, and the event loop, waiting for the interpreter. One
+        # client has as many as there are workers.
+        self._computing = ClientTurns(max(1, options.workers) + 1)
+        self._reading = ClientTurns(LARGE_ITEMS)
+        self._finishing_long = ClientTurns(LARGE_ITEMS)
 
     @asynccontextmanager
     async def threads(self) -> AsyncIterator[None]:
@@ -132,14 +137,16 @@ class ItemWork:
         require_running_model(collection, self._embedder.embedder)
         given = await self._queue.given(item)
         try:
-            given, version = await self._computed(identify, given, collection)
+            given, version = await self._computed(item.owner, identify, given, collection)
             refreshed = await self._documents.refresh(collection, version, item.principals, item.claim)
             if refreshed is not None:
                 self._outcomes.ended(item, _OUTCOMES[refreshed[1]])
                 return None
             is_large = isinstance(given.content, FileContent)
-            async with self._reading if is_large else nullcontext():
-                text, version = await self._in_thread(self._preparation.read, given, version)
+            async with self._reading.turn(item.owner) if is_large else nullcontext():
+                text, version = await self._in_thread(
+                    self._preparation.read, given, version, client=item.owner
+                )
         finally:
             if isinstance(given.content, FileContent):
                 given.content.file.close()
@@ -180,10 +187,10 @@ class ItemWork:
         with closing(text.segments):
             parts = self._preparation.chunk(text, version, collection, on_stage)
             if len(text.segments) > 1:
-                async with self._finishing_long:
+                async with self._finishing_long.turn(item.owner):
                     await self._finish_long(item, collection, text, version, parts, version_number)
                 return None
-            [prepared] = await self._computed(list, parts)
+            [prepared] = await self._computed(item.owner, list, parts)
         chunks = await self._contextualized(item, collection, prepared, job_pb2.ChunkCounts())
         return Work(item, collection, replace(prepared, chunks=chunks), text.segments, version_number)
 
@@ -198,7 +205,7 @@ class ItemWork:
     ) -> None:
         with FinishedChunks(self._options.spool_directory) as finished:
             token_count = 0
-            while (prepared := await self._computed(next, parts, None)) is not None:
+            while (prepared := await self._computed(item.owner, next, parts, None)) is not None:
                 await self._queue.require(item.claim)  # else a cancelled document would go on for hours
                 before = len(finished.chunks)
                 chunks = await self._contextualized(
@@ -240,9 +247,11 @@ class ItemWork:
 
         return await self._contextualization.contextualize(prepared, collection, on_usage)
 
-    async def _computed[**P, T](self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+    async def _computed[**P, T](
+        self, client: str, work: Callable[P, T], *arguments: P.args, **named: P.kwargs
+    ) -> T:
         """What takes no longer than its computing, when it is its turn."""
-        async with self._computing:
+        async with self._computing.turn(client):
             return await self._in_thread(work, *arguments, **named)
 
     async def _in_thread[**P, T](self, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:

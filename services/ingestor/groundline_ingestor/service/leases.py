@@ -3,6 +3,7 @@
 import asyncio
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
@@ -38,17 +39,21 @@ class Leases:
         model: str,
         lease_seconds: float,
         maximum_attempts: int,
+        items_per_client: int,
         on_free: Callable[[], None],
     ) -> None:
-        """`model` is the running embedding model. `on_free` is called when an item is no longer held."""
+        """`model` is the running embedding model; `items_per_client` the maximum of a client's documents that
+        are held. `on_free` is called when an item is no longer held."""
         self._queue = queue
         self._model = model
         self._lease_seconds = lease_seconds
         self._maximum_attempts = maximum_attempts
+        self._items_per_client = items_per_client
         self._on_free = on_free
         self._held: dict[ItemClaim, Progress] = {}
         self._shown: dict[ItemClaim, Progress] = {}
-        self._documents: set[ItemClaim] = set()
+        self._documents: dict[ItemClaim, str] = {}
+        """With whose they are."""
         self._crawls: set[ItemClaim] = set()
         self._suspect: ItemClaim | None = None
         self._suspects_wait = False
@@ -56,24 +61,45 @@ class Leases:
         self._advanced = asyncio.Event()
 
     async def lease(self, limit: int) -> Sequence[LeasedItem]:
-        """Take documents to work on. Raises UnavailableError."""
+        """Take documents to work on, of one client no more than its share. Raises UnavailableError."""
         async with self._leasing:
             is_suspect = self._suspects_wait and not self._documents
             if self._suspect or (self._suspects_wait and not is_suspect and _is_draining()):
                 return ()
-            items = await self._queue.lease(
-                str(uuid.uuid4()),
-                model=self._model,
-                limit=1 if is_suspect else limit,
-                seconds=self._lease_seconds,
-                suspect=is_suspect,
-            )
-            for item in items:
-                self._hold(item)
-                self._documents.add(item.claim)
-                if is_suspect:
-                    self._suspect = item.claim
+            if is_suspect:
+                items = [*await self._take(1, suspect=True)]
+                self._suspect = items[0].claim if items else None
+                return items
+            items = [*await self._take(min(limit, self._items_per_client - self._most_of_one_client()))]
+            if len(items) < limit and (crowding := self._crowding()):
+                items += await self._take(limit - len(items), passed_over=crowding)
             return items
+
+    async def _take(
+        self, limit: int, *, suspect: bool = False, passed_over: Sequence[str] = ()
+    ) -> Sequence[LeasedItem]:
+        if limit <= 0:
+            return ()
+        items = await self._queue.lease(
+            str(uuid.uuid4()),
+            model=self._model,
+            limit=limit,
+            seconds=self._lease_seconds,
+            suspect=suspect,
+            passed_over=passed_over,
+        )
+        for item in items:
+            self._hold(item)
+            self._documents[item.claim] = item.owner
+        return items
+
+    def _most_of_one_client(self) -> int:
+        return max(Counter(self._documents.values()).values(), default=0)
+
+    def _crowding(self) -> list[str]:
+        """Clients of whose documents as many are held as may be."""
+        counts = Counter(self._documents.values())
+        return [client for client, count in counts.items() if count >= self._items_per_client]
 
     async def lease_crawl(self, crawls: CrawlRepository) -> tuple[LeasedItem, pb.WebCrawl] | None:
         """Take a crawl to do. None begins while documents are suspects, which would be charged for its
@@ -98,7 +124,7 @@ class Leases:
         """Forget an item that has ended or is another worker's."""
         self._held.pop(claim, None)
         self._shown.pop(claim, None)
-        self._documents.discard(claim)
+        self._documents.pop(claim, None)
         self._crawls.discard(claim)
         if self._suspect == claim:
             self._suspect = None

@@ -116,15 +116,18 @@ class Preparation:
         """An empty file for a content that is on its way. Close it when done."""
         return open_spool_file(self._spool_directory)
 
-    def read(self, given: GivenDocument, version: DocumentVersion) -> tuple[DocumentText, DocumentVersion]:
-        """The document's text, and the document with title and type. Raises IngestionError."""
+    def read(
+        self, given: GivenDocument, version: DocumentVersion, *, client: str = ""
+    ) -> tuple[DocumentText, DocumentVersion]:
+        """The document's text, and the document with title and type; `client` is whose it is. Raises
+        IngestionError."""
         if version.size_bytes > self._limits.max_document_bytes:
             raise IngestionError(
                 document_pb2.INGESTION_STATE_EXTRACTING,
                 "DOCUMENT_TOO_LARGE",
                 f"{version.size_bytes} bytes; at most {self._limits.max_document_bytes} are taken",
             )
-        stream = self._extractor.read(given)
+        stream = self._extractor.read(given, client=client)
         segments = kept_segments(self._spool_directory)
         first_heading = ""
         try:

@@ -22,7 +22,7 @@ from groundline_ingestor.ports import (
 from groundline_ingestor.service.contextualization import Contextualization
 from groundline_ingestor.service.crawls import Crawling
 from groundline_ingestor.service.embedding import RememberingEmbedder
-from groundline_ingestor.service.items import ItemWork
+from groundline_ingestor.service.items import ITEMS_PER_CLIENT, ItemWork
 from groundline_ingestor.service.leases import Leases
 from groundline_ingestor.service.options import WorkerOptions
 from groundline_ingestor.service.outcomes import Outcomes, whereabouts
@@ -68,6 +68,7 @@ class Worker:
             model=embedder.embedder.model,
             lease_seconds=options.lease_seconds,
             maximum_attempts=options.max_attempts,
+            items_per_client=max(1, options.workers) * ITEMS_PER_CLIENT,
             on_free=self.wake,
         )
         self._outcomes = Outcomes(

@@ -530,6 +530,23 @@ class StoreContract:
         again = await _collection(stores, "ending")
         assert again.message.document_count == 0
 
+    async def test_owners_are_passed_over_whatever_they_have_waiting(self, stores: Stores) -> None:
+        collection = await _collection(stores, "jobs")
+        for owner, uris in (("a", ("1", "2")), ("b", ("3",)), ("a", ("4",)), ("", ("5",)), ("c", ("6",))):
+            handed_in = [_handed_in(uri) for uri in uris]
+            await stores.jobs.enqueue(collection, handed_in, (owner,) if owner else (), "")
+        options: dict[str, Any] = {"model": "model", "seconds": 60}
+
+        async def lease(limit: int, *passed_over: str) -> list[tuple[str, str]]:
+            leased = await stores.queue.lease(
+                str(uuid.uuid4()), limit=limit, passed_over=passed_over, **options
+            )
+            return [(item.uri, item.owner) for item in leased]
+
+        assert not await lease(10, "a", "b", "c", "")
+        assert await lease(2, "a") == [("3", "b"), ("5", "")]
+        assert await lease(2) == [("1", "a"), ("2", "a")]
+
     async def test_an_item_is_leased_once_and_ends_with_its_document(self, stores: Stores) -> None:
         collection = await _collection(stores, "jobs")
         job = await stores.jobs.enqueue(collection, [_handed_in("a.md"), _handed_in("b.md")], (), "")

@@ -741,9 +741,21 @@ class MemoryQueue:
         self._data = data
 
     async def lease(
-        self, lease_id: str, *, model: str, limit: int, seconds: float, suspect: bool = False
+        self,
+        lease_id: str,
+        *,
+        model: str,
+        limit: int,
+        seconds: float,
+        suspect: bool = False,
+        passed_over: Sequence[str] = (),
     ) -> Sequence[LeasedItem]:
-        available = [one for one in self._available(model) if one.item.is_suspect == suspect][:limit]
+        available = [
+            one
+            for one in self._available(model)
+            if one.item.is_suspect == suspect
+            and next(iter(self._data.job_principals[one.job_id]), "") not in passed_over
+        ][:limit]
         return [
             LeasedItem(
                 self._data.lease(entry, lease_id, seconds, alone=suspect),

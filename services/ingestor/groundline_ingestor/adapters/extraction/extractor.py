@@ -56,7 +56,7 @@ class DocumentExtractor:
         self._segment_characters = segment_characters
         self._max_whole_bytes = max_whole_bytes
 
-    def read(self, given: GivenDocument) -> TextStream:
+    def read(self, given: GivenDocument, *, client: str = "") -> TextStream:
         """See Extractor. Raises what `extract` raises and DOCUMENT_TOO_LARGE."""
         content = given.content
         if isinstance(content, FileContent):
@@ -73,7 +73,7 @@ class DocumentExtractor:
                 )
             whole = b"".join(content.parts(content.size))
             given = replace(given, content=whole.decode() if content.is_text else whole)
-        extraction = self.extract(given)
+        extraction = self.extract(given, client=client)
         cutter = HeadedCutter(
             is_markdown=is_markdown(extraction.mime_type),
             read_headings=known_headings(deque(extraction.headings)),
@@ -82,7 +82,7 @@ class DocumentExtractor:
         segments = chain(cutter.feed(extraction.text), cutter.end())
         return TextStream(segments, extraction.mime_type, extraction.title)
 
-    def extract(self, given: GivenDocument) -> ExtractedText:
+    def extract(self, given: GivenDocument, *, client: str = "") -> ExtractedText:
         """The text without its byte order mark, line ends as they are.
 
         The uri is a name and hints at a type; nothing is ever opened by it. Raises IngestionError with
@@ -96,7 +96,10 @@ class DocumentExtractor:
             else:
                 mime_type = _type_of(given, given.content)
                 reader = reader_of(mime_type)
-                extraction = self._read(reader, given, mime_type) if reader else _text(given, mime_type)
+                if reader:
+                    extraction = self._read(reader, given, mime_type, client)
+                else:
+                    extraction = _text(given, mime_type)
         except ReadError as error:
             raise _failure(error) from None
         for _ in _checked([TextSegment(extraction.text)]):
@@ -121,7 +124,7 @@ class DocumentExtractor:
             yield from cutter.feed(piece)
         yield from cutter.end()
 
-    def _read(self, reader: ReaderName, given: GivenDocument, mime_type: str) -> ExtractedText:
+    def _read(self, reader: ReaderName, given: GivenDocument, mime_type: str, client: str) -> ExtractedText:
         assert not isinstance(given.content, FileContent), "is for read()"
         said, charset = clean_type(given.mime_type)
         content = given.content
@@ -130,7 +133,7 @@ class DocumentExtractor:
         if not content.strip():
             raise ReadError("EMPTY_TEXT", "the document holds no text")
         hints = Hints(mime_type, charset, is_guess=is_guessed(said, last_part(given.uri)))
-        read = self._sandbox.read(reader, content, hints)
+        read = self._sandbox.read(reader, content, hints, client=client)
         headings = tuple(Heading(*heading) for heading in read.headings)
         return ExtractedText(read.text, read.mime_type or mime_type, headings, one_line(read.title))
 

@@ -16,6 +16,8 @@ type Heading = tuple[int, str, int]
 """Level from 1, plain title, and start in code points."""
 
 MAX_TITLE_CHARACTERS: Final = 500
+MAX_PARSED_TITLE_CHARACTERS: Final = 4 * MAX_TITLE_CHARACTERS
+"""With the markup, whose parser takes the square of a run of brackets."""
 MAX_HEADINGS: Final = 20_000
 """Maximum number of headings of one text; what comes behind more candidates is read as text without any."""
 
@@ -46,7 +48,7 @@ def read_headings(text: str, *, is_beginning: bool = True) -> tuple[Heading, ...
         start = line_starts[token.map[0]]
         if start < begin:
             continue
-        title = " ".join(_plain(titles.parseInline(content.content)).split())
+        title = " ".join(_plain(titles.parseInline(content.content[:MAX_PARSED_TITLE_CHARACTERS])).split())
         if title:
             headings.append((int(token.tag[1:]), title[:MAX_TITLE_CHARACTERS], _indented(text, start)))
     return tuple(headings)

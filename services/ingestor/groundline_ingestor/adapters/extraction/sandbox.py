@@ -25,6 +25,7 @@ from groundline_ingestor.adapters.extraction.readers.common import (
     ReaderLimits,
     ReadError,
 )
+from groundline_ingestor.turns import ClientTurns
 
 __all__ = ["Sandbox"]
 
@@ -37,11 +38,12 @@ _log = structlog.get_logger(__name__)
 
 
 class Sandbox:
-    """Reads files, at most `processes` at a time; used from threads. Close it when done."""
+    """Reads files, at most `processes` at a time, of one client all but one of these; used from threads.
+    Close it when done."""
 
-    def __init__(self, limits: ReaderLimits, *, processes: int = 2) -> None:
+    def __init__(self, limits: ReaderLimits, *, processes: int = 3) -> None:
         self._limits = limits
-        self._turns = threading.BoundedSemaphore(processes)
+        self._turns = ClientTurns(processes)
         self._idle: list[_Process] = []
         self._lock = threading.Lock()
         self._closed = False
@@ -53,9 +55,12 @@ class Sandbox:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def read(self, reader: ReaderName | Literal["links"], data: bytes, hints: Hints = NO_HINTS) -> Read:
-        """Blocks until the file is read. Raises ReadError, also with READER_TIMEOUT and READER_CRASHED."""
-        with self._turns:
+    def read(
+        self, reader: ReaderName | Literal["links"], data: bytes, hints: Hints = NO_HINTS, *, client: str = ""
+    ) -> Read:
+        """Blocks until the file is read; `client` is whose it is. Raises ReadError, also with READER_TIMEOUT
+        and READER_CRASHED."""
+        with self._turns.blocking(client):
             process = self._take()
             try:
                 return process.read(reader, data, hints)
