@@ -132,6 +132,11 @@ test-cluster: setup ## Apply the manifests to a real control plane, built from G
 	@command -v go > /dev/null || { echo "test-cluster: install Go 1.24 or newer" >&2; exit 1; }
 	$(BIN)/python -m pytest tests/cluster
 
+.PHONY: test-weaviate
+test-weaviate: setup ## Test the distributed index on real nodes of Weaviate, built from its Go module at first (some 10 minutes)
+	@command -v go > /dev/null || { echo "test-weaviate: install Go 1.26 or newer" >&2; exit 1; }
+	$(BIN)/python -m pytest tests/weaviate
+
 .PHONY: test-lexical
 test-lexical: setup ## Test the keyword engines, on the server that GROUNDLINE_TEST_POSTGRES_URL names if it is set
 	$(BIN)/python -m pytest tests/unit/lexical tests/integration/lexical

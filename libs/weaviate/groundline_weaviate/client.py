@@ -35,7 +35,10 @@ RETRY_SECONDS: Final = 5.0
 
 _SERVICE: Final = "weaviate.v1.Weaviate"
 _MAX_MESSAGE_BYTES: Final = 100 * 1024**2
+
+# Most errors come as UNKNOWN, told apart by their texts only.
 _NOT_FOUND: Final = "could not find class"
+_REFUSALS: Final = ("unauthorized", "forbidden")
 
 
 class Proposal(NamedTuple):
@@ -345,9 +348,10 @@ def _unavailable(message: str) -> UnavailableError:
 
 def _error_of(error: grpc.aio.AioRpcError) -> GroundlineError:
     """What clients may see holds no text of the server's, which may name its nodes."""
-    if _NOT_FOUND in (error.details() or ""):
+    details = error.details() or ""
+    if _NOT_FOUND in details:
         return _NoClassError("SEARCH_INDEX_UNAVAILABLE", "nothing is in this space yet")
-    if error.code() in (
+    if any(text in details for text in _REFUSALS) or error.code() in (
         grpc.StatusCode.INVALID_ARGUMENT,
         grpc.StatusCode.UNAUTHENTICATED,
         grpc.StatusCode.PERMISSION_DENIED,

@@ -1,0 +1,212 @@
+"""Nodes of the real Weaviate server on loopback, built once by Go.
+
+The program is kept in GROUNDLINE_WEAVIATE_CACHE, by default groundline/weaviate below the user's folder for
+caches. `python -m groundline_tests.weaviate --nodes 3` runs nodes for benchmarks until Ctrl-C.
+"""
+
+import argparse
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from groundline_cli.stack.process import ChildProcess, Command
+from groundline_weaviate import WeaviateSettings
+from pydantic import AnyHttpUrl, SecretStr
+
+MODULE, VERSION = "github.com/weaviate/weaviate/cmd/weaviate-server", "v1.39.0"
+CACHE = Path(
+    os.environ.get("GROUNDLINE_WEAVIATE_CACHE")
+    or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundline/weaviate"
+)
+
+API_KEY = "a-key-for-tests"
+START_SECONDS = 120
+MEMORY = "1GiB"
+"""What the collector of a node aims at."""
+
+
+def program() -> Path:
+    """The server; built at first, which takes some eight minutes of two cores."""
+    path = CACHE / VERSION / "weaviate-server"
+    if path.exists():
+        return path
+    assert shutil.which("go"), "Weaviate is built from its Go module: install Go 1.26 or newer"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Another run may build the same: whoever is done first puts it in place.
+    with tempfile.TemporaryDirectory(dir=CACHE, prefix="building-") as folder:
+        environment = {**os.environ, "GOBIN": folder, "GOTOOLCHAIN": "local", "GOWORK": "off"}
+        command = ["go", "install", f"{MODULE}@{VERSION}"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, f"{' '.join(command)}: {done.stdout}{done.stderr}"
+        (Path(folder) / path.name).rename(path)
+    return path
+
+
+@dataclass
+class Node:
+    """One server, which may be killed and started again."""
+
+    number: int
+    command: Command
+    folder: Path
+    http_port: int
+    grpc_port: int
+    process: ChildProcess | None = None
+
+    async def start(self) -> None:
+        self.process = await ChildProcess.start(self.command, self.folder / f"{self.command.name}.log")
+
+    async def ready(self) -> None:
+        """Wait until it takes part in the cluster."""
+        address = f"http://127.0.0.1:{self.http_port}/v1/.well-known/ready"
+        async with asyncio.timeout(START_SECONDS), httpx.AsyncClient(trust_env=False) as client:
+            while True:
+                assert self.process is not None
+                assert self.process.returncode is None, self.process.obituary()
+                with suppress(httpx.HTTPError):
+                    if (await client.get(address)).status_code == httpx.codes.OK:
+                        return
+                await asyncio.sleep(0.1)
+
+    async def kill(self) -> None:
+        assert self.process is not None
+        os.killpg(self.process.pid, signal.SIGKILL)
+        await self.process.wait()
+
+    def pause(self, *, paused: bool) -> None:
+        assert self.process is not None
+        os.killpg(self.process.pid, signal.SIGSTOP if paused else signal.SIGCONT)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Running nodes. Every object is on each of them."""
+
+    nodes: Sequence[Node]
+
+    def settings(self, class_prefix: str = "Groundline", *, shards: int | None = None) -> WeaviateSettings:
+        """Of clients that know all nodes; those with another prefix see nothing of each other."""
+        return WeaviateSettings(
+            grpc_target=",".join(f"127.0.0.1:{node.grpc_port}" for node in self.nodes),
+            http_url=AnyHttpUrl(f"http://127.0.0.1:{self.nodes[-1].http_port}"),
+            api_key=SecretStr(API_KEY),
+            class_prefix=class_prefix,
+            replication_factor=len(self.nodes),
+            shards=shards,
+        )
+
+
+@asynccontextmanager
+async def weaviate_nodes(count: int, folder: Path) -> AsyncIterator[Cluster]:
+    """Start so many nodes, which keep their data below `folder`, and stop them at the end."""
+    server = await asyncio.to_thread(program)
+    ports = _free_ports(count)
+    nodes = [_node(server, folder, number, ports) for number in range(count)]
+    try:
+        for node in nodes:
+            await node.start()
+        await asyncio.gather(*(node.ready() for node in nodes))
+        yield Cluster(nodes)
+    finally:
+        for node in nodes:
+            if node.process is not None:
+                with suppress(ProcessLookupError):
+                    # Nothing of it is kept, so that it need not flush.
+                    os.killpg(node.process.pid, signal.SIGKILL)
+                await node.process.wait()
+
+
+@dataclass(frozen=True)
+class _Ports:
+    http: int
+    grpc: int
+    gossip: int
+    """The next one is that of data."""
+    raft: int
+    """The next one is that of its calls."""
+
+
+def _node(server: Path, folder: Path, number: int, ports: Sequence[_Ports]) -> Node:
+    own, name = ports[number], f"node{number + 1}"
+    members = ",".join(f"node{each + 1}:{one.raft}" for each, one in enumerate(ports))
+    environment = {
+        "AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED": "false",
+        "AUTHENTICATION_APIKEY_ENABLED": "true",
+        "AUTHENTICATION_APIKEY_ALLOWED_KEYS": API_KEY,
+        "AUTHENTICATION_APIKEY_USERS": "groundline",
+        "AUTHORIZATION_ADMINLIST_ENABLED": "true",
+        "AUTHORIZATION_ADMINLIST_USERS": "groundline",
+        "DISABLE_TELEMETRY": "true",
+        "PERSISTENCE_DATA_PATH": str(folder / name),
+        "DEFAULT_VECTORIZER_MODULE": "none",
+        "ENABLE_MODULES": "",
+        "CLUSTER_IN_LOCALHOST": "true",
+        "CLUSTER_HOSTNAME": name,
+        "CLUSTER_ADVERTISE_ADDR": "127.0.0.1",
+        "CLUSTER_GOSSIP_BIND_PORT": str(own.gossip),
+        "CLUSTER_DATA_BIND_PORT": str(own.gossip + 1),
+        # Not of itself.
+        "CLUSTER_JOIN": f"127.0.0.1:{ports[0].gossip}" if number else "",
+        "RAFT_PORT": str(own.raft),
+        "RAFT_INTERNAL_RPC_PORT": str(own.raft + 1),
+        "RAFT_JOIN": members,
+        "RAFT_BOOTSTRAP_EXPECT": str(len(ports)),
+        "GRPC_PORT": str(own.grpc),
+        "GO_PROFILING_DISABLE": "true",
+        "GOMEMLIMIT": MEMORY,
+        "GOMAXPROCS": "2",
+        "LOG_LEVEL": "warning",
+        "PATH": "/usr/bin:/bin",
+    }
+    arguments = ("--host", "127.0.0.1", "--port", str(own.http), "--scheme", "http")
+    return Node(number, Command(name, (str(server), *arguments), environment), folder, own.http, own.grpc)
+
+
+def _free_ports(count: int) -> Sequence[_Ports]:
+    """Held all at once, so that they differ; two pairs are in a row."""
+    with suppress(OSError):
+        held: list[socket.socket] = []
+        try:
+
+            def hold(port: int = 0) -> int:
+                held.append(socket.socket())
+                held[-1].bind(("127.0.0.1", port))
+                taken: int = held[-1].getsockname()[1]
+                return taken
+
+            found = []
+            for _ in range(count):
+                gossip, raft = hold(), hold()
+                hold(gossip + 1)
+                hold(raft + 1)
+                found.append(_Ports(hold(), hold(), gossip, raft))
+            return found
+        finally:
+            for each in held:
+                each.close()
+    return _free_ports(count)
+
+
+async def _run(count: int, folder: Path) -> None:
+    async with weaviate_nodes(count, folder) as cluster:
+        settings = cluster.settings()
+        for name in ("grpc_target", "http_url", "replication_factor"):
+            print(f"GROUNDLINE_WEAVIATE__{name.upper()}={getattr(settings, name)}")
+        print(f"GROUNDLINE_WEAVIATE__API_KEY={API_KEY}", flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Run nodes of Weaviate until Ctrl-C.")
+    parser.add_argument("--nodes", type=int, default=3)
+    with tempfile.TemporaryDirectory() as directory, suppress(KeyboardInterrupt):
+        asyncio.run(_run(parser.parse_args().nodes, Path(directory)))

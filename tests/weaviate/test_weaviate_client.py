@@ -1,0 +1,147 @@
+"""The library on a real node: what is written is found by whom it may be, and nothing else is."""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+from groundline_filters import parse
+from groundline_runtime.errors import FailedPreconditionError, UnavailableError
+from groundline_tests.weaviate import Cluster
+from groundline_weaviate import (
+    IndexedChunk,
+    Scope,
+    Space,
+    Weaviate,
+    condition_of,
+    open_weaviate,
+    searched_words,
+    stored_words,
+)
+from pydantic import SecretStr
+
+SPACE = Space("tests/fake", 8)
+OTHER_SPACE = Space("tests/fake", 4)
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+VECTORS = np.random.default_rng(7).normal(size=(12, 8)).astype(np.float32)
+
+
+def chunk(chunk_id: int, **changes: Any) -> IndexedChunk:
+    fields: dict[str, Any] = {
+        "partition_id": 1,
+        "chunk_id": chunk_id,
+        "collection_id": "even" if chunk_id % 2 == 0 else "odd",
+        "document_id": UUID(int=chunk_id),
+        "words": stored_words(f"the policies of number{chunk_id}", "english"),
+        "vector": VECTORS[chunk_id],
+        "principals": ("ann",) if chunk_id == 3 else (),
+        "source_type": "web" if chunk_id == 4 else "file",
+        "update_time": NOON + timedelta(days=chunk_id),
+        "metadata": {"number": chunk_id, "tags": ["all", f"t{chunk_id}"]},
+    }
+    return IndexedChunk(**(fields | changes))
+
+
+@pytest.fixture(scope="module")
+async def weaviate(one_node: Cluster) -> AsyncIterator[Weaviate]:
+    """Chunks 0 to 9 in partition 1; partition 2, which is shared, has 10 and 11."""
+    async with open_weaviate(one_node.settings("Client")) as client:
+        await client.create(SPACE)
+        await client.create(SPACE)
+        chunks = [chunk(number) for number in range(10)]
+        assert not await client.write(SPACE, [*chunks, *chunks])
+        assert not await client.write(SPACE, [chunk(number, partition_id=2) for number in (10, 11)])
+        yield client
+
+
+async def found(
+    weaviate: Weaviate, scope: Scope, *principals: str, filtered: dict[str, Any] | None = None
+) -> Sequence[int]:
+    """Chunks that both arms propose: every one has the word."""
+    condition = condition_of(scope, principals, None if filtered is None else parse(filtered))
+    words = searched_words("Which policy?", "english")
+    by_keyword = await weaviate.keyword(SPACE, words, condition, limit=50)
+    by_vector = await weaviate.semantic(SPACE, VECTORS[0], condition, limit=50)
+    assert sorted(each.chunk_id for each in by_keyword) == sorted(each.chunk_id for each in by_vector)
+    return sorted(each.chunk_id for each in by_vector)
+
+
+async def test_a_server_that_is_not_there_is_unavailable(one_node: Cluster) -> None:
+    settings = one_node.settings().model_copy(update={"grpc_target": "127.0.0.1:1"})
+    async with open_weaviate(settings) as client:
+        with pytest.raises(UnavailableError) as caught:
+            await client.semantic(SPACE, VECTORS[0], condition_of(Scope([1]), [], None), limit=5)
+    assert caught.value.reason == "SEARCH_INDEX_UNAVAILABLE"
+    assert caught.value.retry_after_seconds
+
+
+async def test_a_wrong_key_is_refused(one_node: Cluster, weaviate: Weaviate) -> None:
+    settings = one_node.settings("Client").model_copy(update={"api_key": SecretStr("wrong")})
+    async with open_weaviate(settings) as client:
+        with pytest.raises(FailedPreconditionError, match="refused"):
+            await client.semantic(SPACE, VECTORS[0], condition_of(Scope([1]), [], None), limit=5)
+        with pytest.raises(FailedPreconditionError, match="refused"):
+            await client.create(OTHER_SPACE)
+
+
+async def test_an_object_that_does_not_fit_is_named_and_the_others_are_written(weaviate: Weaviate) -> None:
+    wrong = chunk(5, partition_id=7, vector=np.ones(3, dtype=np.float32))
+    [failure] = await weaviate.write(SPACE, [wrong, chunk(6, partition_id=7)])
+    assert (failure.partition_id, failure.chunk_id) == (7, 5)
+    assert [entry.chunk_id for entry in await weaviate.entries(SPACE, 7)] == [6]
+
+
+async def test_a_space_that_nobody_wrote_into_is_empty(weaviate: Weaviate) -> None:
+    condition = condition_of(Scope([1]), [], None)
+    assert not await weaviate.semantic(OTHER_SPACE, VECTORS[0][:4], condition, limit=5)
+    assert not await weaviate.entries(OTHER_SPACE, 1)
+    await weaviate.delete(OTHER_SPACE, 1, [1])
+
+
+async def test_only_what_is_in_scope_and_may_be_read_is_proposed(weaviate: Weaviate) -> None:
+    assert await found(weaviate, Scope([1])) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
+    assert await found(weaviate, Scope([1]), "ann", "bob") == list(range(10))
+    assert await found(weaviate, Scope([], [2], ["odd"])) == [11]
+    assert await found(weaviate, Scope([1], [2], ["even"]), "ann") == [*range(10), 10]
+    assert await found(weaviate, Scope([9])) == []
+
+
+@pytest.mark.parametrize(
+    ("filtered", "expected"),
+    [
+        ({"number": 3}, []),
+        ({"number": {"$in": [1, 2, 3]}}, [1, 2]),
+        ({"number": {"$ne": 2}}, [0, 1, 4, 5, 6, 7, 8, 9]),
+        ({"tags": {"$contains": "t5"}}, [5]),
+        ({"number": {"$exists": False}}, []),
+        ({"$source_type": "web"}, [4]),
+        ({"$document_id": str(UUID(int=8))}, [8]),
+        ({"$update_time": {"$gte": "2026-11-29T12:00:00Z"}}, [7, 8, 9]),
+        ({"$or": [{"number": 1}, {"$and": [{"tags": {"$contains": "all"}}, {"number": 9}]}]}, [1, 9]),
+    ],
+)
+async def test_what_can_be_said_of_a_filter_holds(
+    weaviate: Weaviate, filtered: dict[str, Any], expected: Sequence[int]
+) -> None:
+    assert await found(weaviate, Scope([1]), filtered=filtered) == expected
+
+
+async def test_entries_come_in_order_and_end_with_the_partition(weaviate: Weaviate) -> None:
+    listed = []
+    while page := await weaviate.entries(SPACE, 1, after=listed[-1].chunk_id if listed else 0, limit=4):
+        listed += page
+    assert [(each.chunk_id, each.content_hash) for each in listed] == [
+        (number, chunk(number).content_hash) for number in range(1, 10)
+    ]
+
+
+async def test_what_is_deleted_is_gone_and_nothing_else(weaviate: Weaviate) -> None:
+    await weaviate.write(SPACE, [chunk(number, partition_id=5) for number in range(1, 6)])
+    await weaviate.write(SPACE, [chunk(number, partition_id=6) for number in range(1, 3)])
+    await weaviate.delete(SPACE, 5, [2, 3, 1_000])
+    assert [each.chunk_id for each in await weaviate.entries(SPACE, 5)] == [1, 4, 5]
+    await weaviate.delete_partition(SPACE, 5)
+    assert not await weaviate.entries(SPACE, 5)
+    assert [each.chunk_id for each in await weaviate.entries(SPACE, 6)] == [1, 2]
