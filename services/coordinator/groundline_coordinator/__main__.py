@@ -67,7 +67,6 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
                 store_timeout_seconds=settings.store_timeout_seconds,
                 history_messages=settings.history_messages,
                 history_tokens=settings.history_tokens,
-                default_timeout_seconds=settings.default_timeout_seconds,
                 weak_similarity=settings.weak_similarity,
             ),
         )

@@ -81,10 +81,15 @@ class ThreadStore(Protocol):
         with sources as `messages` gives them. An answer with a source whose document is gone, or may not be
         read by these principals any more, is forgotten.
 
-        A claim ends with `answer`, with `release`, or after `lease_seconds`. Raises AbortedError
+        A claim ends with `answer`, with `release`, or after `lease_seconds` without `renew`, whatever the
+        clock of the store does meanwhile; all claims have the same lease. Raises AbortedError
         (REQUEST_UNDER_WAY) while another holds it, InvalidArgumentError (REQUEST_ID_REUSED) when it was or is
         used for another request.
         """
+        ...
+
+    async def renew(self, claim: RequestClaim, lease_seconds: float) -> None:
+        """Let a claim that this request still holds end so much later than now."""
         ...
 
     async def release(self, claim: RequestClaim) -> None:

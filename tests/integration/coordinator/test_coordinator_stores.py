@@ -221,6 +221,32 @@ async def test_a_claim_of_the_dead_runs_out(threads: ThreadStore) -> None:
     assert await threads.claim(claim_of(owner, b"2"), (), 60) is None
 
 
+async def test_a_claim_of_the_dead_runs_out_although_the_clock_was_set_back(threads: ThreadStore) -> None:
+    owner = new_id()
+    await threads.claim(claim_of(owner), (), 3600)
+    assert await threads.claim(claim_of(owner), (), 60) is None
+
+
+async def test_a_renewed_claim_lasts_but_not_anothers(threads: ThreadStore) -> None:
+    owner, other = new_id(), new_id()
+    mine = claim_of(owner)
+    await threads.claim(mine, (), 0)
+    await threads.renew(mine, 60)
+    with pytest.raises(AbortedError):
+        await threads.claim(claim_of(owner), (), 60)
+    await threads.claim(claim_of(other), (), 0)
+    await threads.renew(claim_of(other), 60)
+    assert await threads.claim(claim_of(other), (), 60) is None
+
+
+async def test_an_answer_is_replayed_as_long_as_before_after_a_late_renewal(threads: ThreadStore) -> None:
+    mine, thread_id = claim_of(new_id()), new_id()
+    await threads.claim(mine, (), 60)
+    await keep(threads, mine, thread_id)
+    await threads.renew(mine, 0)
+    assert await threads.claim(claim_of(mine.owner), (), 60) is not None
+
+
 async def test_a_released_claim_is_free_but_not_anothers(threads: ThreadStore) -> None:
     owner = new_id()
     mine = claim_of(owner)

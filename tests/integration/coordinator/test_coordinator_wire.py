@@ -144,7 +144,6 @@ async def test_an_unexpected_failure_shows_its_id_only(backends: Any) -> None:
             store_timeout_seconds=5,
             history_messages=10,
             history_tokens=1000,
-            default_timeout_seconds=60,
         ),
     )
     servicer = CoordinatorServicer(

@@ -360,6 +360,7 @@ class FakeThreads:
         self.error: Exception | None = None
         self.blocked: asyncio.Event | None = None
         self.answering = asyncio.Event()
+        self.renewed = asyncio.Event()
         self.hidden: set[str] = set()
 
     async def claim(
@@ -367,8 +368,14 @@ class FakeThreads:
     ) -> coordinator_service_pb2.AnswerResponse | None:
         key = (claim.owner, claim.request_id)
         known = self._claims.get(key)
-        if known is None or known.expire_time <= self._now or known.is_gone(self._threads):
-            self._claims[key] = _Claimed(claim, self._now + timedelta(seconds=lease_seconds))
+        end = self._now + timedelta(seconds=lease_seconds)
+        if (
+            known is None
+            or known.expire_time <= self._now
+            or (known.answered is None and known.expire_time > end)
+            or known.is_gone(self._threads)
+        ):
+            self._claims[key] = _Claimed(claim, end)
             return None
         if known.claim.fingerprint != claim.fingerprint:
             raise InvalidArgumentError(
@@ -377,12 +384,18 @@ class FakeThreads:
         if known.answered is None:
             raise AbortedError("REQUEST_UNDER_WAY", "still under way", retry_after_seconds=1)
         if self.hidden.intersection(each.document_id for each in known.answered.sources):
-            self._claims[key] = _Claimed(claim, self._now + timedelta(seconds=lease_seconds))
+            self._claims[key] = _Claimed(claim, end)
             return None
         answered = coordinator_service_pb2.AnswerResponse()
         answered.CopyFrom(known.answered)
         _without_texts(answered.sources, answered.completed.citations)
         return answered
+
+    async def renew(self, claim: RequestClaim, lease_seconds: float) -> None:
+        known = self._claims.get((claim.owner, claim.request_id))
+        if known is not None and known.claim == claim and known.answered is None:
+            known.expire_time = self._now + timedelta(seconds=lease_seconds)
+            self.renewed.set()
 
     async def release(self, claim: RequestClaim) -> None:
         known = self._claims.get((claim.owner, claim.request_id))

@@ -17,7 +17,7 @@ from groundline.v1 import (
     passage_pb2,
 )
 from groundline_coordinator.domain.positions import Position
-from groundline_coordinator.service.chats import ChatLimits, ChatService
+from groundline_coordinator.service.chats import LEASE_SECONDS, ChatLimits, ChatService
 from groundline_coordinator.service.searching import Event
 from groundline_coordinator.service.threads import ThreadService
 from groundline_runtime.context import Caller
@@ -90,8 +90,8 @@ class World:
                 store_timeout_seconds=self.timeout,
                 history_messages=4,
                 history_tokens=11,
-                default_timeout_seconds=60,
             ),
+            renewal_seconds=0.001,
         )
 
     async def chat(
@@ -776,6 +776,32 @@ async def test_a_request_that_is_still_under_way_is_not_done_twice() -> None:
     world.generator.hangs = False
     await world.answer(question(request_id="r"))
     assert len(world.generator.calls) == 2
+
+
+async def test_a_long_answers_request_id_stays_taken() -> None:
+    world = World()
+    world.generator.hangs = True
+    task = asyncio.create_task(world.chat(question(request_id="r")))
+    await world.generator.reached.wait()
+    for _ in range(5):
+        world.threads.pass_time(LEASE_SECONDS - 1)
+        world.threads.renewed.clear()
+        await world.threads.renewed.wait()
+    with pytest.raises(AbortedError):
+        await world.answer(question(request_id="r"))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_request_whose_coordinator_died_is_done_anew_after_ten_seconds() -> None:
+    world = World()
+    await world.service.begin(NOBODY, question(request_id="r"))
+    with pytest.raises(AbortedError):
+        await world.answer(question(request_id="r"))
+    world.threads.pass_time(10)
+    await world.answer(question(request_id="r"))
+    assert len(world.generator.calls) == 1
 
 
 async def test_a_request_that_failed_is_done_anew() -> None:

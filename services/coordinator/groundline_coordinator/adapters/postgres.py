@@ -36,9 +36,11 @@ _CLAIM = """
     SET fingerprint = excluded.fingerprint, message_id = excluded.message_id,
         expire_time = excluded.expire_time, thread_id = NULL, completed = NULL, status = NULL
     WHERE replay.expire_time <= now() OR replay.message_id = $6
+        OR replay.thread_id IS NULL AND replay.expire_time > now() + $5
     RETURNING true
 """
-"""Takes a request_id that nobody holds, or whose answer of this message is to be forgotten."""
+"""Takes a request_id that nobody holds, or whose answer of this message is to be forgotten. A lease that ends
+later than one that is taken now is of a clock that was set back since."""
 
 _READABLE = f"""
     SELECT collection_id, xmin AS version, settings::text
@@ -199,6 +201,19 @@ class PostgresThreads:
                 retry_after_seconds=RETRY_SECONDS,
             )
         return _answered(row)
+
+    async def renew(self, claim: RequestClaim, lease_seconds: float) -> None:
+        with database_errors():
+            await self._pool.execute(
+                """
+                UPDATE request_replays SET expire_time = now() + $4
+                WHERE owner = $1 AND request_id = $2 AND message_id = $3 AND thread_id IS NULL
+                """,
+                claim.owner,
+                claim.request_id,
+                claim.message_id,
+                timedelta(seconds=lease_seconds),
+            )
 
     async def release(self, claim: RequestClaim) -> None:
         with database_errors():

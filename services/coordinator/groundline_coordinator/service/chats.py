@@ -59,12 +59,15 @@ from groundline_coordinator.service.searching import (
     stage_errors,
 )
 
-__all__ = ["ChatLimits", "ChatService"]
+__all__ = ["LEASE_SECONDS", "ChatLimits", "ChatService"]
 
 TITLE_CHARACTERS = 120
 
 # Of the time that is left when generation begins; generation has no fallback and gets the rest.
 _STORING_SHARE = 0.1
+
+LEASE_SECONDS = 10.0
+"""When a coordinator has died without a word, a retry of its request may begin after this time."""
 
 _log = structlog.get_logger(__name__)
 
@@ -76,7 +79,6 @@ class ChatLimits(SearchLimits):
     store_timeout_seconds: float
     history_messages: int
     history_tokens: int
-    default_timeout_seconds: float
 
 
 @dataclass
@@ -126,7 +128,9 @@ class ChatService:
         threads: ThreadStore,
         limits: ChatLimits,
         trace_texts: bool = False,
+        renewal_seconds: float = LEASE_SECONDS / 3,
     ) -> None:
+        """`renewal_seconds`: time between renewals of the claim of a request that is under way."""
         self._passages = PassageSearch(
             retriever=retriever,
             reranker=reranker,
@@ -139,6 +143,7 @@ class ChatService:
         self._catalog = catalog
         self._threads = threads
         self._limits = limits
+        self._renewal_seconds = renewal_seconds
         self._storing: set[asyncio.Task[None]] = set()
 
     async def begin(self, caller: Caller, question: Question, *, after: str = "") -> Turn:
@@ -162,7 +167,7 @@ class ChatService:
         if not question.request_id:
             return turn
         claim = RequestClaim(owner, question.request_id, _fingerprint(question), started.message_id)
-        replay = await self._threads.claim(claim, caller.principals, self._lease_seconds())
+        replay = await self._threads.claim(claim, caller.principals, LEASE_SECONDS)
         if replay is None:
             return replace(turn, claim=claim)
         chunks = await chunks_read_for(self._retriever, [replay.sources])
@@ -187,6 +192,7 @@ class ChatService:
         exchange = _Exchange(turn)
         if is_stored(turn.question):
             exchange.asking = self._detach(self._in_own_time(self._ask(exchange)))
+        renewal = asyncio.create_task(self._renew(turn.claim)) if turn.claim else None
         try:
             return await self._converse(exchange, emit)
         except asyncio.CancelledError:
@@ -200,6 +206,9 @@ class ChatService:
             if turn.claim is not None and not exchange.has_ended:
                 self._detach(self._in_own_time(self._threads.release(turn.claim)))
             raise
+        finally:
+            if renewal is not None:
+                renewal.cancel()
 
     async def answer(
         self, caller: Caller, question: coordinator_service_pb2.AnswerRequest
@@ -278,11 +287,11 @@ class ChatService:
             messages = messages or stored
         return recent_history(messages, max_tokens=self._limits.history_tokens)
 
-    def _lease_seconds(self) -> float:
-        """How long an attempt may take: when it died without a word, a retry may begin after that."""
-        left = remaining_seconds()
-        allowed = self._limits.default_timeout_seconds if left is None else left
-        return allowed + self._limits.store_timeout_seconds
+    async def _renew(self, claim: RequestClaim) -> None:
+        """Hold a claim until cancelled."""
+        while True:
+            await asyncio.sleep(self._renewal_seconds)
+            await self._in_own_time(self._threads.renew(claim, LEASE_SECONDS))
 
     async def _generate(
         self, exchange: _Exchange, searched: Searched, progress: StageReport, emit: Emit
@@ -295,7 +304,7 @@ class ChatService:
             options=turn.scope.generation,
             additional_context=turn.question.additional_context,
         )
-        begun, completed = time.perf_counter(), None
+        asked, completed = time.perf_counter(), None
         with _time_to_store_left(), stage_errors("generation"):
             async with aclosing(self._generator.generate(request)) as events:
                 async for event in events:
@@ -311,7 +320,7 @@ class ChatService:
                     if not exchange.pieces:
                         progress.timings.append(
                             passage_pb2.StageTiming(
-                                stage=passage_pb2.STAGE_FIRST_TOKEN, duration_ms=milliseconds_since(begun)
+                                stage=passage_pb2.STAGE_FIRST_TOKEN, duration_ms=milliseconds_since(asked)
                             )
                         )
                     exchange.pieces.append(event.delta.text)
