@@ -255,8 +255,8 @@ async def _nothing(rig: Rig) -> AsyncIterator[None]:
     yield
 
 
-# What the gateway says at once when a client asks for too much at a time.
-_REFUSED = frozenset({"RATE_LIMITED"})
+# What is said at once when a client asks for too much at a time, or all of them do.
+_REFUSED = frozenset({"RATE_LIMITED", "OVERLOADED"})
 _ONE_OF_TWO = Bounds(failed_percent=2, cut=0, slowest_seconds=15, slowest_later_seconds=5)
 
 FAULTS: Mapping[str, Fault] = {

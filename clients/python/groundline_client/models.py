@@ -421,6 +421,10 @@ class ErrorReason(OpenEnum):
     """The distributed index does not answer."""
     SEARCH_INDEX_REFUSED = "SEARCH_INDEX_REFUSED"
     """The distributed index refused what it was asked."""
+    OVERLOADED = "OVERLOADED"
+    """More requests have come than can be answered in time. Nothing was done; RetryInfo says when to try
+    again.
+    """
 
 
 class Role(OpenEnum):

@@ -308,7 +308,9 @@ export type ErrorReason =
   /** The distributed index does not answer. */
   | "SEARCH_INDEX_UNAVAILABLE"
   /** The distributed index refused what it was asked. */
-  | "SEARCH_INDEX_REFUSED";
+  | "SEARCH_INDEX_REFUSED"
+  /** More requests have come than can be answered in time. Nothing was done; RetryInfo says when to try again. */
+  | "OVERLOADED";
 
 /**
  * Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant", as they

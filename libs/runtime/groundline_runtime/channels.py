@@ -19,10 +19,12 @@ from opentelemetry.instrumentation.grpc._aio_client import (
 )
 
 from groundline_runtime.context import (
+    BEGUN_KEY,
     PRINCIPALS_KEY,
     current_caller,
     current_traceparent,
     format_principals,
+    has_begun,
     remaining_seconds,
 )
 from groundline_runtime.telemetry import is_recording
@@ -201,6 +203,8 @@ class _OutboundChannel(grpc.aio.Channel):
             outbound = [(key, value) for key, value in metadata or () if key != PRINCIPALS_KEY]
             if self._tells_caller and current_caller().principals:
                 outbound.append((PRINCIPALS_KEY, format_principals(current_caller())))
+            if has_begun():
+                outbound.append((BEGUN_KEY, "true"))
             if not traced and (traceparent := current_traceparent()) is not None:
                 outbound.append(("traceparent", traceparent))
             seconds = min(limits, default=self._default_timeout_seconds)

@@ -5,7 +5,7 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -18,18 +18,24 @@ from opentelemetry import trace
 from groundline_runtime.errors import DeadlineExceededError, FieldViolation, InvalidArgumentError
 
 __all__ = [
+    "BEGUN_KEY",
     "LAST_EVENT_ID_KEY",
     "PRINCIPALS_KEY",
     "TRANSCODED_KEY",
     "Caller",
+    "Place",
     "acting_as",
     "arrived",
+    "begun",
     "current_caller",
     "current_trace_id",
     "current_traceparent",
     "deadline_at",
     "deadline_within",
     "format_principals",
+    "give_place_back",
+    "has_begun",
+    "holding",
     "is_transcoded",
     "last_event_id",
     "parse_principals",
@@ -41,6 +47,9 @@ __all__ = [
 PRINCIPALS_KEY = "x-groundline-principals"
 TRANSCODED_KEY = "x-groundline-transcoded"
 """Set by the gateway on what came to it as HTTP."""
+BEGUN_KEY = "x-groundline-begun"
+"""Set by a service on the calls that it makes for a chat whose client has seen its begin. The gateway lets no
+header of such a name in."""
 LAST_EVENT_ID_KEY = "last-event-id"
 """HTTP's header of that name: a stream is to go on after this event."""
 MAX_PRINCIPALS = 100
@@ -59,6 +68,20 @@ class Caller:
         return next(iter(self.principals), "")
 
 
+class Place:
+    """A request's right to be worked on by its server (groundline_runtime.admission)."""
+
+    def __init__(self, leave: Callable[[bool], None]) -> None:
+        """`leave` is called once, with whether the work was done."""
+        self._leave: Callable[[bool], None] | None = leave
+
+    def give_back(self, *, is_done: bool = True) -> None:
+        """Let another request have it; a second time nothing happens."""
+        leave, self._leave = self._leave, None
+        if leave is not None:
+            leave(is_done)
+
+
 # Of version 00, which later versions begin with; ids of zeros are none.
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(?:-.*)?")
 _random = random.Random()  # noqa: S311 (ids of traces are no secrets)
@@ -66,6 +89,8 @@ _random = random.Random()  # noqa: S311 (ids of traces are no secrets)
 _NOBODY = Caller()
 _caller: ContextVar[Caller] = ContextVar("groundline_caller", default=_NOBODY)
 _is_transcoded: ContextVar[bool] = ContextVar("groundline_is_transcoded", default=False)
+_has_begun: ContextVar[bool] = ContextVar("groundline_has_begun", default=False)
+_place: ContextVar[Place | None] = ContextVar("groundline_place", default=None)
 _last_event_id: ContextVar[str] = ContextVar("groundline_last_event_id", default="")
 # A time.monotonic() instant.
 _deadline: ContextVar[float | None] = ContextVar("groundline_deadline", default=None)
@@ -81,20 +106,55 @@ def is_transcoded() -> bool:
     return _is_transcoded.get()
 
 
+def has_begun() -> bool:
+    """Whether the current request belongs to a chat that has begun."""
+    return _has_begun.get()
+
+
+@contextmanager
+def begun() -> Iterator[None]:
+    """A chat has begun: the calls made within the block come before new requests wherever they queue."""
+    token = _has_begun.set(True)
+    try:
+        yield
+    finally:
+        _has_begun.reset(token)
+
+
+@contextmanager
+def holding(place: Place) -> Iterator[None]:
+    """The current request holds this place."""
+    token = _place.set(place)
+    try:
+        yield
+    finally:
+        _place.reset(token)
+
+
+def give_place_back() -> None:
+    """Let another request be worked on: from here on the current one only waits, for a model that writes, a
+    client that reads, or something to happen. Does nothing outside a request."""
+    place = _place.get()
+    if place is not None:
+        place.give_back()
+
+
 def last_event_id() -> str:
     """The id of the event after which the stream of this request is to go on; empty: from the start."""
     return _last_event_id.get()
 
 
 @contextmanager
-def arrived(*, transcoded: bool, after: str) -> Iterator[None]:
-    """Say how the current request came, and after which event its stream is to go on."""
-    tokens = _is_transcoded.set(transcoded), _last_event_id.set(after)
+def arrived(*, transcoded: bool, of_begun: bool, after: str) -> Iterator[None]:
+    """Say how the current request came, whether it belongs to a chat that has begun, and after which event
+    its stream is to go on."""
+    tokens = _is_transcoded.set(transcoded), _has_begun.set(of_begun), _last_event_id.set(after)
     try:
         yield
     finally:
         _is_transcoded.reset(tokens[0])
-        _last_event_id.reset(tokens[1])
+        _has_begun.reset(tokens[1])
+        _last_event_id.reset(tokens[2])
 
 
 def remaining_seconds() -> float | None:

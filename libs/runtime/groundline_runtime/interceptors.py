@@ -28,6 +28,7 @@ from opentelemetry import metrics, trace
 from opentelemetry.instrumentation.grpc._aio_server import OpenTelemetryAioServerInterceptor
 
 from groundline_runtime import context as request_context
+from groundline_runtime.admission import Admission
 from groundline_runtime.errors import (
     Code,
     DeadlineExceededError,
@@ -63,11 +64,13 @@ _log = structlog.get_logger(__name__)
 
 def server_interceptors(
     default_timeout_seconds: float,
+    admission: Admission | None = None,
     *,
     heartbeat_seconds: float = HEARTBEAT_SECONDS,
 ) -> list[grpc.aio.ServerInterceptor]:
     """The interceptors of every Groundline server; health and reflection calls pass them untouched.
 
+    Requests wait for a place in `admission`; without it every one is worked on at once.
     Where no span is recorded, none is made: the requests' context carries the ids of the trace on. A
     request that takes long is acknowledged: see _Acknowledgement.
     """
@@ -75,7 +78,7 @@ def server_interceptors(
     return [
         *tracing,
         _Context(default_timeout_seconds, traced=bool(tracing)),
-        _Errors(heartbeat_seconds),
+        _Errors(admission, heartbeat_seconds),
     ]
 
 
@@ -164,6 +167,7 @@ class _Context(_Interceptor):
                 request_context.acting_as(caller),
                 request_context.arrived(
                     transcoded=request_context.TRANSCODED_KEY in metadata,
+                    of_begun=request_context.BEGUN_KEY in metadata,
                     after=metadata.get(request_context.LAST_EVENT_ID_KEY, ""),
                 ),
                 request_context.deadline_at(
@@ -221,17 +225,22 @@ class _Errors(_Interceptor):
     Innermost, so it is here that streamed responses are written.
     """
 
-    def __init__(self, heartbeat_seconds: float) -> None:
+    def __init__(self, admission: Admission | None, heartbeat_seconds: float) -> None:
         super().__init__()
+        self._admission = admission
         self._heartbeat_seconds = heartbeat_seconds
 
     def inner(self, method: str, handler: Handler) -> Behavior:
-        found = _method(method)
+        admission, found = self._admission, _method(method)
+
+        def place() -> AbstractAsyncContextManager[None]:
+            return nullcontext() if admission is None else admission.place(method)
+
         if found is None or not handler.response_streaming:
-            return _as_answering_coroutine(handler)
+            return _as_answering_coroutine(handler, place)
         nothing = GetMessageClass(found.output_type)()
         return _as_answering_coroutine(
-            handler, lambda context: _beating(context, nothing, self._heartbeat_seconds)
+            handler, place, lambda context: _beating(context, nothing, self._heartbeat_seconds)
         )
 
     async def around(self, method: str, inner: Behavior, request: Any, context: Context) -> Any:
@@ -287,36 +296,43 @@ def _as_coroutine(handler: Handler) -> Behavior:
     return call
 
 
-def _as_answering_coroutine(handler: Handler, beating: Beating | None = None) -> Behavior:
-    """Of a servicer's own method. `beating` gives what writes the responses of a stream where it has to be
-    kept alive."""
+def _as_answering_coroutine(
+    handler: Handler,
+    place: Callable[[], AbstractAsyncContextManager[None]],
+    beating: Beating | None = None,
+) -> Behavior:
+    """Of a servicer's own method, which runs while it has a `place`. `beating` gives what writes the
+    responses of a stream where it has to be kept alive."""
     behavior = _behavior_of(handler)
 
     async def transcoded(request: Any, context: Context) -> Any:
-        outcome = behavior(request, context)
-        if inspect.isasyncgen(outcome):
-            async with aclosing(outcome) as responses:
-                if beating is None:
-                    async for response in responses:
-                        await _write(context, response)
-                else:
-                    async with beating(context) as write:
+        async with place():
+            outcome = behavior(request, context)
+            if inspect.isasyncgen(outcome):
+                async with aclosing(outcome) as responses:
+                    if beating is None:
                         async for response in responses:
-                            await write(response)
-            return None
-        return await outcome if inspect.isawaitable(outcome) else outcome
+                            await _write(context, response)
+                    else:
+                        async with beating(context) as write:
+                            async for response in responses:
+                                await write(response)
+                return None
+            return await outcome if inspect.isawaitable(outcome) else outcome
 
     async def acknowledged(request: Any, context: Context) -> Any:
         acknowledgement = _Acknowledgement(context)
         try:
-            outcome = behavior(request, context)
-            if inspect.isasyncgen(outcome):
-                async with aclosing(outcome) as responses:
-                    async for response in responses:
-                        await acknowledgement.settled()
-                        await _write(context, response)
-                return None
-            return await outcome if inspect.isawaitable(outcome) else outcome
+            # Who waits for a place is told so too: what hangs could not.
+            async with place():
+                outcome = behavior(request, context)
+                if inspect.isasyncgen(outcome):
+                    async with aclosing(outcome) as responses:
+                        async for response in responses:
+                            await acknowledgement.settled()
+                            await _write(context, response)
+                    return None
+                return await outcome if inspect.isawaitable(outcome) else outcome
         finally:
             await acknowledgement.settled()
 

@@ -14,6 +14,7 @@ import uvloop
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from groundline_runtime.admission import Admission
 from groundline_runtime.channels import MAX_METADATA_BYTES
 from groundline_runtime.errors import FailedPreconditionError, GroundlineError
 from groundline_runtime.health import HealthMonitor, ReadinessCheck
@@ -36,6 +37,9 @@ class Application:
 
     readiness: Mapping[str, ReadinessCheck] = field(default_factory=dict)
     """Dependency name → check that raises when the dependency cannot be used."""
+
+    bounds_itself: bool = False
+    """Whether the service has a bound and a queue of its own, and its server needs none."""
 
 
 class Serving(Protocol):
@@ -186,7 +190,9 @@ async def serving(application: Application, settings: ServiceSettings) -> AsyncI
     Raises FailedPreconditionError when the address cannot be had.
     """
     server = grpc.aio.server(
-        interceptors=server_interceptors(settings.default_timeout_seconds),
+        interceptors=server_interceptors(
+            settings.default_timeout_seconds, None if application.bounds_itself else Admission()
+        ),
         options=_options(settings),
     )
     for register in application.services.values():

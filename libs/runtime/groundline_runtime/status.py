@@ -1,5 +1,6 @@
 """Errors on the wire: GroundlineError to google.rpc.Status and back."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Never
@@ -66,11 +67,11 @@ async def abort(context: "grpc.aio.ServicerContext[Any, Any]", error: Groundline
     code of `abort` but not that of `abort_with_status`.
     """
     status = to_status(error)
-    await context.abort(
-        grpc.StatusCode[error.code.name],
-        status.message,
-        (*(context.trailing_metadata() or ()), (STATUS_KEY, status.SerializeToString())),
-    )
+    trailers = [*(context.trailing_metadata() or ()), (STATUS_KEY, status.SerializeToString())]
+    if error.retry_after_seconds is not None:
+        # The gateway makes a header of it.
+        trailers.append(("retry-after", str(math.ceil(error.retry_after_seconds))))
+    await context.abort(grpc.StatusCode[error.code.name], status.message, tuple(trailers))
 
 
 def from_rpc_error(error: grpc.aio.AioRpcError, peer: str = _SOME_PEER) -> GroundlineError:

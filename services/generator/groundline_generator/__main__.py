@@ -39,7 +39,13 @@ async def wire(settings: GeneratorSettings) -> AsyncIterator[Application]:
                     servicer, server
                 )
             },
+            # A provider's calls have places and a queue by its settings.
+            bounds_itself=not _is_extractive(settings),
         )
+
+
+def _is_extractive(settings: GeneratorSettings) -> bool:
+    return settings.provider == "extractive" or settings.model is None
 
 
 @asynccontextmanager

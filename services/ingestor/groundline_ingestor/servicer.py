@@ -10,7 +10,7 @@ import grpc
 from google.api.httpbody_pb2 import HttpBody  # type: ignore[import-untyped]
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import ingestor_service_pb2_grpc
-from groundline_runtime.context import current_caller, last_event_id
+from groundline_runtime.context import current_caller, give_place_back, last_event_id
 from groundline_runtime.errors import (
     FieldViolation,
     GroundlineError,
@@ -114,6 +114,7 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
     async def UploadDocument(
         self, requests: AsyncIterator[pb.UploadDocumentRequest], context: Context
     ) -> pb.UploadDocumentResponse:
+        give_place_back()  # it waits for its client
         first = await anext(aiter(requests), pb.UploadDocumentRequest())
 
         async def parts() -> AsyncIterator[bytes]:
@@ -150,6 +151,7 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         self, request: pb.DownloadDocumentRequest, context: Context
     ) -> AsyncIterator[pb.DownloadDocumentResponse]:
         validate(request)
+        give_place_back()
         caller = current_caller()
         document = await self._documents.with_original(caller, request.collection_id, request.document_id)
         await context.send_initial_metadata(download_metadata(document))
@@ -188,6 +190,7 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         self, request: pb.WatchJobRequest, context: Context
     ) -> AsyncIterator[pb.WatchJobResponse]:
         validate(request)
+        give_place_back()
         watched = self._jobs.watch(current_caller(), request.job_id, after=last_event_id())
         async with aclosing(watched) as states:
             async for state in states:

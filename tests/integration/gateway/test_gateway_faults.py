@@ -9,6 +9,9 @@ from typing import Any
 
 import httpx
 import pytest
+from groundline_runtime.context import BEGUN_KEY
+from groundline_runtime.errors import ResourceExhaustedError
+from groundline_runtime.status import abort
 
 DYING_SERVICE = Path(__file__).with_name("dying_service.py")
 
@@ -69,6 +72,36 @@ async def test_a_late_service_is_cancelled_and_the_client_told(upstream: Any, la
     (call,) = upstream.calls
     async with asyncio.timeout(10):
         await call.ended.wait()
+
+
+@pytest.mark.parametrize("path", ["/api/search", "/api/answer", "/api/chat"])
+async def test_a_service_that_is_overloaded_says_when_to_come_again(
+    upstream: Any, gateway: Any, path: str
+) -> None:
+    async def refuse(_request: Any, context: Any) -> Any:
+        await abort(context, ResourceExhaustedError("OVERLOADED", "try again later", retry_after_seconds=2.5))
+
+    async def refuse_stream(request: Any, context: Any) -> AsyncIterator[Any]:
+        await refuse(request, context)
+        yield
+
+    for method, handler in (("Search", refuse), ("Answer", refuse), ("Chat", refuse_stream)):
+        upstream.on(method, handler)
+    async with gateway.client() as client:
+        response = await client.post(path, json={"query": "x"})
+
+    assert response.status_code == 429
+    assert response.headers["retry-after"] == "3"
+    assert reason(response) == "OVERLOADED"
+    assert len(upstream.calls) == 1
+
+
+async def test_nobody_outside_can_claim_that_his_chat_has_begun(upstream: Any, gateway: Any) -> None:
+    async with gateway.client() as client:
+        await client.post("/api/search", json={"query": "x"}, headers={BEGUN_KEY: "true"})
+
+    (call,) = upstream.calls
+    assert call.values(BEGUN_KEY) == []
 
 
 async def test_health_is_asked_for_with_any_query(upstream: Any, gateway: Any) -> None:

@@ -20,6 +20,7 @@ from groundline.v1 import (
 from groundline_coordinator.domain.passages import rests_on
 from groundline_coordinator.domain.turns import ReadableCollection, RequestClaim
 from groundline_coordinator.ports import REPLAY_SECONDS
+from groundline_runtime.context import has_begun
 from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
 from groundline_signatures import SIGNATURE_BYTES
 
@@ -132,6 +133,7 @@ class FakeRetriever(_Step):
         self.response = response or retrieved()
         self.by_query: dict[str, retriever_service_pb2.RetrieveResponse | Exception] = {}
         self.calls: list[retriever_service_pb2.RetrieveRequest] = []
+        self.begun: list[bool] = []
         self.fetches: list[retriever_service_pb2.FetchChunksRequest] = []
         self.chunks: dict[int, passage_pb2.Chunk] = {}
         self.adjacent: dict[int, list[passage_pb2.Chunk]] = {}
@@ -147,6 +149,7 @@ class FakeRetriever(_Step):
         self, request: retriever_service_pb2.RetrieveRequest
     ) -> retriever_service_pb2.RetrieveResponse:
         self.calls.append(request)
+        self.begun.append(has_begun())
         await self._pass()
         found = self.by_query.get(request.query, self.response)
         if isinstance(found, Exception):

@@ -20,6 +20,7 @@ from groundline_coordinator.domain.positions import Position
 from groundline_coordinator.service.chats import LEASE_SECONDS, ChatLimits, ChatService
 from groundline_coordinator.service.searching import Event
 from groundline_coordinator.service.threads import ThreadService
+from groundline_runtime.admission import Admission
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import (
     AbortedError,
@@ -802,6 +803,29 @@ async def test_a_request_whose_coordinator_died_is_done_anew_after_ten_seconds()
     world.threads.pass_time(10)
     await world.answer(question(request_id="r"))
     assert len(world.generator.calls) == 1
+
+
+async def test_a_chat_gives_its_place_back_when_the_model_begins_to_write() -> None:
+    world, admission = World(), Admission()
+    world.generator.hangs = True
+
+    async def chat() -> None:
+        async with admission.place("Chat"):
+            await world.chat(question())
+
+    task = asyncio.create_task(chat())
+    await world.generator.reached.wait()
+    assert admission.under_way == 0
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_what_a_chat_asks_of_others_belongs_to_a_chat_that_has_begun_and_a_search_does_not() -> None:
+    world = World()
+    await world.search("alpha")
+    await world.chat(question())
+    assert world.retriever.begun == [False, True]
 
 
 async def test_a_request_that_failed_is_done_anew() -> None:

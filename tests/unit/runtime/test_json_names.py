@@ -48,7 +48,7 @@ def test_a_description_names_the_fields_beside_it_alike() -> None:
 def test_an_error_names_fields_as_its_caller_does() -> None:
     error = InvalidArgumentError([FieldViolation("options.rerank.top_k", "must be from 1 to 100")])
     assert as_sent(error, CHAT) is error
-    with arrived(transcoded=True, after=""):
+    with arrived(transcoded=True, of_begun=False, after=""):
         spelled = as_sent(error, CHAT)
     assert spelled.violations == (FieldViolation("options.rerank.topK", "must be from 1 to 100"),)
     assert spelled.message == "options.rerank.topK: must be from 1 to 100"
@@ -57,7 +57,7 @@ def test_an_error_names_fields_as_its_caller_does() -> None:
 def test_a_message_of_its_own_stays_and_so_does_what_names_no_field() -> None:
     error = InvalidArgumentError([FieldViolation("thread_id", "x")], message="not so", reason="WHY")
     missing = NotFoundError("THREAD_NOT_FOUND", "no such thread")
-    with arrived(transcoded=True, after=""):
+    with arrived(transcoded=True, of_begun=False, after=""):
         spelled = as_sent(error, CHAT)
         assert as_sent(missing, CHAT) is missing
     assert (spelled.message, spelled.reason) == ("not so", "WHY")

@@ -320,6 +320,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The distributed index does not answer."""
     SEARCH_INDEX_REFUSED: _ErrorReason.ValueType  # 150
     """The distributed index refused what it was asked."""
+    OVERLOADED: _ErrorReason.ValueType  # 151
+    """More requests have come than can be answered in time. Nothing was done; RetryInfo says when to try again."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -627,4 +629,6 @@ SEARCH_INDEX_UNAVAILABLE: ErrorReason.ValueType  # 149
 """The distributed index does not answer."""
 SEARCH_INDEX_REFUSED: ErrorReason.ValueType  # 150
 """The distributed index refused what it was asked."""
+OVERLOADED: ErrorReason.ValueType  # 151
+"""More requests have come than can be answered in time. Nothing was done; RetryInfo says when to try again."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -25,9 +25,11 @@ from groundline.v1 import (
 from groundline_runtime.charges import total
 from groundline_runtime.context import (
     Caller,
+    begun,
     current_trace_id,
     deadline_at,
     deadline_within,
+    give_place_back,
     remaining_seconds,
 )
 from groundline_runtime.errors import GroundlineError, InternalError, NotFoundError
@@ -194,7 +196,8 @@ class ChatService:
             exchange.asking = self._detach(self._in_own_time(self._ask(exchange)))
         renewal = asyncio.create_task(self._renew(turn.claim)) if turn.claim else None
         try:
-            return await self._converse(exchange, emit)
+            with begun():
+                return await self._converse(exchange, emit)
         except asyncio.CancelledError:
             if not exchange.has_ended:
                 self._detach(self._store_cancelled(exchange))
@@ -305,6 +308,7 @@ class ChatService:
             additional_context=turn.question.additional_context,
         )
         asked, completed = time.perf_counter(), None
+        give_place_back()
         with _time_to_store_left(), stage_errors("generation"):
             async with aclosing(self._generator.generate(request)) as events:
                 async for event in events:

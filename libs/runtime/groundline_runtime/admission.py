@@ -1,0 +1,202 @@
+"""Which requests a server works on, which wait for their turn, and which it refuses at once.
+
+Requests wait here, in one queue whose order and length are known, rather than unseen in front of the database
+or a processor. How many are worked on at a time follows how long they take; a request that would not get its
+turn in time hears so at once, while it can still do something else.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from opentelemetry import metrics
+
+from groundline_runtime.context import Place, has_begun, holding, remaining_seconds
+from groundline_runtime.errors import ResourceExhaustedError
+
+__all__ = ["MAX_WAITING", "MAX_WAIT_SECONDS", "Admission", "ConcurrencyLimit"]
+
+MAX_WAIT_SECONDS = 2.0
+"""A request that would wait longer for its turn is refused. Not what belongs to a chat that has begun: that
+waits until its deadline."""
+MAX_WAITING = 1_000
+"""Maximum number of requests that wait for their turn."""
+
+_MIN_CONCURRENCY = 32
+"""Durations of requests that differ by nature look as if some had waited, which must not slow down a service
+that only waits for others. More at a time than any processor needs, and still answered in a second."""
+_MAX_CONCURRENCY = 1_024
+_FORGET_SECONDS = 60.0
+"""After one to two such times a least duration is forgotten: data grows, and machines change."""
+_QUEUED_LITTLE, _QUEUED_MUCH = 0.25, 0.5
+_SMOOTHING = 0.1
+
+
+class ConcurrencyLimit:
+    """How many requests to work on at a time, from how long they take.
+
+    TCP Vegas (Brakmo and Peterson, 1995), as Netflix's concurrency-limits applies it to requests: the least
+    duration of a method is taken for what it takes alone, so of `limit` requests `limit * (1 - least /
+    duration)` wait somewhere. Where less than a quarter waits, the limit grows by one for each round of
+    requests, as long as it is used; where more than half does, it shrinks. Vegas has fixed numbers in place
+    of the shares; they would not suit limits between 32 and 1,024.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._limit = float(_MIN_CONCURRENCY)
+        self._least: dict[str, float] = {}
+        self._least_before: dict[str, float] = {}
+        self._forget_at = clock() + _FORGET_SECONDS
+
+    @property
+    def value(self) -> int:
+        """The limit as it is now."""
+        return int(self._limit)
+
+    def observe(self, method: str, seconds: float, under_way: int) -> None:
+        """A request took so long, one of `under_way` at its end."""
+        if self._clock() >= self._forget_at:
+            self._least_before, self._least = self._least, {}
+            self._forget_at = self._clock() + _FORGET_SECONDS
+        self._least[method] = min(seconds, self._least.get(method, seconds))
+        least = min(self._least[method], self._least_before.get(method, seconds))
+        queued = 1 - least / seconds if seconds > 0 else 0.0
+        if queued > _QUEUED_MUCH:
+            self._limit = max(_MIN_CONCURRENCY, self._limit - 1 / self._limit)
+        elif queued < _QUEUED_LITTLE and under_way >= self._limit / 2:
+            self._limit = min(_MAX_CONCURRENCY, self._limit + 1 / self._limit)
+
+
+class Admission:
+    """The places of a server, and the queue for them.
+
+    First come, first served, except that what belongs to a chat that has begun goes before everything else.
+    """
+
+    def __init__(
+        self,
+        *,
+        limit: ConcurrencyLimit | None = None,
+        max_wait_seconds: float = MAX_WAIT_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._limit = limit or ConcurrencyLimit(clock)
+        self._max_wait_seconds = max_wait_seconds
+        self._clock = clock
+        self._under_way = 0
+        self._begun: deque[asyncio.Future[None]] = deque()
+        self._new: deque[asyncio.Future[None]] = deque()
+        self._mean_seconds = 0.0
+        self._turn_seconds: float | None = None
+        """From one turn to the next while some wait; kept for the next time, when it is needed at once."""
+        self._last_turn: float | None = None
+        self._refused = metrics.get_meter("groundline_runtime").create_counter(
+            "groundline.admission.refused", unit="{request}", description="Requests refused under overload"
+        )
+
+    @property
+    def under_way(self) -> int:
+        """Requests that hold a place."""
+        return self._under_way
+
+    @property
+    def waiting(self) -> int:
+        """Requests in the queue."""
+        return len(self._begun) + len(self._new)
+
+    @asynccontextmanager
+    async def place(self, method: str) -> AsyncIterator[None]:
+        """A place for the block, or until `give_place_back`.
+
+        Raises ResourceExhaustedError (OVERLOADED) at once where the turn would come too late for the
+        request's deadline or the queue is full, and later where it does not come as expected.
+        """
+        await self._enter(has_begun())
+        entered = self._clock()
+
+        def leave(is_done: bool) -> None:
+            self._leave(method, self._clock() - entered, is_done)
+
+        place = Place(leave)
+        try:
+            with holding(place):
+                yield
+        except BaseException:
+            # What fails fast says nothing of how long the work takes.
+            place.give_back(is_done=False)
+            raise
+        finally:
+            place.give_back()
+
+    async def _enter(self, first: bool) -> None:
+        if self._under_way < self._limit.value and not self.waiting:
+            self._under_way += 1
+            return
+        left = remaining_seconds()
+        patience = left if first and left is not None else self._max_wait_seconds
+        if left is not None:
+            patience = min(patience, left - self._mean_seconds)
+        ahead = len(self._begun) if first else self.waiting
+        wait = (ahead + 1) * (self._turn_seconds or self._mean_seconds / self._limit.value)
+        if wait > patience or self.waiting >= MAX_WAITING:
+            raise self._overloaded(wait)
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
+        queue = self._begun if first else self._new
+        queue.append(turn)
+        expiry = loop.call_later(patience, self._expire, turn, wait)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled() and turn.exception() is None:
+                # Its turn came at the same moment.
+                self._under_way -= 1
+                self._admit()
+            raise
+        finally:
+            expiry.cancel()
+            with suppress(ValueError):
+                queue.remove(turn)
+
+    def _expire(self, turn: asyncio.Future[None], expected_seconds: float) -> None:
+        if not turn.done():
+            turn.set_exception(self._overloaded(expected_seconds))
+
+    def _leave(self, method: str, seconds: float, is_done: bool) -> None:
+        if is_done:
+            self._limit.observe(method, seconds, self._under_way)
+            self._mean_seconds += _SMOOTHING * (seconds - self._mean_seconds)
+        self._measure_turn()
+        self._under_way -= 1
+        self._admit()
+
+    def _measure_turn(self) -> None:
+        if not self.waiting:
+            self._last_turn = None
+            return
+        now, before = self._clock(), self._last_turn
+        self._last_turn = now
+        if before is None:
+            return
+        known = self._turn_seconds
+        self._turn_seconds = now - before if known is None else known + _SMOOTHING * (now - before - known)
+
+    def _admit(self) -> None:
+        """Give free places to those whose turn it is."""
+        for queue in (self._begun, self._new):
+            while queue and self._under_way < self._limit.value:
+                turn = queue.popleft()
+                if not turn.done():  # else it waits no more
+                    self._under_way += 1
+                    turn.set_result(None)
+
+    def _overloaded(self, wait_seconds: float) -> ResourceExhaustedError:
+        self._refused.add(1)
+        return ResourceExhaustedError(
+            "OVERLOADED",
+            "more requests than can be answered in time; try again later",
+            retry_after_seconds=max(1.0, wait_seconds),
+        )

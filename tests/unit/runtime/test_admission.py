@@ -1,0 +1,305 @@
+"""Who is worked on, who waits, and who is refused. The clock stands still unless a test moves it."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+from groundline_runtime.admission import MAX_WAITING, Admission, ConcurrencyLimit
+from groundline_runtime.context import begun, deadline_at, give_place_back
+from groundline_runtime.errors import ResourceExhaustedError
+
+LEAST = 32
+
+
+class Clock:
+    """Of the limit and of durations."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+class Machine:
+    """Answers at most so many requests a second and each no faster than alone: those beyond wait their turn,
+    as they do in front of a processor or a database."""
+
+    def __init__(self, clock: Clock, alone_seconds: float, rate: float) -> None:
+        self.clock, self.alone_seconds, self.rate = clock, alone_seconds, rate
+
+    def take_rounds(self, limit: ConcurrencyLimit, rounds: int) -> None:
+        """So many times as many requests as the limit lets through."""
+        for _ in range(rounds):
+            count = limit.value
+            seconds = max(self.alone_seconds, count / self.rate)
+            self.clock.now += seconds
+            for _ in range(count):
+                limit.observe("Search", seconds, count)
+
+
+def test_the_limit_grows_while_more_at_a_time_does_not_take_longer(clock: Clock) -> None:
+    limit = ConcurrencyLimit(clock)
+    Machine(clock, alone_seconds=0.01, rate=20_000).take_rounds(limit, 500)
+    # 200 are under way without waiting; beyond 267, a quarter of them waits.
+    assert 200 <= limit.value <= 280
+
+
+def test_the_limit_shrinks_to_what_the_machine_is_left_with(clock: Clock) -> None:
+    limit = ConcurrencyLimit(clock)
+    Machine(clock, alone_seconds=0.01, rate=20_000).take_rounds(limit, 500)
+    Machine(clock, alone_seconds=0.01, rate=5_000).take_rounds(limit, 400)
+    assert 50 <= limit.value <= 105
+
+
+def test_a_limit_that_is_not_used_does_not_grow(clock: Clock) -> None:
+    limit = ConcurrencyLimit(clock)
+    for _ in range(10_000):
+        limit.observe("Search", 0.01, 3)
+    assert limit.value == LEAST
+
+
+def test_a_slow_method_beside_a_fast_one_is_not_taken_for_a_queue(clock: Clock) -> None:
+    limit = ConcurrencyLimit(clock)
+    for _ in range(5_000):
+        limit.observe("GetThread", 0.001, limit.value)
+        limit.observe("Answer", 5, limit.value)
+    assert limit.value > LEAST
+
+
+def test_a_machine_that_has_become_slower_for_good_gets_its_limit_back(clock: Clock) -> None:
+    limit = ConcurrencyLimit(clock)
+    Machine(clock, alone_seconds=0.01, rate=20_000).take_rounds(limit, 500)
+    slower = Machine(clock, alone_seconds=0.1, rate=2_000)
+    slower.take_rounds(limit, 1_000)
+    clock.now += 200
+    slower.take_rounds(limit, 500)
+    assert limit.value >= 150
+
+
+async def settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+class Guests:
+    """Requests that hold their places until they are let go."""
+
+    def __init__(self, admission: Admission) -> None:
+        self.admission = admission
+        self.served: list[str] = []
+        self._ends: dict[str, asyncio.Event] = {}
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+
+    def come(self, name: str) -> asyncio.Task[None]:
+        self._ends[name] = asyncio.Event()
+
+        async def stay() -> None:
+            async with self.admission.place("Search"):
+                self.served.append(name)
+                await self._ends[name].wait()
+
+        self.tasks[name] = asyncio.create_task(stay())
+        return self.tasks[name]
+
+    def fill(self) -> None:
+        for number in range(LEAST):
+            self.come(f"guest {number}")
+
+    async def go(self, name: str) -> None:
+        self._ends[name].set()
+        await self.tasks[name]
+        await settle()
+
+
+@asynccontextmanager
+async def guests_of(admission: Admission) -> AsyncIterator[Guests]:
+    guests = Guests(admission)
+    try:
+        yield guests
+    finally:
+        for task in guests.tasks.values():
+            task.cancel()
+        await asyncio.gather(*guests.tasks.values(), return_exceptions=True)
+        assert (admission.under_way, admission.waiting) == (0, 0)
+
+
+@pytest.fixture
+async def admission(clock: Clock) -> Admission:
+    return Admission(max_wait_seconds=1e6, clock=clock)
+
+
+@pytest.fixture
+async def guests(admission: Admission) -> AsyncIterator[Guests]:
+    async with guests_of(admission) as found:
+        yield found
+
+
+@pytest.fixture
+async def full(guests: Guests) -> Guests:
+    """All places are held."""
+    guests.fill()
+    await settle()
+    return guests
+
+
+async def take(admission: Admission, clock: Clock, seconds: float) -> None:
+    """Requests that each take so long, until the mean is that."""
+    for _ in range(100):
+        async with admission.place("Search"):
+            clock.now += seconds
+
+
+@pytest.fixture
+def in_a_minute() -> Iterator[None]:
+    with deadline_at(time.monotonic() + 60):
+        yield
+
+
+async def test_what_would_have_to_wait_beyond_its_deadline_is_refused_at_once(
+    admission: Admission, clock: Clock, guests: Guests
+) -> None:
+    await take(admission, clock, 10)
+    guests.fill()
+    await settle()
+    with deadline_at(time.monotonic() + 5):
+        late = guests.come("late")
+        await settle()
+    assert late.done()
+    error = late.exception()
+    assert isinstance(error, ResourceExhaustedError)
+    assert error.reason == "OVERLOADED"
+    assert error.retry_after_seconds is not None
+    assert error.retry_after_seconds >= 1
+
+
+async def test_what_would_have_to_wait_too_long_is_refused_although_it_has_time(clock: Clock) -> None:
+    admission = Admission(max_wait_seconds=5, clock=clock)
+    async with guests_of(admission) as guests:
+        await take(admission, clock, 1)
+        guests.fill()
+        for number in range(200):
+            guests.come(f"waiting {number}")
+        await settle()
+        refused = [task for task in guests.tasks.values() if task.done()]
+        # 160 at one second each in 32 places take five seconds.
+        assert admission.waiting == pytest.approx(160, abs=1)
+        assert len(refused) == 200 - admission.waiting
+
+
+async def test_what_waits_longer_than_was_expected_is_refused_then() -> None:
+    admission = Admission(max_wait_seconds=0.001)
+    async with guests_of(admission) as guests:
+        guests.fill()
+        await settle()
+        with pytest.raises(ResourceExhaustedError, match="try again later"):
+            await guests.come("patient")
+
+
+async def test_the_queue_is_bounded(full: Guests) -> None:
+    for number in range(MAX_WAITING + 7):
+        full.come(f"waiting {number}")
+    await settle()
+    assert full.admission.waiting == MAX_WAITING
+    assert sum(task.done() for task in full.tasks.values()) == 7
+
+
+async def test_who_comes_first_is_served_first(full: Guests) -> None:
+    for name in ("first", "second", "third"):
+        full.come(name)
+    await settle()
+    await full.go("guest 0")
+    await full.go("guest 1")
+    assert full.served[LEAST:] == ["first", "second"]
+
+
+async def test_a_chat_that_has_begun_comes_before_what_is_new(full: Guests) -> None:
+    full.come("new")
+    with begun():
+        full.come("begun")
+    await settle()
+    await full.go("guest 0")
+    assert full.served[LEAST:] == ["begun"]
+
+
+async def test_a_chat_that_has_begun_waits_as_long_as_its_deadline_allows(
+    clock: Clock, in_a_minute: None
+) -> None:
+    admission = Admission(max_wait_seconds=0.5, clock=clock)
+    async with guests_of(admission) as guests:
+        await take(admission, clock, 20)
+        guests.fill()
+        await settle()
+        new = guests.come("new")
+        with begun():
+            guests.come("begun")
+        await settle()
+        assert isinstance(new.exception(), ResourceExhaustedError)
+        await guests.go("guest 0")
+        assert guests.served[-1] == "begun"
+
+
+async def test_who_leaves_the_queue_makes_room_in_it(full: Guests) -> None:
+    full.come("gone").cancel()
+    full.come("waiting")
+    await settle()
+    assert full.admission.waiting == 1
+    await full.go("guest 0")
+    assert full.served[LEAST:] == ["waiting"]
+
+
+async def test_a_place_whose_owner_leaves_as_it_comes_goes_to_the_next(full: Guests) -> None:
+    gone = full.come("gone")
+    full.come("next")
+    await settle()
+    full.tasks["guest 0"].cancel()
+    await asyncio.sleep(0)  # the place is free, and given to who is about to go
+    gone.cancel()
+    await settle()
+    assert full.served[LEAST:] == ["next"]
+
+
+async def test_who_only_waits_for_others_gives_the_place_back(full: Guests) -> None:
+    started = asyncio.Event()
+    released = asyncio.Event()
+
+    async def chat() -> None:
+        async with full.admission.place("Chat"):
+            give_place_back()
+            give_place_back()  # a second time is none
+            started.set()
+            await released.wait()
+
+    full.tasks["chat"] = asyncio.create_task(chat())
+    full.come("next")
+    await full.go("guest 0")
+    await started.wait()
+    await settle()
+    assert full.served[LEAST:] == ["next"]
+    assert full.admission.under_way == LEAST
+
+
+async def test_what_fails_does_not_tell_how_long_work_takes(admission: Admission, clock: Clock) -> None:
+    await take(admission, clock, 10)
+    for _ in range(100):
+        with suppress(ValueError):
+            async with admission.place("Search"):
+                raise ValueError
+    async with guests_of(admission) as guests:
+        guests.fill()
+        await settle()
+        with deadline_at(time.monotonic() + 5):
+            late = guests.come("late")
+            await settle()
+        assert isinstance(late.exception(), ResourceExhaustedError)
+
+
+def test_outside_a_request_there_is_no_place_to_give_back() -> None:
+    give_place_back()
