@@ -7,6 +7,8 @@ settings_tables.py check    fail when it is stale
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import UnionType
+from typing import Any, get_args
 
 from generated import write_or_check
 from groundline_bridge.settings import BridgeSettings
@@ -46,15 +48,24 @@ CLASSES: tuple[tuple[str, type[Settings]], ...] = (
 
 
 def rows(model: type[BaseModel], prefix: str, leave_out: frozenset[str] = frozenset()) -> Iterator[str]:
-    """A table row for each field; the fields of a group follow under the group's name."""
+    """A table row for each field; the fields of a group follow under the group's name, below a row for the
+    group where it may be unset."""
     for name, field in model.model_fields.items():
         if name in leave_out:
             continue
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from rows(field.annotation, f"{prefix}{name.upper()}__")
-        else:
+        [group, *_] = [*groups_of(field.annotation), None]
+        if group is None or group is not field.annotation:
             description = " ".join((field.description or "").split())
             yield f"| `{prefix}{name.upper()}` | {shown_default(field)} | {description} |"
+        if group is not None:
+            yield from rows(group, f"{prefix}{name.upper()}__")
+
+
+def groups_of(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The classes of settings that a field's type is or may be."""
+    for one in get_args(annotation) if isinstance(annotation, UnionType) else (annotation,):
+        if isinstance(one, type) and issubclass(one, BaseModel):
+            yield one
 
 
 def shown_default(field: FieldInfo) -> str:

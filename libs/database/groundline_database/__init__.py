@@ -8,6 +8,7 @@ from groundline_database.access import (
 from groundline_database.codecs import register_codecs, register_vectors
 from groundline_database.errors import database_errors
 from groundline_database.migrations import migrate, migrations_of, require_schema
+from groundline_database.models import stored_embedding_models
 from groundline_database.notifications import listening
 from groundline_database.pool import (
     Connection,
@@ -46,5 +47,6 @@ __all__ = [
     "register_codecs",
     "register_vectors",
     "require_schema",
+    "stored_embedding_models",
     "transaction",
 ]

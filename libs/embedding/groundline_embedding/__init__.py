@@ -4,9 +4,17 @@ Retriever and ingestor both take their embedder from here, so that a query and t
 with always come from the same code.
 """
 
+from groundline_embedding.agreement import require_agreement
 from groundline_embedding.errors import ModelError
 from groundline_embedding.factory import create_embedder, prepare_model
 from groundline_embedding.ports import Embedder
 from groundline_embedding.settings import EmbeddingSettings
 
-__all__ = ["Embedder", "EmbeddingSettings", "ModelError", "create_embedder", "prepare_model"]
+__all__ = [
+    "Embedder",
+    "EmbeddingSettings",
+    "ModelError",
+    "create_embedder",
+    "prepare_model",
+    "require_agreement",
+]

@@ -7,9 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from groundline.v1 import ingestor_service_pb2_grpc
-from groundline_database import Pool, listening, open_pool, register_vectors, require_schema
+from groundline_database import (
+    Pool,
+    listening,
+    open_pool,
+    register_vectors,
+    require_schema,
+    stored_embedding_models,
+)
 from groundline_database.commands import serve_or_migrate
-from groundline_embedding import Embedder, ModelError, create_embedder
+from groundline_embedding import Embedder, ModelError, create_embedder, require_agreement
 from groundline_lexical import LexicalIndex, LexicalIndexError, detect_lexical_index
 from groundline_runtime.channels import open_channel
 from groundline_runtime.errors import FailedPreconditionError
@@ -83,6 +90,9 @@ async def wire(settings: IngestorSettings) -> AsyncIterator[Application]:
         ):
             await require_schema(pool, SCHEMA)
             async with pool.acquire() as connection:
+                if settings.other_embedding is None:
+                    running = [(embedder.model, embedder.dimensions)]
+                    require_agreement(running, await stored_embedding_models(connection))
                 lexical = await detect_lexical_index(connection, settings.lexical_backend)
             stores = stores_on(pool, lexical, spool_directory=settings.spool_directory)
             servicer, worker = assemble(settings, stores, embedder, sandbox, generator)

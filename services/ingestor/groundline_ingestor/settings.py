@@ -31,6 +31,10 @@ class IngestorSettings(MigrationSettings):
     """The embedding model; the retriever must have the same. Fields as GROUNDLINE_EMBEDDING__MODEL and so
     on."""
 
+    other_embedding: EmbeddingSettings | None = None
+    """The model that collections are moved from, or to, which is not loaded: with it the ingestor starts even
+    though no collection is of its own model. The retriever searches by both."""
+
     max_documents_per_request: Annotated[int, Field(ge=1, le=1000)] = 1000
     """Maximum documents in one request."""
 

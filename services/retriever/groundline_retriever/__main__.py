@@ -1,7 +1,7 @@
 """Starts the retriever."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from groundline.v1 import retriever_service_pb2_grpc
 from groundline_embedding import ModelError, create_embedder
@@ -22,11 +22,11 @@ __all__ = ["main", "wire"]
 async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
     """The service on its database and embedding model.
 
-    Raises FailedPreconditionError where the model, the schema or the lexical index cannot be used.
+    Raises FailedPreconditionError where a model, the schema or the lexical index cannot be used.
     """
     try:
         async with (
-            create_embedder(settings.embedding) as embedder,
+            AsyncExitStack() as models,
             open_chunk_store(
                 settings,
                 settings.lexical_backend,
@@ -35,13 +35,17 @@ async def wire(settings: RetrieverSettings) -> AsyncIterator[Application]:
             ) as store,
         ):
             await store.require_schema()
-            service = RetrievalService(
-                store,
+            embedders = [
                 QueryVectors(
-                    embedder, settings.query_cache_size, ttl_seconds=settings.query_cache_ttl_seconds
-                ),
-                arm_timeout_share=settings.arm_timeout_share,
-            )
+                    await models.enter_async_context(create_embedder(chosen)),
+                    settings.query_cache_size,
+                    ttl_seconds=settings.query_cache_ttl_seconds,
+                )
+                for chosen in (settings.embedding, settings.other_embedding)
+                if chosen is not None
+            ]
+            await store.require_models([(each.model, each.dimensions) for each in embedders])
+            service = RetrievalService(store, embedders, arm_timeout_share=settings.arm_timeout_share)
             servicer = RetrieverServicer(service)
             yield Application(
                 services={

@@ -54,6 +54,8 @@ _PARTS: Mapping[int, passage_pb2.Stage.ValueType] = {
 type Lists = list[tuple[candidate_pb2.RankedList, Sequence[Hit]]]
 type Task = tuple[candidate_pb2.SearchArm.ValueType, int]
 """An arm, and the position of the group of collections that it searches."""
+type _Group = tuple[Parameters, QueryEmbedder | None]
+"""How collections are searched, and by which model; None where they are not searched by vectors."""
 type Failure = tuple[candidate_pb2.SearchArm.ValueType, Exception]
 
 _log = structlog.get_logger(__name__)
@@ -108,9 +110,12 @@ class _KnownCollections:
 class RetrievalService:
     """`arm_timeout_share` is the part of a request's time, 0 to 1, after which an arm counts as late."""
 
-    def __init__(self, store: ChunkStore, embedder: QueryEmbedder, *, arm_timeout_share: float) -> None:
+    def __init__(
+        self, store: ChunkStore, embedders: Iterable[QueryEmbedder], *, arm_timeout_share: float
+    ) -> None:
+        """`embedders`: one for each model whose collections can be searched."""
         self._store = store
-        self._embedder = embedder
+        self._embedders = {(embedder.model, embedder.dimensions): embedder for embedder in embedders}
         self._arm_timeout_share = arm_timeout_share
         self._known = _KnownCollections()
         self._late = LateTasks()
@@ -124,7 +129,7 @@ class RetrievalService:
         the error of one of them.
         """
         watch = _Stopwatch()
-        groups: dict[Parameters, list[IndexedCollection]] = defaultdict(list)
+        groups: dict[_Group, list[IndexedCollection]] = defaultdict(list)
         adjacent_chunks: dict[str, int] = {}
         # Most collections have the same defaults, as one object; of a thousand, merging them takes long.
         merged: dict[int, tuple[options_pb2.RetrievalOptions, Parameters]] = {}
@@ -134,11 +139,9 @@ class RetrievalService:
                 options = collection.options(request.options)
                 known = merged[id(collection.defaults)] = options, Parameters.of(options)
             options, parameters = known
-            groups[parameters].append(collection)
+            groups[parameters, self._embedder_of(parameters, collection)].append(collection)
             if options.adjacent_chunks:
                 adjacent_chunks[collection.collection_id] = options.adjacent_chunks
-        for parameters, collections in groups.items():
-            self._require_model(parameters, collections)
         selection = Selection(caller.principals, _condition(request), request.min_position)
         lists, degraded = await self._search(request.query.strip(), list(groups.items()), selection, watch)
         return retriever_service_pb2.RetrieveResponse(
@@ -178,28 +181,32 @@ class RetrievalService:
             self._known.remember(collections, principals)
         return collections
 
-    def _require_model(self, parameters: Parameters, collections: Sequence[IndexedCollection]) -> None:
+    def _embedder_of(self, parameters: Parameters, collection: IndexedCollection) -> QueryEmbedder | None:
+        """The collection's embedder, where it is searched by vectors. Raises FailedPreconditionError."""
         if _SEMANTIC not in parameters.arms:
-            return
-        running = (self._embedder.model, self._embedder.dimensions)
-        for collection in collections:
-            if (collection.embedding_model, collection.dimensions) != running:
-                raise FailedPreconditionError(
-                    "EMBEDDING_MODEL_MISMATCH",
-                    f"collection {collection.collection_id} was embedded with {collection.embedding_model} "
-                    f"({collection.dimensions} dimensions), but {running[0]} ({running[1]} dimensions) is "
-                    "running; reindex the collection or search it by keyword",
-                    metadata={
-                        "collection_id": collection.collection_id,
-                        "collection_model": collection.embedding_model,
-                        "running_model": running[0],
-                    },
-                )
+            return None
+        embedder = self._embedders.get((collection.embedding_model, collection.dimensions))
+        if embedder is None:
+            running = " and ".join(
+                f"{model} ({dimensions} dimensions)" for model, dimensions in self._embedders
+            )
+            raise FailedPreconditionError(
+                "EMBEDDING_MODEL_MISMATCH",
+                f"collection {collection.collection_id} was embedded with {collection.embedding_model} "
+                f"({collection.dimensions} dimensions), but running is {running}; reindex the collection or "
+                "search it by keyword",
+                metadata={
+                    "collection_id": collection.collection_id,
+                    "collection_model": collection.embedding_model,
+                    "running_model": ", ".join(model for model, _ in self._embedders),
+                },
+            )
+        return embedder
 
     async def _search(
         self,
         text: str,
-        groups: Sequence[tuple[Parameters, Sequence[IndexedCollection]]],
+        groups: Sequence[tuple[_Group, Sequence[IndexedCollection]]],
         selection: Selection,
         watch: _Stopwatch,
     ) -> tuple[Lists, Sequence[passage_pb2.Degradation]]:
@@ -207,13 +214,13 @@ class RetrievalService:
         # Keyword searches come first, so that they are under way before the query is embedded.
         tasks: dict[Task, asyncio.Task[Lists]] = {}
         incomplete: list[Failure] = []
-        for position, (parameters, collections) in enumerate(groups):
+        for position, ((parameters, _), collections) in enumerate(groups):
             if _KEYWORD in parameters.arms:
                 work = self._keyword(text, parameters, collections, selection, watch, incomplete)
                 tasks[_KEYWORD, position] = asyncio.create_task(work)
-        for position, (parameters, collections) in enumerate(groups):
-            if _SEMANTIC in parameters.arms:
-                work = self._semantic(text, parameters, collections, selection, watch)
+        for position, ((parameters, embedder), collections) in enumerate(groups):
+            if embedder is not None:
+                work = self._semantic(text, embedder, parameters, collections, selection, watch)
                 tasks[_SEMANTIC, position] = asyncio.create_task(work)
         if not tasks:
             return [], ()
@@ -246,13 +253,14 @@ class RetrievalService:
     async def _semantic(
         self,
         text: str,
+        embedder: QueryEmbedder,
         parameters: Parameters,
         collections: Sequence[IndexedCollection],
         selection: Selection,
         watch: _Stopwatch,
     ) -> Lists:
         with watch.part(passage_pb2.STAGE_EMBEDDING):
-            vector = await self._embedder.embed_query(text)
+            vector = await embedder.embed_query(text)
         with watch.part(_PARTS[_SEMANTIC]):
             found = await self._store.semantic(
                 collections,

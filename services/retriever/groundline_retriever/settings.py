@@ -23,6 +23,10 @@ class RetrieverSettings(ServiceSettings, DatabaseSettings):
     embedding: EmbeddingSettings = Field(default_factory=EmbeddingSettings)
     """Embedding model; the same as the ingestor's."""
 
+    other_embedding: EmbeddingSettings | None = None
+    """A second model, searched beside the first while collections move from one to the other. The ingestor
+    takes the same."""
+
     lexical_backend: Literal["pg_textsearch", "pg_search", "vchord_bm25"] | None = None
     """BM25 backend; unset, the one whose extension the database has."""
 

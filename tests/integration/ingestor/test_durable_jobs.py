@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from groundline.v1 import collection_pb2, document_pb2, error_pb2, job_pb2
+from groundline.v1 import (
+    collection_pb2,
+    document_pb2,
+    error_pb2,
+    job_pb2,
+    options_pb2,
+    retriever_service_pb2,
+)
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
 from groundline_embedding.ports import Vectors
@@ -19,6 +26,9 @@ from groundline_ingestor.domain.documents import GivenDocument
 from groundline_ingestor.domain.hashes import content_hash
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
+from groundline_retriever.adapters.postgres import open_chunk_store
+from groundline_retriever.ports import QueryEmbedder
+from groundline_retriever.service import RetrievalService
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from groundline_signatures import signature
@@ -41,6 +51,11 @@ class CountingEmbedder(FakeEmbedder):
         self.may_go_on.set()
         self.reached = asyncio.Event()
         self.failures: list[Exception] = []
+        self.asked = asyncio.Event()
+
+    async def embed_query(self, text: str) -> Vectors:
+        self.asked.set()
+        return await super().embed_query(text)
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         self.reached.set()
@@ -109,6 +124,30 @@ async def pool(database_url: str) -> AsyncIterator[Pool]:
 
 
 @asynccontextmanager
+async def searching(
+    database_url: str, collection_id: str, *embedders: QueryEmbedder
+) -> AsyncIterator[Sequence[int]]:
+    """Semantic searches one after the other, while within; how many chunks each has found."""
+    found: list[int] = []
+    request = retriever_service_pb2.RetrieveRequest(
+        query="paragraph of its own",
+        collection_ids=[collection_id],
+        options=options_pb2.RetrievalOptions(mode=options_pb2.RETRIEVAL_MODE_SEMANTIC, semantic_limit=10),
+    )
+
+    async def search(service: RetrievalService) -> None:
+        while True:
+            response = await service.retrieve(ANYBODY, request)
+            found.append(len(response.features.chunk_ids))
+
+    settings = DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=4)
+    async with open_chunk_store(settings) as store, asyncio.TaskGroup() as group:
+        task = group.create_task(search(RetrievalService(store, embedders, arm_timeout_share=0.8)))
+        yield found
+        task.cancel()
+
+
+@asynccontextmanager
 async def ingestor_on(
     pool: Pool,
     database_url: str,
@@ -117,7 +156,8 @@ async def ingestor_on(
     **settings: Any,
 ) -> AsyncIterator[Ingestor]:
     chosen = IngestorSettings(
-        database_url=SecretStr(database_url), lease_seconds=1, reindex_grace_seconds=0, **settings
+        database_url=SecretStr(database_url),
+        **{"lease_seconds": 1, "reindex_grace_seconds": 0, **settings},
     )
     async with acquire(pool) as connection:
         stores = stores_on(pool, await detect_lexical_index(connection))
@@ -491,33 +531,51 @@ async def test_a_long_document_is_stored_at_once_and_indexed_again_from_its_part
     ] == [row["original_text"] for row in rows]
 
 
+@pytest.fixture
+async def old(pool: Pool, database_url: str) -> AsyncIterator[Ingestor]:
+    """A busy one that leaves what it replaces to searches under way, as outside of tests."""
+    async with (
+        ingestor_on(pool, database_url, reindex_grace_seconds=60) as old,
+        working(old.worker, old.settings),
+    ):
+        yield old
+
+
 async def test_a_new_model_is_rolled_out_beside_the_old(
-    pool: Pool, database_url: str, busy: Ingestor, collection: StoredCollection
+    pool: Pool, database_url: str, old: Ingestor, collection: StoredCollection
 ) -> None:
     """Replicas of both models share the queue; the new ones build while the old ones go on."""
     given = [GivenDocument(LONG.replace("own", f"own {n}"), uri=str(n)) for n in range(3)]
-    await busy.ingest(collection.collection_id, *given)
+    await old.ingest(collection.collection_id, *given)
     before = await chunks_of(pool, collection.collection_id)
     change = {"embedding": {"model": "the new one"}}
     with pytest.raises(FailedPreconditionError) as raised:
-        await busy.reindexing(collection.collection_id, change)
+        await old.reindexing(collection.collection_id, change)
     assert raised.value.reason == "EMBEDDING_MODEL_MISMATCH"
 
-    async with ingestor_on(pool, database_url, "the new one", 24) as new:
+    async with (
+        ingestor_on(pool, database_url, "the new one", 24, reindex_grace_seconds=60) as new,
+        searching(database_url, collection.collection_id, old.embedder, new.embedder) as found_lengths,
+    ):
         job = await new.reindexing(collection.collection_id, change)
         new.embedder.may_go_on.clear()
         async with working(new.worker, new.settings):
             await new.embedder.reached.wait()
             # Only the new replica took the work, and the old one still takes documents for the old index.
             assert await chunks_of(pool, collection.collection_id) == before
-            [written] = await busy.ingest(
+            [written] = await old.ingest(
                 collection.collection_id, GivenDocument("written meanwhile", uri="w")
             )
             assert written.state == document_pb2.INGESTION_STATE_DONE
             new.embedder.may_go_on.set()
-            job, items = await busy.ended(job)
+            job, items = await old.ended(job)
         assert job.state == job_pb2.JOB_STATE_DONE, items
-    found = await busy.stores.collections.find(collection.collection_id)
+        # A retriever with both models finds as much at every moment, before the swap by the one and then by
+        # the other.
+        await asyncio.wait_for(new.embedder.asked.wait(), 30)
+    assert old.embedder.asked.is_set()
+    assert set(found_lengths) == {10}
+    found = await old.stores.collections.find(collection.collection_id)
     assert found
     assert (found.settings.embedding.model, found.settings.embedding.dimensions) == ("the new one", 24)
     after = await chunks_of(pool, collection.collection_id)
@@ -525,5 +583,5 @@ async def test_a_new_model_is_rolled_out_beside_the_old(
     assert len(after) == found.message.chunk_count == len(before) + 1
     # The old replica says so, rather than mix vectors of two models.
     with pytest.raises(FailedPreconditionError) as raised:
-        await busy.hand_in(collection.collection_id, GivenDocument("late", uri="late"))
+        await old.hand_in(collection.collection_id, GivenDocument("late", uri="late"))
     assert raised.value.reason == "EMBEDDING_MODEL_MISMATCH"

@@ -203,7 +203,7 @@ async def retriever(
     settings = DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=max_size)
     standbys = SecretStr(read_url) if read_url else None
     async with open_chunk_store(settings, read_url=standbys, max_lag_seconds=max_lag_seconds) as store:
-        servicer = RetrieverServicer(RetrievalService(store, embedder, arm_timeout_share=arm_timeout_share))
+        servicer = RetrieverServicer(RetrievalService(store, [embedder], arm_timeout_share=arm_timeout_share))
         application = Application(
             services={
                 SERVICE: lambda server: retriever_service_pb2_grpc.add_RetrieverServiceServicer_to_server(

@@ -64,6 +64,8 @@ class FakeStore:
     readers: Mapping[str, Sequence[str]]
     hits: Sequence[tuple[int, float]] = ((1, 0.5), (2, 0.4))
     model: str = EMBEDDER.model
+    dimensions: Mapping[str, int] = field(default_factory=dict)
+    """Of collections that are not of the embedder's."""
     defaults: Options = field(default_factory=Options)
     before: Mapping[int, Callable[[], object]] = field(default_factory=dict)
     failing: set[int] = field(default_factory=set)
@@ -77,7 +79,14 @@ class FakeStore:
         self.looked_up += 1
         return [
             IndexedCollection(
-                name, 7, number, self.model, EMBEDDER.dimensions, "english", "fake", self.defaults
+                name,
+                7,
+                number,
+                self.model,
+                self.dimensions.get(name, EMBEDDER.dimensions),
+                "english",
+                "fake",
+                self.defaults,
             )
             for number, (name, readers) in enumerate(self.readers.items())
             if (not collection_ids or name in collection_ids)
@@ -101,6 +110,7 @@ class FakeStore:
         iterative_scan: options_pb2.IterativeScan.ValueType,
         selection: Selection,
     ) -> Sequence[Sequence[Hit]]:
+        assert {collection.dimensions for collection in collections} == {len(vector)}
         return await self._search(SEMANTIC, collections, limit)
 
     async def fetch(
@@ -149,7 +159,7 @@ class SlowEmbedder(FakeEmbedder):
 
 
 def service(store: FakeStore, embedder: FakeEmbedder = EMBEDDER) -> RetrievalService:
-    return RetrievalService(store, embedder, arm_timeout_share=0.5)
+    return RetrievalService(store, [embedder], arm_timeout_share=0.5)
 
 
 async def retrieve(
@@ -191,6 +201,17 @@ async def test_vectors_of_another_model_are_never_searched(
     assert caught.value.reason == "EMBEDDING_MODEL_MISMATCH"
     assert not store.searched
     assert found(await retrieve(store, mode=KEYWORD_ONLY), KEYWORD)
+
+
+async def test_each_collection_is_searched_by_the_vectors_of_its_own_model() -> None:
+    store = FakeStore({"moved": [], "guides": []}, dimensions={"moved": 24})
+    request = retriever_service_pb2.RetrieveRequest(query="lease")
+    both = RetrievalService(
+        store, [EMBEDDER, FakeEmbedder(EMBEDDER.model, dimensions=24)], arm_timeout_share=0.5
+    )
+    response = await both.retrieve(NOBODY, request)
+    assert not response.degraded
+    assert sorted(names for arm, names in store.searched if arm == SEMANTIC) == [["guides"], ["moved"]]
 
 
 async def test_nothing_to_read_is_nothing_found() -> None:

@@ -12,7 +12,16 @@ import json
 import math
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -37,7 +46,9 @@ from groundline_database import (
     position_of,
     register_vectors,
     require_schema,
+    stored_embedding_models,
 )
+from groundline_embedding import require_agreement
 from groundline_embedding.ports import Vectors
 from groundline_filters import Columns, compile_sql
 from groundline_lexical import Connection, LexicalIndex, detect_lexical_index
@@ -502,6 +513,11 @@ class PostgresChunkStore:
             self._partitions |= current
             elsewhere = {name: place for name, place in current.items() if known.get(name) != place}
             return [*fetched, *await _fetched_from(connection, elsewhere, missed, principals)]
+
+    async def require_models(self, running: Collection[tuple[str, int]]) -> None:
+        """Raise ModelError unless some collection is of a model, with dimensions, that is running."""
+        async with self._connection() as connection:
+            require_agreement(running, await stored_embedding_models(connection))
 
     async def require_schema(self) -> None:
         """Raise unless the database can be reached and its schema is new enough."""

@@ -1,0 +1,18 @@
+"""Which embedding models a database is searched by."""
+
+from collections.abc import Mapping
+
+from groundline_database.pool import Connection
+
+__all__ = ["stored_embedding_models"]
+
+
+async def stored_embedding_models(connection: Connection) -> Mapping[tuple[str, int], int]:
+    """How many collections there are of each model and length of its vectors."""
+    rows = await connection.fetch(
+        """
+        SELECT p.embedding_model, p.dimensions, count(*)
+        FROM collections c JOIN chunk_partitions p USING (partition_id) GROUP BY 1, 2
+        """
+    )
+    return {(model, dimensions): count for model, dimensions, count in rows}
