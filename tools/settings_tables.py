@@ -53,19 +53,20 @@ def rows(model: type[BaseModel], prefix: str, leave_out: frozenset[str] = frozen
     for name, field in model.model_fields.items():
         if name in leave_out:
             continue
-        [group, *_] = [*groups_of(field.annotation), None]
-        if group is None or group is not field.annotation:
+        group = group_of(field.annotation)
+        if group is not field.annotation or group is None:
             description = " ".join((field.description or "").split())
             yield f"| `{prefix}{name.upper()}` | {shown_default(field)} | {description} |"
         if group is not None:
             yield from rows(group, f"{prefix}{name.upper()}__")
 
 
-def groups_of(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The classes of settings that a field's type is or may be."""
+def group_of(annotation: Any) -> type[BaseModel] | None:
+    """The class of settings that a field's type is or may be."""
     for one in get_args(annotation) if isinstance(annotation, UnionType) else (annotation,):
         if isinstance(one, type) and issubclass(one, BaseModel):
-            yield one
+            return one
+    return None
 
 
 def shown_default(field: FieldInfo) -> str:
