@@ -116,8 +116,10 @@ def _marked_word() -> re.Pattern[str]:
 
 
 def _sub_tokens(text: str) -> Iterator[str]:
-    for match in _WORD.finditer(text):
-        word = match[0]
+    for word in _WORD.findall(text):
+        # Nearly every word is of lower-case letters, with a capital at most in front: it has no parts.
+        if word.isascii() and word.isalpha() and (word.islower() or word.istitle()):
+            continue
         if len(word) > _MAX_IDENTIFIER_CHARACTERS:
             continue
         if not word.isascii() and _UNSPACED.search(word):
