@@ -5,13 +5,15 @@ from collections.abc import AsyncIterator
 import pytest
 from groundline_benchmarks.idle.benchmark import measure_idle
 from groundline_benchmarks.measuring.running import MeasurementError
-from groundline_benchmarks.measuring.suite import PROCESSES, Suite, started_suite
+from groundline_benchmarks.measuring.suite import PROCESSES, SERVICES, Suite, started_suite
 from groundline_benchmarks.retrieval.benchmark import goals, measure_collection
-from groundline_benchmarks.retrieval.cases import CASES
+from groundline_benchmarks.retrieval.cases import CASES, HYBRID
 from groundline_benchmarks.retrieval.corpus import load_collection, load_small_collections
 from groundline_benchmarks.retrieval.small_collections import (
-    SCOPED,
-    UNSCOPED,
+    ALL,
+    BACKEND,
+    LONE,
+    ONE,
     measure_small_collections,
 )
 
@@ -25,7 +27,7 @@ async def suite(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Suite
 async def test_every_figure_is_taken(suite: Suite) -> None:
     begun: list[str] = []
     async with suite.connection.client() as client:
-        small = await measure_small_collections(suite, client, 2, 2, 0.2, begun.append)
+        small = await measure_small_collections(suite, client, 2, 2, 0.2, begun.append, cases=[HYBRID])
         result = await measure_collection(suite, client, 1000, 2, 0.2, begun.append)
         idle = await measure_idle(suite, client, 0.2, begun.append)
         with pytest.raises(MeasurementError, match="1000 indexed chunks, not 41"):
@@ -33,9 +35,12 @@ async def test_every_figure_is_taken(suite: Suite) -> None:
         with pytest.raises(MeasurementError, match="other collections are loaded"):
             await load_small_collections(client, suite.database_url, 3)
     assert begun
-    assert set(small.figures) == {SCOPED, UNSCOPED}
+    assert set(small.figures) == {(HYBRID.name, name) for name in (LONE, ONE, ALL)}
+    assert small.created_per_second > 0
+    assert small.memory_mib.keys() == {*SERVICES, BACKEND}
+    assert all(size > 0 for size in small.memory_mib.values())
     assert all(transactions >= 1 for transactions in small.transactions.values())
-    assert [goal.name for goal in small.goals()] == ["2 collections: all at once / one of them"]
+    assert len(small.goals(1.0)) == 4
     assert set(result.figures) == {(case.name, way) for case in CASES for way in case.ways}
     for figures in (*result.figures.values(), *small.figures.values()):
         assert 0 < figures.p50 <= figures.p95

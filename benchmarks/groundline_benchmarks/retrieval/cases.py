@@ -18,7 +18,9 @@ __all__ = [
     "FLOOR_WITH_TEXTS",
     "GATEWAY",
     "HYBRID",
+    "KEYWORD",
     "RETRIEVER",
+    "SEMANTIC",
     "Case",
     "Search",
 ]
@@ -53,10 +55,12 @@ class Case:
         return request
 
 
+KEYWORD = Case("keyword", "keyword")
+SEMANTIC = Case("semantic", "semantic")
 HYBRID = Case("hybrid", "hybrid")
 FILTERED = Case("hybrid, 1% filter", "hybrid", filtered=True)
 ANSWERED = Case("extractive answer", "hybrid", ways=(ANSWER,))
-CASES = (Case("keyword", "keyword"), Case("semantic", "semantic"), HYBRID, FILTERED, ANSWERED)
+CASES = (KEYWORD, SEMANTIC, HYBRID, FILTERED, ANSWERED)
 
 type Search = Callable[[Case, str], Awaitable[None]]
 """Searches once, for a case's query."""

@@ -14,7 +14,13 @@ from groundline_benchmarks.measuring.suite import PROCESSES, started_suite, work
 from groundline_benchmarks.retrieval.benchmark import Result, goals, measure_collection
 from groundline_benchmarks.retrieval.cases import CLIENTS, FLOOR, HYBRID
 from groundline_benchmarks.retrieval.corpus import SMALL_COLLECTION_CHUNKS
-from groundline_benchmarks.retrieval.small_collections import SmallCollections, measure_small_collections
+from groundline_benchmarks.retrieval.small_collections import (
+    ENVIRONMENT,
+    LONE,
+    SmallCollections,
+    measure_small_collections,
+    measure_start,
+)
 
 __all__ = ["retrieval"]
 
@@ -39,8 +45,8 @@ _PROCESSOR_HEADINGS = (
 @click.option(
     "--collections",
     type=click.IntRange(min=1),
-    help=f"Measure so many collections of {SMALL_COLLECTION_CHUNKS} chunks instead: a search over all of "
-    "them beside a search in one.",
+    help=f"Measure so many collections of {SMALL_COLLECTION_CHUNKS} chunks instead: creating them, searching "
+    "one, some and all of them, memory, an idle suite, and its start.",
 )
 @click.option(
     "--queries", type=click.IntRange(min=1), default=100, show_default=True, help="Serial searches."
@@ -79,25 +85,32 @@ def retrieval(
     the one of filtered search for 10,000.
     """
 
-    async def measure(report: Report) -> list[Result] | SmallCollections:
+    async def measure(report: Report) -> list[Result]:
         with working_directory(data_dir) as directory:
             async with started_suite(directory, {}) as suite, suite.connection.client() as client:
-                if collections is not None:
-                    return await measure_small_collections(
-                        suite, client, collections, queries, seconds, report
-                    )
                 return [
                     await measure_collection(suite, client, count, queries, seconds, report)
                     for count in chunks
                 ]
 
-    measured = run(measure)
-    if isinstance(measured, SmallCollections):
-        print_json(_small_as_json(measured)) if as_json else _print_small(measured)
-    elif as_json:
-        print_json([_as_json(result) for result in measured])
+    async def measure_small(report: Report) -> tuple[SmallCollections, float]:
+        assert collections is not None
+        with working_directory(data_dir) as directory:
+            async with started_suite(directory, ENVIRONMENT) as suite, suite.connection.client() as client:
+                measured = await measure_small_collections(
+                    suite, client, collections, queries, seconds, report
+                )
+            return measured, await measure_start(directory, report)
+
+    if collections is not None:
+        small = run(measure_small)
+        print_json(_small_as_json(*small)) if as_json else _print_small(*small)
+        return
+    results = run(measure)
+    if as_json:
+        print_json([_as_json(result) for result in results])
     else:
-        for result in measured:
+        for result in results:
             _print(result)
 
 
@@ -118,18 +131,30 @@ def _print(result: Result) -> None:
     print_goals(goals(result))
 
 
-def _print_small(measured: SmallCollections) -> None:
-    click.echo(f"\n{measured.collections} collections of {SMALL_COLLECTION_CHUNKS} chunks\n")
+def _print_small(measured: SmallCollections, start_seconds: float) -> None:
+    click.echo(
+        f"\n{measured.collections} collections of {SMALL_COLLECTION_CHUNKS} chunks, "
+        f"{_created(measured.created_per_second)}; a start on them takes {start_seconds:.1f} s\n"
+    )
     print_columns(
-        (*_HEADINGS, "TRANSACTIONS OF ONE", "CONNECTIONS"),
+        ("CASE", "SEARCHED", *_HEADINGS[2:], "P50 / LONE", "TRANSACTIONS OF ONE", "CONNECTIONS"),
         [
-            (*_row(HYBRID.name, name, one), measured.transactions[name], measured.connections[name])
-            for name, one in measured.figures.items()
+            (
+                *_row(case, name, one),
+                one.p50 / measured.figures[case, LONE].p50,
+                measured.transactions[case, name],
+                measured.connections[case, name],
+            )
+            for (case, name), one in measured.figures.items()
         ],
     )
     click.echo()
-    _print_processor_time({(HYBRID.name, name): one for name, one in measured.figures.items()})
-    print_goals(measured.goals())
+    _print_processor_time(measured.figures)
+    click.echo()
+    print_columns(("PROCESS", "MIB OF ITS OWN"), list(measured.memory_mib.items()))
+    before, after = measured.idle
+    click.echo(f"\nIdle: {before:.2%} of a core before they were created, {after:.2%} with them")
+    print_goals(measured.goals(start_seconds))
 
 
 def _row(case: str, way: str, one: Figures) -> tuple[object, ...]:
@@ -151,6 +176,10 @@ def _print_processor_time(figures: Mapping[tuple[str, str], Figures]) -> None:
     )
 
 
+def _created(per_second: float) -> str:
+    return f"{per_second:.0f} created a second" if per_second else "created by an earlier run"
+
+
 def _loaded(seconds: float) -> str:
     return f"loaded in {seconds:.0f} s" if seconds else "loaded by an earlier run"
 
@@ -168,21 +197,26 @@ def _as_json(result: Result) -> dict[str, object]:
     }
 
 
-def _small_as_json(measured: SmallCollections) -> dict[str, object]:
+def _small_as_json(measured: SmallCollections, start_seconds: float) -> dict[str, object]:
+    before, after = measured.idle
     return {
         "collections": measured.collections,
         "chunksOfEach": SMALL_COLLECTION_CHUNKS,
+        "createdPerSecond": measured.created_per_second,
+        "startSeconds": start_seconds,
         "figures": [
             {
-                "case": HYBRID.name,
-                "way": name,
+                "case": case,
+                "searched": name,
                 **_figures_as_json(one),
-                "transactions": measured.transactions[name],
-                "connections": measured.connections[name],
+                "transactions": measured.transactions[case, name],
+                "connections": measured.connections[case, name],
             }
-            for name, one in measured.figures.items()
+            for (case, name), one in measured.figures.items()
         ],
-        "goals": goals_as_json(measured.goals()),
+        "memoryMib": dict(measured.memory_mib),
+        "idleCores": {"before": before, "after": after},
+        "goals": goals_as_json(measured.goals(start_seconds)),
     }
 
 

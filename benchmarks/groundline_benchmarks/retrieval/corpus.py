@@ -28,6 +28,7 @@ from groundline_benchmarks.measuring.texts import DIMENSIONS, texts, words
 __all__ = [
     "FILTER",
     "FILTER_SQL",
+    "LONE_COLLECTION",
     "SMALL_COLLECTION_CHUNKS",
     "load_collection",
     "load_small_collections",
@@ -47,7 +48,9 @@ BUCKETS = 100
 FILTER = {"bucket": 7}
 FILTER_SQL = """metadata @> '{"bucket": 7}'"""
 """As an index on the metadata answers it."""
-SMALL_COLLECTION_CHUNKS = 100
+SMALL_COLLECTION_CHUNKS = 20
+LONE_COLLECTION = "lone"
+"""One of that size in a partition of its own, beside those that share one."""
 
 _INDEXES = """
     SELECT am.amname, pg_get_indexdef(i.indexrelid), i.indexrelid::regclass::text
@@ -61,7 +64,7 @@ _WORK_MEMORY_CHUNKS_PER_MIB = 500
 _BATCH = 1000
 # Services are measured by callers without principals too.
 _OPEN = {"access": {"readers": ["*"]}}
-_CONCURRENT_CREATIONS = 4
+_CONCURRENT_CREATIONS = 8
 _SEED = 20_260
 
 type _Row = tuple[str, int, str]
@@ -113,8 +116,11 @@ async def load_collection(client: AsyncClient, database_url: str, collection: st
     return time.perf_counter() - started
 
 
-async def load_small_collections(client: AsyncClient, database_url: str, count: int) -> list[str]:
-    """Their ids: `count` collections of SMALL_COLLECTION_CHUNKS chunks, which search vectors exactly.
+async def load_small_collections(
+    client: AsyncClient, database_url: str, count: int
+) -> tuple[list[str], float]:
+    """`count` collections of SMALL_COLLECTION_CHUNKS chunks, which search vectors exactly, and
+    LONE_COLLECTION; returns their ids, and how many were created a second, 0 where they were there.
 
     Raises MeasurementError where an earlier run has loaded others into the same data directory.
     """
@@ -122,20 +128,32 @@ async def load_small_collections(client: AsyncClient, database_url: str, count: 
     async with _connected(database_url) as connection:
         known = {row[0] for row in await connection.fetch("SELECT collection_id FROM collections")}
         if known:
-            if known != set(names):
+            if known != {*names, LONE_COLLECTION}:
                 raise MeasurementError("other collections are loaded: remove the data directory")
-            return names
-        for some in itertools.batched(names, _CONCURRENT_CREATIONS):
-            await asyncio.gather(*(client.create_collection(name, settings=_OPEN) for name in some))
-        of_texts = np.random.default_rng(_SEED)
-        rows = (
-            (name, number, text)
-            for name in names
-            for number, text in enumerate(texts(of_texts, SMALL_COLLECTION_CHUNKS))
-        )
-        # As long as they are small, one partition is theirs.
-        await _fill_and_index(connection, await partition_of(connection, names[0]), rows)
-    return names
+            return names, 0.0
+        await client.create_collection(LONE_COLLECTION, settings=_OPEN)
+        async with connection.transaction():
+            await move_collection(connection, await detect_lexical_index(connection), LONE_COLLECTION)
+        begun = time.perf_counter()
+        waiting = iter(names)
+
+        async def create() -> None:
+            for name in waiting:
+                await client.create_collection(name, settings=_OPEN)
+
+        await asyncio.gather(*(create() for _ in range(_CONCURRENT_CREATIONS)))
+        created_per_second = count / (time.perf_counter() - begun)
+        # As long as they are small, one partition is theirs. The lone one has the texts of the first.
+        for group in (names, [LONE_COLLECTION]):
+            of_texts = np.random.default_rng(_SEED)
+            rows = (
+                (name, number, text)
+                for name in group
+                for number, text in enumerate(texts(of_texts, SMALL_COLLECTION_CHUNKS))
+            )
+            partition_id = await partition_of(connection, group[0])
+            await _fill_and_index(connection, partition_id, rows, with_vector_index=group is names)
+    return names, created_per_second
 
 
 @asynccontextmanager
@@ -149,13 +167,18 @@ async def _connected(database_url: str) -> AsyncIterator["asyncpg.Connection[Any
 
 
 async def _fill_and_index(
-    connection: "asyncpg.Connection[Any]", partition_id: int, rows: Iterable[_Row]
+    connection: "asyncpg.Connection[Any]",
+    partition_id: int,
+    rows: Iterable[_Row],
+    *,
+    with_vector_index: bool = True,
 ) -> None:
-    """Write a partition's chunks, and build both its indexes when they are there."""
+    """Write a partition's chunks, and build its indexes when they are there."""
     table = f"chunks_p{partition_id}"
     definitions = {method: ddl for method, ddl, _ in await connection.fetch(_INDEXES, table)}
-    # A partition may be without its HNSW index until it has some thousand chunks.
-    definitions.setdefault("hnsw", f"CREATE INDEX {table}_embedding {vector_index_on(table, DIMENSIONS)}")
+    # A partition is without its HNSW index until it has some thousand chunks.
+    if with_vector_index:
+        definitions.setdefault("hnsw", f"CREATE INDEX {table}_embedding {vector_index_on(table, DIMENSIONS)}")
     for _, _, name in await connection.fetch(_INDEXES, table):
         await connection.execute(f"DROP INDEX {name}")
     # Else the ingestor would build the index of vectors while they are loaded.

@@ -1,26 +1,55 @@
-"""Many small collections: all of them searched at once, and one alone."""
+"""Many small collections: all of them searched at once, some, one, and one that shares nothing."""
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import asyncpg
+import psutil
 from groundline_client import AsyncClient
 
 from groundline_benchmarks.measuring.goals import Goal
 from groundline_benchmarks.measuring.load import Figures, measure_load, measure_serially
+from groundline_benchmarks.measuring.processes import processor_time
 from groundline_benchmarks.measuring.running import Report
-from groundline_benchmarks.measuring.suite import Suite
-from groundline_benchmarks.retrieval.cases import CLIENTS, HYBRID
-from groundline_benchmarks.retrieval.corpus import load_small_collections, queries
+from groundline_benchmarks.measuring.suite import SERVICES, Suite, started_suite
+from groundline_benchmarks.retrieval.cases import CLIENTS, HYBRID, KEYWORD, SEMANTIC, Case
+from groundline_benchmarks.retrieval.corpus import (
+    LONE_COLLECTION,
+    SMALL_COLLECTION_CHUNKS,
+    load_small_collections,
+    questions,
+)
 from groundline_benchmarks.retrieval.ways import open_services
 
-__all__ = ["SCOPED", "UNSCOPED", "SmallCollections", "measure_small_collections"]
+__all__ = [
+    "ALL",
+    "BACKEND",
+    "ENVIRONMENT",
+    "LONE",
+    "ONE",
+    "SmallCollections",
+    "measure_small_collections",
+    "measure_start",
+]
 
-SCOPED, UNSCOPED = "one collection", "all collections"
+LONE, ONE, ALL = "one that shares nothing", "one", "all"
+SOME = (20, 100)
+"""As many as requests may name are 100."""
+
+BACKEND = "largest backend"
+"""Of PostgreSQL, among the names of SmallCollections.memory_mib."""
+
+ENVIRONMENT = {"GROUNDLINE_INGESTOR_MAX_COLLECTIONS_PER_CALLER": "10000000"}
+"""Of a suite in which one caller creates all of them."""
 
 _STATISTICS_SECONDS = 2.0
 """PostgreSQL's backends tell what they have done once a second."""
+
+_SETTLE_SECONDS = 5.0
+"""After the last request, before an idle suite is watched."""
 
 _ACTIVITY = """
     SELECT xact_commit, (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')
@@ -30,48 +59,114 @@ _ACTIVITY = """
 
 @dataclass(frozen=True)
 class SmallCollections:
-    """Hybrid search by the coordinator's port."""
+    """Hybrid search by the coordinator's port, and what it takes to have so many."""
 
     collections: int
-    figures: Mapping[str, Figures]
-    """Of SCOPED and UNSCOPED."""
-    transactions: Mapping[str, float]
+    created_per_second: float
+    """By CLIENTS clients of the gateway; 0 where an earlier run has created them."""
+    figures: Mapping[tuple[str, str], Figures]
+    """By case and by what is searched: LONE, ONE, so many of them, ALL."""
+    transactions: Mapping[tuple[str, str], float]
     """In the database for one search, while several clients search."""
-    connections: Mapping[str, int]
+    connections: Mapping[tuple[str, str], int]
     """To the database after that."""
+    memory_mib: Mapping[str, float]
+    """Of each service afterwards, and of the largest backend: what it shares with none."""
+    idle: tuple[float, float]
+    """Cores that the whole suite takes while nobody asks: before they were created, and with all of them."""
 
-    def goals(self) -> list[Goal]:
-        ratio = self.figures[UNSCOPED].p50 / self.figures[SCOPED].p50
-        return [Goal(f"{self.collections} collections: all at once / one of them", ratio, 3)]
+    def hybrid(self, name: str) -> Figures:
+        return self.figures[HYBRID.name, name]
+
+    def goals(self, start_seconds: float) -> list[Goal]:
+        lone = self.hybrid(LONE).p50
+        found = [
+            Goal("one of them / one that shares nothing", self.hybrid(ONE).p50 / lone, 1.2),
+            Goal("all at once / one of them", self.hybrid(ALL).p50 / self.hybrid(ONE).p50, 3),
+            Goal("seconds to start", start_seconds, 30),
+        ]
+        if self.created_per_second:
+            found.append(Goal("created, per second", self.created_per_second, 50, is_minimum=True))
+        return found
 
 
 async def measure_small_collections(
-    suite: Suite, client: AsyncClient, count: int, query_count: int, seconds: float, report: Report
+    suite: Suite,
+    client: AsyncClient,
+    count: int,
+    query_count: int,
+    seconds: float,
+    report: Report,
+    *,
+    cases: Sequence[Case] = (KEYWORD, SEMANTIC, HYBRID),
 ) -> SmallCollections:
     """Loads them if they are not there. Raises GatewayError, MeasurementError."""
-    report(f"loading {count} collections")
-    names = await load_small_collections(client, suite.database_url, count)
-    asked = queries(query_count)
+    idle_before = await _idle(suite, seconds)
+    report(f"creating and loading {count} collections")
+    names, created_per_second = await load_small_collections(client, suite.database_url, count)
+    report(f"{count} collections: idle")
+    idle = idle_before, await _idle(suite, seconds)
+    scopes = {LONE: [LONE_COLLECTION], ONE: names[:1]}
+    scopes |= {f"{some}": names[:some] for some in SOME if some < count}
+    scopes[ALL] = []
+    # Answerable by the first collection and the lone one, which have the same texts.
+    asked = questions(min(query_count, SMALL_COLLECTION_CHUNKS))
+    figures: dict[tuple[str, str], Figures] = {}
+    transactions: dict[tuple[str, str], float] = {}
+    connections: dict[tuple[str, str], int] = {}
     async with open_services(suite, client) as services:
 
-        async def scoped(query: str) -> None:
-            await services.search(HYBRID.request(query, names[0]))
+        def searching(case: Case, scope: Sequence[str]) -> Callable[[str], Awaitable[None]]:
+            async def search(query: str) -> None:
+                await services.search({**case.request(query, ""), "collectionIds": scope})
 
-        async def unscoped(query: str) -> None:
-            await services.search({**HYBRID.request(query, ""), "collectionIds": []})
+            return search
 
-        works = {SCOPED: scoped, UNSCOPED: unscoped}
-        report(f"{count} collections: one after the other")
-        figures = await measure_serially(works, asked)
-        transactions: dict[str, float] = {}
-        connections: dict[str, int] = {}
-        for name, work in works.items():
-            report(f"{count} collections: {name}, {CLIENTS} clients")
-            before, _ = await _activity(suite.database_url)
-            await measure_load(figures[name], work, asked, suite.pids, clients=CLIENTS, seconds=seconds)
-            after, connections[name] = await _activity(suite.database_url)
-            transactions[name] = (after - before) / (figures[name].per_second * seconds)
-    return SmallCollections(count, figures, transactions, connections)
+        for case in cases:
+            works = {name: searching(case, scope) for name, scope in scopes.items()}
+            report(f"{count} collections: {case.name}")
+            measured = await measure_serially(works, asked)
+            for name, work in works.items():
+                key, one = (case.name, name), measured[name]
+                before, _ = await _activity(suite.database_url)
+                await measure_load(one, work, asked, suite.pids, clients=CLIENTS, seconds=seconds)
+                after, connections[key] = await _activity(suite.database_url)
+                transactions[key] = (after - before) / (one.per_second * seconds)
+                figures[key] = one
+    return SmallCollections(
+        count, created_per_second, figures, transactions, connections, _memory_mib(suite), idle
+    )
+
+
+async def measure_start(directory: Path, report: Report) -> float:
+    """Seconds from nothing to a suite that answers, on a database that a suite has left there: its server,
+    migrations and the readiness of every part."""
+    report("starting again")
+    begun = time.perf_counter()
+    async with started_suite(directory, ENVIRONMENT):
+        return time.perf_counter() - begun
+
+
+def _memory_mib(suite: Suite) -> dict[str, float]:
+    """Of each service, and of the largest of PostgreSQL's backends."""
+    own = {name: _own_mib(psutil.Process(suite.pids[name])) for name in SERVICES}
+    backends = psutil.Process(suite.pids["postgres"]).children(recursive=True)
+    return {**own, BACKEND: max(_own_mib(backend) for backend in backends)}
+
+
+def _own_mib(process: psutil.Process) -> float:
+    try:
+        return float(process.memory_full_info().uss) / 2**20
+    except psutil.NoSuchProcess:  # a connection that was closed meanwhile
+        return 0.0
+
+
+async def _idle(suite: Suite, seconds: float) -> float:
+    """Cores that all of its processes take together."""
+    await asyncio.sleep(_SETTLE_SECONDS)
+    with processor_time(suite.pids) as taken:
+        await asyncio.sleep(seconds)
+    return sum(taken.values()) / seconds
 
 
 async def _activity(database_url: str) -> tuple[int, int]:
