@@ -2,6 +2,7 @@
 
 from importlib import import_module
 from importlib.metadata import entry_points, version
+from keyword import iskeyword
 
 import click
 
@@ -42,6 +43,7 @@ class _Commands(click.Group):
 
 
 _WITH_EXTRA = {
+    "import": ("Load files of records into a collection in bulk", "up"),
     "keys": ("Create, list and revoke API keys", "up"),
     "mcp": ("Give agents on this machine the documents, over MCP", "mcp"),
     "traces": ("Look through the database for a text that should be gone", "up"),
@@ -51,8 +53,9 @@ _WITH_EXTRA = {
 
 
 def _with_extra(name: str) -> click.Command:
+    attribute = f"{name}_" if iskeyword(name) else name
     try:
-        command = getattr(import_module(f"groundline_cli.commands.{name}"), name)
+        command = getattr(import_module(f"groundline_cli.commands.{attribute}"), attribute)
     except ModuleNotFoundError as error:
         missing = error.name or ""
         if missing.startswith("groundline_cli"):

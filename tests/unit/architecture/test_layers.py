@@ -23,7 +23,7 @@ PACKAGES = sorted(
 SERVICES = [package for package in PACKAGES if package.parent.name == "services"]
 
 # Modules of a service that meet the wire, a database, a provider or the start of the process.
-EDGES = ("__main__.py", "converters.py", "migrate.py", "servicer.py")
+EDGES = ("__main__.py", "converters.py", "importing.py", "migrate.py", "servicer.py")
 EDGE_FOLDERS = ("adapters", "converters")
 
 # All that the others may import beside the standard library and their own package: a new provider's SDK is

@@ -2,7 +2,7 @@
 
 # ruff: noqa: S608 - what is put into SQL here are constants and names that chunk_table() makes of numbers
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import batched
 from typing import Any, Final
@@ -42,7 +42,15 @@ from groundline_ingestor.domain.times import timestamp
 from groundline_ingestor.domain.work import ItemClaim, NewVersion
 from groundline_ingestor.ports import StoredOutcome
 
-__all__ = ["CHUNK_COLUMNS", "PostgresDocuments", "copy_chunks", "hold_collection"]
+__all__ = [
+    "CHUNK_COLUMNS",
+    "PostgresDocuments",
+    "chunk_records",
+    "copy_chunks",
+    "document_values",
+    "hold_collection",
+    "text_parts",
+]
 
 # A COPY of this many rows into a live HNSW index takes about half a second, far below the statement's time
 # limit.
@@ -233,7 +241,7 @@ class PostgresDocuments:
             # COPY sends one segment after the other, executemany() would hold all of them.
             await connection.copy_records_to_table(
                 "document_texts",
-                records=(part for new, row in rows for part in _text_parts(row["document_id"], new.segments)),
+                records=(part for new, row in rows for part in text_parts(row["document_id"], new.segments)),
                 columns=("document_id", "part", "text", "headings"),
             )
             if collection.settings.keep_originals:
@@ -487,7 +495,7 @@ async def copy_chunks(
 ) -> None:
     """Write the chunks of documents, each with its row of the table documents."""
     into = (partition_id, collection_id)
-    records = (record for new, row in rows for record in _chunk_records(into, new, row))
+    records = (record for new, row in rows for record in chunk_records(into, new, row))
     for batch in batched(records, COPY_ROWS):
         await connection.copy_records_to_table(
             chunk_table(partition_id), records=batch, columns=CHUNK_COLUMNS
@@ -516,7 +524,7 @@ async def _upsert(connection: Connection, collection: StoredCollection, new: New
         RETURNING document_id, update_time, xmax = 0 AS is_inserted,
                   xmax = 0 OR EXISTS (SELECT FROM earlier WHERE ingestion_hash = ''::bytea) AS is_new
         """,
-        *_values(collection, new.version),
+        *document_values(collection.collection_id, new.version),
         len(new.chunks),
         new.token_count,
         list(new.principals),
@@ -587,15 +595,18 @@ async def _update_in_place(
     )
 
 
-def _text_parts(document_id: Any, segments: Series[TextSegment]) -> Iterator[tuple[Any, ...]]:
+def text_parts(document_id: Any, segments: Series[TextSegment]) -> Iterator[tuple[Any, ...]]:
+    """Rows of document_texts, without the table's defaults."""
     for part, segment in enumerate(segments):
         headings = [[heading.level, heading.title, heading.start] for heading in segment.headings]
         yield document_id, part, segment.text, headings
 
 
-def _values(collection: StoredCollection, version: DocumentVersion) -> tuple[Any, ...]:
+def document_values(collection_id: str, version: DocumentVersion) -> tuple[Any, ...]:
+    """Of the columns collection_id, uri, source_type, title, mime_type, content_hash, input_hash,
+    ingestion_hash, size_bytes, metadata, allowed_principals."""
     return (
-        collection.collection_id,
+        collection_id,
         version.uri,
         enum_text(passage_pb2.SourceType, version.source_type),
         version.title,
@@ -609,9 +620,10 @@ def _values(collection: StoredCollection, version: DocumentVersion) -> tuple[Any
     )
 
 
-def _chunk_records(
-    into: tuple[int, str], new: NewVersion, document: asyncpg.Record
+def chunk_records(
+    into: tuple[int, str], new: NewVersion, document: asyncpg.Record | Mapping[str, Any]
 ) -> Iterator[tuple[Any, ...]]:
+    """Rows of CHUNK_COLUMNS in a partition of a collection; of the document its id and update_time."""
     version = new.version
     source_type = enum_text(passage_pb2.SourceType, version.source_type)
     for index, (chunk, vector) in enumerate(zip(new.chunks, new.vectors, strict=True)):

@@ -7,7 +7,7 @@ Why they share, with figures: docs/adr/0001-shared-partitions.md.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from groundline.v1 import collection_pb2
 from groundline_database import Connection
@@ -17,8 +17,11 @@ __all__ = [
     "MAXIMUM_SHARED_CHUNKS",
     "ChunkPartition",
     "PartitionKind",
+    "attach_partition",
     "chunk_table",
     "clear_left",
+    "copy_partition",
+    "create_chunk_table",
     "create_partition",
     "find_partition",
     "has_moved",
@@ -104,15 +107,8 @@ async def create_partition(
     )
     if partition_id is None:
         return await find_partition(connection, lexical, "", kind)
-    table = chunk_table(partition_id)
-    # ATTACH locks the parent less than PARTITION OF does; the CHECK spares it the scan.
-    await connection.execute(
-        f"""
-        CREATE TABLE {table}
-            (LIKE chunks INCLUDING DEFAULTS INCLUDING STORAGE, CHECK (partition_id = {partition_id:d}));
-        ALTER TABLE chunks ATTACH PARTITION {table} FOR VALUES IN ({partition_id:d});
-        """
-    )
+    table = await create_chunk_table(connection, partition_id)
+    await attach_partition(connection, partition_id)
     if collection_id is None:
         await connection.execute(
             f"""
@@ -122,6 +118,55 @@ async def create_partition(
         )
     await lexical.create_index(connection, table, kind.language, is_shared=collection_id is None)
     return partition_id
+
+
+async def create_chunk_table(connection: Connection, partition_id: int) -> str:
+    """A table for a partition, without indexes, that is not attached yet; returns its name."""
+    table = chunk_table(partition_id)
+    # ATTACH locks the parent less than PARTITION OF does; the CHECK spares it the scan.
+    await connection.execute(
+        f"""
+        CREATE TABLE {table}
+            (LIKE chunks INCLUDING DEFAULTS INCLUDING STORAGE, CHECK (partition_id = {partition_id:d}))
+        """
+    )
+    return table
+
+
+async def attach_partition(connection: Connection, partition_id: int) -> None:
+    """Make a table of create_chunk_table() a partition, with those indexes of the parent that it lacks."""
+    await connection.execute(
+        f"ALTER TABLE chunks ATTACH PARTITION {chunk_table(partition_id)} FOR VALUES IN ({partition_id:d})"
+    )
+
+
+async def copy_partition(
+    connection: Connection,
+    collection_id: str,
+    source: int,
+    target: int,
+    condition: str = "true",
+    *values: Any,
+) -> None:
+    """Copy those of a collection's chunks that meet a condition, whose values are numbered from $2, with
+    their ids."""
+    columns = await connection.fetchval(
+        """
+        SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
+        WHERE attrelid = 'chunks'::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
+          AND attname NOT IN ('partition_id', 'collection_id')
+        """
+    )
+    # Rows of earlier releases name no collection, in partitions that are one's own.
+    await connection.execute(
+        f"""
+        INSERT INTO {chunk_table(target)} (partition_id, collection_id, {columns})
+        SELECT {target:d}, $1, {columns} FROM {chunk_table(source)}
+        WHERE coalesce(collection_id, $1) = $1 AND {condition}
+        """,
+        collection_id,
+        *values,
+    )
 
 
 async def is_outgrown(connection: Connection, collection_id: str, added: int) -> bool:
@@ -170,20 +215,8 @@ async def move_collection(
         return
     old, *kind = shared
     new = await create_partition(connection, lexical, collection_id, PartitionKind(*kind))
-    columns = await connection.fetchval(
-        """
-        SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
-        WHERE attrelid = 'chunks'::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
-          AND attname <> 'partition_id'
-        """
-    )
-    await connection.execute(
-        f"""
-        INSERT INTO {chunk_table(new)} (partition_id, {columns})
-        SELECT {new:d}, {columns} FROM {chunk_table(old)} WHERE collection_id = $1
-        """,
-        collection_id,
-    )
+    # By the index that shared partitions have.
+    await copy_partition(connection, collection_id, old, new, "collection_id = $1")
     await connection.execute(
         "UPDATE collections SET partition_id = $2 WHERE collection_id = $1", collection_id, new
     )

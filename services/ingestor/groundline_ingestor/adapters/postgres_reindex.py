@@ -17,6 +17,7 @@ from groundline_runtime.errors import FailedPreconditionError
 from groundline_ingestor.adapters.extraction.formats import is_markdown
 from groundline_ingestor.adapters.postgres_collections import settings_json
 from groundline_ingestor.adapters.postgres_documents import copy_chunks, hold_collection
+from groundline_ingestor.adapters.postgres_imports import drop_orphaned_imports
 from groundline_ingestor.adapters.postgres_index_builds import builds_held_off
 from groundline_ingestor.adapters.postgres_items import PENDING, finish_items
 from groundline_ingestor.adapters.postgres_partitions import (
@@ -340,6 +341,7 @@ class PostgresReindex:
     async def _drop_replaced(self) -> None:
         async with transaction(self._pool) as connection:
             await clear_left(connection)
+            await drop_orphaned_imports(connection)
         async with acquire(self._pool) as connection:
             over = [row["partition_id"] for row in await connection.fetch(_OVER)]
             if not over:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Final
 
 from groundline.v1 import collection_pb2, passage_pb2
@@ -10,7 +11,7 @@ from groundline_lexical import TEXT_VERSION
 from groundline_ingestor.domain.documents import FileContent, GivenDocument, is_text
 from groundline_ingestor.domain.settings import effective_chunking, effective_mode, llm_contextualization
 
-__all__ = ["PIPELINE_VERSION", "content_hash", "ingestion_hash", "input_hash"]
+__all__ = ["PIPELINE_VERSION", "content_hash", "ingestion_hash", "input_hash", "passages_hash"]
 
 PIPELINE_VERSION: Final = 4
 """Raised when the same content would give other chunks, so that ingesting it again replaces them; what the
@@ -40,6 +41,13 @@ def input_hash(given: GivenDocument) -> bytes:
         given.mime_type,
         passage_pb2.SourceType.Name(given.source_type),
     ]
+    return hashlib.sha256(json.dumps(deciding).encode()).digest()
+
+
+def passages_hash(given: bytes, passages: Sequence[str], vectors: bytes) -> bytes:
+    """An input_hash of a document that comes in passages with vectors, which decide its chunks as well;
+    `given` is that of its text."""
+    deciding = [given.hex(), [len(passage) for passage in passages], hashlib.sha256(vectors).hexdigest()]
     return hashlib.sha256(json.dumps(deciding).encode()).digest()
 
 

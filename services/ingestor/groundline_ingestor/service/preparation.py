@@ -35,7 +35,7 @@ from groundline_ingestor.ports import Extractor, Splitter
 from groundline_ingestor.segments import kept_segments
 from groundline_ingestor.spooling import open_spool_file
 
-__all__ = ["DocumentLimits", "OnStage", "Preparation", "Prepared", "identify", "shown_uri"]
+__all__ = ["DocumentLimits", "OnStage", "Preparation", "Prepared", "identify", "prepared_chunks", "shown_uri"]
 
 _GENERATED_URI = "sha256:"
 MAX_TITLE_CHARACTERS = 500
@@ -193,7 +193,7 @@ class Preparation:
             if sections:  # a segment may be blank
                 yield Prepared(
                     version,
-                    _chunks(extraction, sections, start, above, pages, version, collection),
+                    prepared_chunks(extraction, sections, version, collection, start, above, pages),
                     extraction,
                     start,
                 )
@@ -218,14 +218,14 @@ def _goes_on(coming: TextSegment, extraction: ExtractedText, last: Section) -> b
     return not begins_section and not any(fence in last.text for fence in ("```", "~~~"))
 
 
-def _chunks(
+def prepared_chunks(
     extraction: ExtractedText,
     sections: Sequence[Section],
-    start: int,
-    above: Sequence[Heading],
-    pages_before: int,
     version: DocumentVersion,
     collection: StoredCollection,
+    start: int = 0,
+    above: Sequence[Heading] = (),
+    pages_before: int = 0,
 ) -> list[PreparedChunk]:
     """Sections with their contexts and their offsets in the whole text; `above` are headings that enclose the
     beginning of this part of it."""

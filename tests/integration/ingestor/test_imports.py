@@ -1,0 +1,357 @@
+"""Bulk loads: beside what is searched, all at once, and never twice."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from groundline.v1 import job_pb2
+from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
+from groundline_embedding import create_embedder
+from groundline_ingestor.__main__ import Stores, stores_on
+from groundline_ingestor.adapters.import_files import fingerprints
+from groundline_ingestor.adapters.postgres_imports import PostgresImport, open_import
+from groundline_ingestor.adapters.postgres_partitions import chunk_table
+from groundline_ingestor.converters import given_record
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.documents import GivenDocument
+from groundline_ingestor.domain.imports import BatchResult, ImportFailedError, ImportProgress
+from groundline_ingestor.domain.work import NewVersion
+from groundline_ingestor.importing import discard, import_files
+from groundline_ingestor.service.imports import identified, with_vectors
+from groundline_ingestor.service.preparation import identify
+from groundline_ingestor.settings import IngestorSettings
+from groundline_lexical import LexicalIndex, detect_lexical_index
+from groundline_runtime.errors import ResourceExhaustedError
+from groundline_tests.ingestor.messages import a_collection
+from pydantic import SecretStr
+
+DIMENSIONS = 8
+VECTOR = [0.5] * DIMENSIONS
+KILLED_SECONDS = 60.0
+
+type Record = Mapping[str, Any]
+
+
+@pytest.fixture(scope="module")
+async def pool(database_url: str) -> AsyncIterator[Pool]:
+    async with open_pool(
+        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=8), init=register_vectors
+    ) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def settings(database_url: str) -> IngestorSettings:
+    return IngestorSettings(database_url=SecretStr(database_url), reindex_grace_seconds=0)
+
+
+@pytest.fixture
+async def lexical(pool: Pool) -> LexicalIndex:
+    async with acquire(pool) as connection:
+        return await detect_lexical_index(connection)
+
+
+@pytest.fixture
+async def stores(pool: Pool, lexical: LexicalIndex) -> AsyncIterator[Stores]:
+    stores = stores_on(pool, lexical)
+    yield stores
+    for collection in await stores.collections.list_readable((), after="", limit=100):
+        await stores.collections.delete(collection.collection_id)
+    await stores.reindex.settle(0)
+
+
+@pytest.fixture
+async def collection(stores: Stores) -> StoredCollection:
+    return await stores.collections.create(a_collection("docs", dimensions=DIMENSIONS), "", "")
+
+
+def written(path: Path, records: Sequence[Record]) -> Path:
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
+    return path
+
+
+def record(uri: str, text: str = "An old mill by the river.", **fields: Any) -> Record:
+    return {"uri": uri, "text": text, "vector": VECTOR, **fields}
+
+
+def version(given: Record, collection: StoredCollection) -> NewVersion:
+    of = given_record(given, DIMENSIONS)
+    return with_vectors(of, *identified(of, collection), collection)
+
+
+async def imported(settings: IngestorSettings, *paths: Path, **options: Any) -> BatchResult:
+    return await import_files(settings, "docs", paths, processes=1, **options)
+
+
+async def texts(pool: Pool) -> dict[str, list[str]]:
+    """The chunks that a search may find, by uri."""
+    async with acquire(pool) as connection:
+        partition_id = await connection.fetchval(
+            "SELECT partition_id FROM collections WHERE collection_id = 'docs'"
+        )
+        rows = await connection.fetch(
+            f"SELECT d.uri, c.original_text FROM {chunk_table(partition_id)} c "
+            "JOIN documents d USING (document_id) WHERE c.collection_id = 'docs' ORDER BY uri, chunk_index"
+        )
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        found.setdefault(row["uri"], []).append(row["original_text"])
+    return found
+
+
+async def leftovers(pool: Pool) -> list[str]:
+    """Tables of imports."""
+    async with acquire(pool) as connection:
+        rows = await connection.fetch(
+            "SELECT relname FROM pg_class WHERE relkind = 'r' AND (relname LIKE 'imported_p%' "
+            "OR relname LIKE 'chunks_p%' AND NOT relispartition)"
+        )
+    return [row["relname"] for row in rows]
+
+
+async def test_passages_with_vectors_are_a_documents_chunks_as_the_pipeline_writes_them(
+    settings: IngestorSettings, stores: Stores, collection: StoredCollection, pool: Pool, tmp_path: Path
+) -> None:
+    passages = ["The mill's wheelHouse burnt.", "It was built again."]
+    given = {
+        "uri": "mill.txt",
+        "title": "The Mill",
+        "chunks": [{"text": text, "vector": VECTOR} for text in passages],
+        "metadata": {"year": 1901},
+        "allowedPrincipals": ["group:mill"],
+    }
+    result = await imported(settings, written(tmp_path / "one.jsonl", [given]))
+    assert (result.added_count, result.chunk_count, list(result.failures)) == (1, 2, [])
+    after = await stores.collections.find("docs")
+    assert after is not None
+    async with acquire(pool) as connection:
+        rows = await connection.fetch(
+            f"""
+            SELECT c.*, t.text, d.title, d.chunk_count FROM {chunk_table(after.partition_id)} c
+            JOIN documents d USING (document_id) JOIN document_texts t USING (document_id)
+            ORDER BY chunk_index
+            """
+        )
+    for row, passage in zip(rows, passages, strict=True):
+        assert row["text"][row["start_offset"] : row["end_offset"]] == row["original_text"] == passage
+        assert row["metadata"] == {"year": 1901}
+        assert row["allowed_principals"] == ["group:mill"]
+        assert row["title"] == "The Mill"
+        assert "the mill" in row["lexical_text"]
+        assert len(row["signature"]) == 136
+        assert np.allclose(row["embedding"].to_numpy(), VECTOR)
+    assert "wheel house" in rows[0]["lexical_text"]
+    assert await leftovers(pool) == []
+
+
+async def test_a_text_without_a_vector_becomes_what_ingesting_makes_of_it(
+    settings: IngestorSettings, stores: Stores, pool: Pool, tmp_path: Path
+) -> None:
+    async with create_embedder(settings.embedding) as embedder:
+        model, dimensions = embedder.model, embedder.dimensions
+    await stores.collections.create(a_collection("docs", model=model, dimensions=dimensions), "", "")
+    given = {"uri": "mill.md", "text": "# The mill\n\nIt stands by the river.\n", "mimeType": "text/markdown"}
+    await imported(settings, written(tmp_path / "texts.jsonl", [given]))
+    after = await stores.collections.find("docs")
+    assert after is not None
+    handed_in = GivenDocument(given["text"], uri=given["uri"], mime_type=given["mimeType"])
+    refreshed = await stores.documents.refresh(after, identify(handed_in, after)[1], ())
+    assert refreshed is not None
+    assert refreshed[1] == job_pb2.INGESTION_OUTCOME_UNCHANGED
+    assert await texts(pool) == {"mill.md": [given["text"].rstrip()]}
+
+
+async def test_others_stay_and_a_replaced_document_keeps_its_id(
+    settings: IngestorSettings, stores: Stores, collection: StoredCollection, pool: Pool, tmp_path: Path
+) -> None:
+    before = await stores.documents.store(
+        collection, [version(record(uri, "As it was."), collection) for uri in ("a", "b")]
+    )
+    result = await imported(settings, written(tmp_path / "new.jsonl", [record("b"), record("c")]))
+    assert (result.added_count, result.document_count) == (1, 2)
+    mill = [record("")["text"]]
+    assert await texts(pool) == {"a": ["As it was."], "b": mill, "c": mill}
+    replaced = await stores.documents.find("docs", before[1][0])
+    assert replaced is not None
+    assert replaced.uri == "b"
+
+
+async def test_of_one_uri_the_last_record_stays_and_what_is_unchanged_is_not_loaded_again(
+    settings: IngestorSettings, collection: StoredCollection, pool: Pool, tmp_path: Path
+) -> None:
+    first = written(tmp_path / "first.jsonl", [record("a", "One."), record("b"), record("a", "Two.")])
+    second = written(tmp_path / "second.jsonl", [record("b", "Three.")])
+    await imported(settings, first, second)
+    assert await texts(pool) == {"a": ["Two."], "b": ["Three."]}
+    again = await imported(settings, second)
+    assert (again.document_count, again.unchanged_count) == (0, 1)
+    assert await leftovers(pool) == []
+
+
+async def test_what_is_written_or_deleted_meanwhile_counts_more_than_the_import(
+    stores: Stores, collection: StoredCollection, pool: Pool, lexical: LexicalIndex, tmp_path: Path
+) -> None:
+    for uri in ("kept", "changed", "deleted", "replaced", "overtaken"):
+        await stores.documents.store(collection, [version(record(uri, "Before."), collection)])
+    path = written(tmp_path / "new.jsonl", [])
+    async with acquire(pool) as connection:
+        running = PostgresImport(
+            connection, lexical, await open_import(connection, "docs", fingerprints([path]))
+        )
+        new = [version(record(uri, "Imported."), collection) for uri in ("replaced", "overtaken", "taken")]
+        await running.store(0, new, 0, ())
+        await running.copy_others()
+        for uri in ("changed", "overtaken", "taken", "new"):
+            await stores.documents.store(collection, [version(record(uri, "Since."), collection)])
+        async with acquire(pool) as other:
+            deleted = await other.fetchval("SELECT document_id FROM documents WHERE uri = 'deleted'")
+        assert await stores.documents.delete(collection, deleted)
+        await running.build_keys()
+        await running.build_keyword_index()
+        await running.build_vector_index()
+        await running.switch(0)
+        await connection.execute("SELECT pg_advisory_unlock_all()")
+    assert await texts(pool) == {
+        "kept": ["Before."],
+        "changed": ["Since."],
+        "replaced": ["Imported."],
+        "overtaken": ["Since."],
+        "taken": ["Since."],
+        "new": ["Since."],
+    }
+
+
+async def test_wrong_records_are_named_and_change_nothing_until_they_are_left_out(
+    settings: IngestorSettings, collection: StoredCollection, pool: Pool, tmp_path: Path
+) -> None:
+    path = tmp_path / "some.jsonl"
+    lines = [
+        json.dumps(record("a")),
+        "{not JSON",
+        json.dumps(record("b", vector=[1.0])),
+        json.dumps(record("c", vector=[0.0] * DIMENSIONS)),
+        json.dumps({**record("d"), "colour": "red", "uri": 7}),
+        json.dumps({"uri": "e", "text": "x", "chunks": [{"text": " ", "vector": VECTOR}]}),
+        json.dumps({"uri": "f", "text": ""}),
+    ]
+    path.write_text("\n\n".join(lines))
+    result = await imported(settings, path)
+    assert [(failure.line, failure.field) for failure in result.failures] == [
+        (3, ""),
+        (5, "vector"),
+        (7, "vector"),
+        (9, "colour"),
+        (9, ""),
+        (11, "text"),
+        (11, "chunks[0].text"),
+        (13, "text"),
+    ]
+    assert str(result.failures[1]) == "some.jsonl:5: vector: must be a list of 8 numbers"
+    assert await texts(pool) == {}
+    with pytest.raises(ImportFailedError, match="an import of other files"):
+        await imported(settings, written(tmp_path / "other.jsonl", []))
+    assert len((await imported(settings, path, skip_invalid=True)).failures) == 8
+    assert list(await texts(pool)) == ["a"]
+
+
+async def test_quotas_hold_and_what_was_loaded_can_be_dropped(
+    settings: IngestorSettings, collection: StoredCollection, pool: Pool, tmp_path: Path
+) -> None:
+    path = written(tmp_path / "two.jsonl", [record("a"), record("b")])
+    few = settings.model_copy(update={"max_documents_per_collection": 1})
+    with pytest.raises(ResourceExhaustedError, match="quota of documents"):
+        await imported(few, path)
+    assert len(await leftovers(pool)) == 4
+    assert await discard(settings, "docs")
+    assert not await discard(settings, "docs")
+    assert await leftovers(pool) == []
+
+
+async def test_an_import_into_a_collection_that_is_deleted_leaves_nothing(
+    settings: IngestorSettings, stores: Stores, collection: StoredCollection, pool: Pool, tmp_path: Path
+) -> None:
+    await imported(settings, written(tmp_path / "some.jsonl", [record("a"), {"wrong": 1}]))
+    assert await leftovers(pool)
+    await stores.collections.delete("docs")
+    await stores.reindex.settle(0)
+    assert await leftovers(pool) == []
+    with pytest.raises(ImportFailedError, match="no collection 'docs'"):
+        await imported(settings, tmp_path / "some.jsonl")
+
+
+async def test_a_killed_import_goes_on_where_it_was_and_loads_nothing_twice(
+    settings: IngestorSettings, collection: StoredCollection, pool: Pool, tmp_path: Path
+) -> None:
+    count = 1200
+    text = " ".join(f"word{number}" for number in range(700))
+    path = written(tmp_path / "many.jsonl", [record(str(number), text) for number in range(count)])
+    command = (sys.executable, "-m", "groundline_cli", "import", str(path), "-c", "docs", "--processes", "1")
+    url = settings.database_url.get_secret_value()
+    process = await asyncio.create_subprocess_exec(
+        *command, env={**os.environ, "GROUNDLINE_DATABASE_URL": url}, stderr=asyncio.subprocess.DEVNULL
+    )
+    async with asyncio.timeout(KILLED_SECONDS):
+        while not (loaded := await batches(pool)):
+            assert process.returncode is None, "it ended before it was killed"
+            await asyncio.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        await process.wait()
+        # Its processes end with it, and their sessions.
+        while await sessions(pool):  # noqa: ASYNC110 (another process ends)
+            await asyncio.sleep(0.02)
+    before = await batches(pool)
+    assert loaded.items() <= before.items()
+    assert await texts(pool) == {}
+    progress: list[ImportProgress] = []
+    result = await imported(settings, path, on_progress=progress.append)
+    assert (result.added_count, result.chunk_count) == (count, count)
+    assert progress[0].done > 0
+    found = await texts(pool)
+    assert len(found) == count
+    assert all(chunks == [text] for chunks in found.values())
+
+
+async def batches(pool: Pool) -> dict[int, str]:
+    """Those that are stored, with the transaction that did it."""
+    async with acquire(pool) as connection:
+        rows = await connection.fetch("SELECT batch, xmin::text AS writer FROM import_batches")
+    return {row["batch"]: row["writer"] for row in rows}
+
+
+async def sessions(pool: Pool) -> int:
+    """Of imports."""
+    async with acquire(pool) as connection:
+        count: int = await connection.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'groundline-ingestor/%' "
+            "AND datname = current_database()"
+        )
+    return count
+
+
+async def test_parquet_is_read_by_row_groups(
+    settings: IngestorSettings, collection: StoredCollection, pool: Pool, tmp_path: Path
+) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    table = pa.table(
+        {
+            "uri": ["a", "b", "c"],
+            "text": ["One.", "Two.", "Three."],
+            "title": ["First", None, None],
+            "metadata": ['{"n": 1}', None, "{"],
+            "vector": pa.array([VECTOR] * 3, pa.list_(pa.float32())),
+        }
+    )
+    path = tmp_path / "some.parquet"
+    parquet.write_table(table, path, row_group_size=2)
+    result = await imported(settings, path, skip_invalid=True)
+    assert [str(failure) for failure in result.failures] == ["some.parquet:3: metadata is text, but no JSON"]
+    assert await texts(pool) == {"a": ["One."], "b": ["Two."]}
