@@ -16,9 +16,14 @@ def serve_or_migrate[S: ServiceSettings, M: ServiceSettings](
     migration_settings: type[M],
     migrate: Callable[[M], Awaitable[None]],
     argv: Sequence[str] | None = None,
+    *,
+    epilog: str | None = None,
 ) -> None:
-    """`groundline-SERVICE [serve|migrate] [--settings FILE]`; exits as groundline_runtime.server.run does."""
-    parser = argparse.ArgumentParser(prog=settings.service_name())
+    """`groundline-SERVICE [serve|migrate] [--settings FILE]`; exits as groundline_runtime.server.run does.
+
+    `epilog` ends the help.
+    """
+    parser = argparse.ArgumentParser(prog=settings.service_name(), epilog=epilog)
     parser.add_argument(
         "command",
         nargs="?",

@@ -1,6 +1,7 @@
 """Runs the ingestor, or migrates the database."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -21,7 +22,9 @@ from groundline_lexical import LexicalIndex, LexicalIndexError, detect_lexical_i
 from groundline_runtime.channels import open_channel
 from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.server import Application
+from groundline_weaviate import open_weaviate
 
+from groundline_ingestor import index_command
 from groundline_ingestor.adapters.contextualizing import (
     GENERATOR_SERVICE,
     GrpcContextWriter,
@@ -36,6 +39,7 @@ from groundline_ingestor.adapters.postgres_collections import PostgresCollection
 from groundline_ingestor.adapters.postgres_crawls import PostgresCrawls
 from groundline_ingestor.adapters.postgres_documents import PostgresDocuments
 from groundline_ingestor.adapters.postgres_embeddings import PostgresEmbeddingCache
+from groundline_ingestor.adapters.postgres_index_feed import PostgresIndexFeed
 from groundline_ingestor.adapters.postgres_jobs import PostgresJobs
 from groundline_ingestor.adapters.postgres_lexical_indexes import PostgresLexicalIndexes
 from groundline_ingestor.adapters.postgres_queue import PostgresQueue
@@ -43,6 +47,7 @@ from groundline_ingestor.adapters.postgres_quotas import PostgresQuotas
 from groundline_ingestor.adapters.postgres_reindex import PostgresReindex
 from groundline_ingestor.adapters.postgres_vector_indexes import PostgresVectorIndexes
 from groundline_ingestor.adapters.splitting import DocumentSplitter
+from groundline_ingestor.adapters.weaviate_index import WeaviateIndex
 from groundline_ingestor.domain.quotas import Limits
 from groundline_ingestor.migrate import SCHEMA, migrate
 from groundline_ingestor.ports import (
@@ -65,6 +70,7 @@ from groundline_ingestor.service.crawls import Crawling
 from groundline_ingestor.service.documents import DocumentService
 from groundline_ingestor.service.embedding import RememberingEmbedder
 from groundline_ingestor.service.embeddings import EmbeddingService
+from groundline_ingestor.service.feeding import Feeding
 from groundline_ingestor.service.ingestion import IngestionService
 from groundline_ingestor.service.jobs import JobService
 from groundline_ingestor.service.options import WorkerOptions
@@ -101,7 +107,7 @@ async def wire(settings: IngestorSettings) -> AsyncIterator[Application]:
                 await require_schema(pool, SCHEMA)
 
             # The model needs no check: without it the port does not open.
-            async with working(worker, settings):
+            async with working(worker, settings), feeding_index(pool, settings):
                 yield Application(
                     services={
                         SERVICE_NAME: lambda server: (
@@ -243,6 +249,23 @@ async def working(worker: Worker, settings: IngestorSettings) -> AsyncIterator[N
 
 
 @asynccontextmanager
+async def feeding_index(pool: Pool, settings: IngestorSettings) -> AsyncIterator[None]:
+    """The distributed index fed, where there is one and this process has workers."""
+    if settings.weaviate is None or not settings.workers:
+        yield
+        return
+    async with open_weaviate(settings.weaviate) as weaviate:
+        feeding = Feeding(PostgresIndexFeed(pool), WeaviateIndex(weaviate))
+        task = asyncio.create_task(feeding.run())
+        try:
+            async with listening(settings, "groundline_search_index", feeding.wake):
+                yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
 async def open_generator(settings: IngestorSettings) -> AsyncIterator[ContextWriter | None]:
     """What writes contexts, where there is one."""
     if settings.generator_target is None:
@@ -273,8 +296,12 @@ async def open_sandbox(settings: IngestorSettings) -> AsyncIterator[Sandbox]:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """`groundline-ingestor [serve|migrate] [--settings FILE]`."""
-    serve_or_migrate(IngestorSettings, wire, MigrationSettings, migrate, argv)
+    """`groundline-ingestor [serve|migrate] [--settings FILE]`, or `groundline-ingestor index ACTION …`."""
+    given = sys.argv[1:] if argv is None else argv
+    if given[:1] == ["index"]:
+        index_command.main(given[1:])
+        return
+    serve_or_migrate(IngestorSettings, wire, MigrationSettings, migrate, given, epilog=index_command.HINT)
 
 
 @contextmanager

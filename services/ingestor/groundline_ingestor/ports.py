@@ -1,6 +1,7 @@
 """What the use cases need of the world, beside groundline_embedding's Embedder."""
 
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -19,6 +20,14 @@ from groundline_ingestor.domain.documents import (
     StoredText,
     TextPart,
 )
+from groundline_ingestor.domain.feeding import (
+    Batch,
+    FedChunk,
+    FedPartition,
+    FeedState,
+    PartitionState,
+    Refusals,
+)
 from groundline_ingestor.domain.quotas import CallerUse, CollectionUse
 from groundline_ingestor.domain.texts import ExtractedText, Section, TextSegment, Vectors
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, Progress
@@ -33,7 +42,10 @@ __all__ = [
     "DocumentRepository",
     "EmbeddingCache",
     "Extractor",
+    "FeedRepository",
     "HandedIn",
+    "HeldFeed",
+    "IndexWriter",
     "JobRepository",
     "LexicalIndexes",
     "QuotaRepository",
@@ -483,6 +495,90 @@ class QuotaRepository(Protocol):
 
     async def used_in(self, collection_id: str, *, uris: Sequence[str] = ()) -> CollectionUse:
         """What a collection takes, without the documents of these uris."""
+
+
+class IndexWriter(Protocol):
+    """A search index outside PostgreSQL. It has an object for each chunk, by partition and chunk id.
+
+    Any method raises UnavailableError while the index, or too much of it, is out of reach, and
+    FailedPreconditionError where it refuses the call.
+    """
+
+    async def write(self, partition: FedPartition, chunks: Sequence[FedChunk]) -> Refusals:
+        """Put an object for each chunk in the place of what was there; what is refused stays as it was."""
+
+    async def delete(self, partition: FedPartition, chunk_ids: Sequence[int]) -> None:
+        """Delete objects; those that are not there are deleted already."""
+
+    async def delete_partition(self, partition: FedPartition) -> None:
+        """Delete all objects of a partition."""
+
+    async def entries(self, partition: FedPartition, *, after: int, limit: int) -> Sequence[tuple[int, str]]:
+        """Chunk id and content hash of the first `limit` objects above the chunk id `after`, by chunk id."""
+
+    def content_hash(self, partition: FedPartition, chunk: FedChunk) -> str:
+        """Of all that `write` stores of the chunk."""
+
+
+class HeldFeed(Protocol):
+    """The right to feed a partition, which one process has at a time."""
+
+    async def changes(self, limit: int) -> Batch:
+        """The first changes that are due, as their chunks are now."""
+
+    async def settle(self, batch: Batch, refused: Refusals) -> None:
+        """Note that the index has a batch of changes. What it refused comes again after a growing pause, and
+        is set aside when it was refused too often."""
+
+    async def fill_page(self, limit: int) -> Batch | None:
+        """The next chunks of a fill; None where none is under way."""
+
+    async def settle_fill(self, page: Batch, refused: Refusals, limit: int) -> None:
+        """Note that the index has a page, which is the last where it has less than `limit` chunks. What it
+        refused comes again as a change."""
+
+    async def forget(self) -> None:
+        """Note that a partition that is gone has no objects any more."""
+
+
+class FeedRepository(Protocol):
+    """What a search index outside PostgreSQL has not taken in yet.
+
+    Any method raises UnavailableError while the database is out of reach.
+    """
+
+    async def begin(self) -> None:
+        """Record changes of chunks from now on, and fill the index with every partition that is not fed yet.
+
+        Nothing where that is so already. Waits for writes under way.
+        """
+
+    async def end(self) -> None:
+        """Record no changes any more and forget what was recorded; the index keeps what it has."""
+
+    async def due(self) -> Sequence[tuple[FedPartition, bool]]:
+        """Partitions with something to do for the index now, and whether they are gone."""
+
+    def hold(self, partition: FedPartition) -> AbstractAsyncContextManager[HeldFeed | None]:
+        """Feed a partition inside; None where another process does. It ends with the process."""
+
+    async def state(self) -> FeedState:
+        """How far the index is."""
+
+    async def partitions(self, collection_id: str | None = None) -> Sequence[PartitionState]:
+        """The same of each partition, or of those with chunks of a collection."""
+
+    async def chunks(self, partition: FedPartition, *, after: int, limit: int) -> Sequence[FedChunk]:
+        """The first `limit` chunks above the id `after`, by id; none of a partition that is gone."""
+
+    async def record(self, partition: FedPartition, chunk_ids: Sequence[int]) -> None:
+        """Have the index take chunks in again, or drop those that are gone, as if they had changed."""
+
+    async def refill(self, partition_ids: Sequence[int]) -> None:
+        """Fill the index anew with all chunks of partitions; searches find what is there meanwhile."""
+
+    async def retry(self) -> int:
+        """Have what was set aside tried again; returns how many chunks."""
 
 
 class ContextCache(Protocol):

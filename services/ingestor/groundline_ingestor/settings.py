@@ -6,10 +6,11 @@ from typing import Annotated
 from groundline_database import DatabaseSettings
 from groundline_embedding import EmbeddingSettings
 from groundline_runtime.settings import Seconds, ServiceSettings
+from groundline_weaviate import WeaviateSettings
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-__all__ = ["IngestorSettings", "MigrationSettings"]
+__all__ = ["IndexSettings", "IngestorSettings", "MigrationSettings"]
 
 
 class MigrationSettings(ServiceSettings, DatabaseSettings):
@@ -19,6 +20,15 @@ class MigrationSettings(ServiceSettings, DatabaseSettings):
 
     lexical_backend: str | None = None
     """Backend of BM25, such as pg_search. Unset: the one whose extension the server has."""
+
+
+class IndexSettings(ServiceSettings, DatabaseSettings):
+    """What `index` reads."""
+
+    model_config = SettingsConfigDict(env_prefix="GROUNDLINE_INGESTOR_")
+
+    weaviate: WeaviateSettings
+    """The distributed index, as the ingestors have it."""
 
 
 class IngestorSettings(MigrationSettings):
@@ -34,6 +44,9 @@ class IngestorSettings(MigrationSettings):
     other_embedding: EmbeddingSettings | None = None
     """The model that collections are moved from, or to, which is not loaded: with it the ingestor starts even
     though no collection is of its own model. The retriever searches by both."""
+
+    weaviate: WeaviateSettings | None = None
+    """The distributed index that workers feed. Unset: none is fed."""
 
     max_documents_per_request: Annotated[int, Field(ge=1, le=1000)] = 1000
     """Maximum documents in one request."""

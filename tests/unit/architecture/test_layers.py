@@ -23,7 +23,7 @@ PACKAGES = sorted(
 SERVICES = [package for package in PACKAGES if package.parent.name == "services"]
 
 # Modules of a service that meet the wire, a database, a provider or the start of the process.
-EDGES = ("__main__.py", "converters.py", "importing.py", "migrate.py", "servicer.py")
+EDGES = ("__main__.py", "converters.py", "importing.py", "index_command.py", "migrate.py", "servicer.py")
 EDGE_FOLDERS = ("adapters", "converters")
 
 # All that the others may import beside the standard library and their own package: a new provider's SDK is
@@ -53,7 +53,7 @@ CORE_MAY_IMPORT = (
     "tenacity",
     "yaml",
 )
-SETTINGS_MAY_IMPORT = ("groundline_database", "pydantic_settings")
+SETTINGS_MAY_IMPORT = ("groundline_database", "groundline_weaviate", "pydantic_settings")
 
 
 def modules_of(package: Path) -> Iterator[Path]:

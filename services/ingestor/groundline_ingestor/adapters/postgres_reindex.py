@@ -19,6 +19,7 @@ from groundline_ingestor.adapters.postgres_collections import settings_json
 from groundline_ingestor.adapters.postgres_documents import copy_chunks, hold_collection
 from groundline_ingestor.adapters.postgres_imports import drop_orphaned_imports
 from groundline_ingestor.adapters.postgres_index_builds import builds_held_off
+from groundline_ingestor.adapters.postgres_index_feed import is_feed_behind
 from groundline_ingestor.adapters.postgres_items import PENDING, finish_items
 from groundline_ingestor.adapters.postgres_partitions import (
     PartitionKind,
@@ -249,7 +250,8 @@ class PostgresReindex:
                 "pending": job["pending"],
                 "failed": job["failed"],
                 # It is built while others still write.
-                "is_index_due": await is_vector_index_due(connection, job["partition_id"]),
+                "is_index_due": await is_vector_index_due(connection, job["partition_id"])
+                or await is_feed_behind(connection, job["partition_id"]),
             }
             step = next_reindex_step(**facts, changed=None)
             if step is ReindexStep.COMPARE:

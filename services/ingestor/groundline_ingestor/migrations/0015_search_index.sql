@@ -18,6 +18,7 @@ CREATE TABLE search_index_changes (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 
 CREATE INDEX ON search_index_changes (partition_id, change_id);
+CREATE INDEX search_index_changes_refused ON search_index_changes (partition_id, chunk_id) WHERE failure IS NOT NULL;
 
 CREATE FUNCTION record_search_index_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
