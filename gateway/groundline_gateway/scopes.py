@@ -34,6 +34,7 @@ REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "GetThread": _CHAT,
     "ListThreads": _CHAT,
     "DeleteThread": _CHAT,
+    "GetQuotas": _READS,
     "GetCollection": _READS,
     "ListCollections": _READS,
     "GetCollectionStats": _READS,

@@ -51,6 +51,7 @@ EXPECTED: Mapping[str, Mapping[Relation, Outcome]] = {
     "GetThread": PRIVATE,
     "ListThreads": LISTS,
     "DeleteThread": PRIVATE,
+    "GetQuotas": LISTS,
     "GetCollection": READS,
     "ListCollections": LISTS,
     "GetCollectionStats": READS,

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
@@ -9,7 +10,16 @@ from uuid import UUID
 
 import click
 from groundline_client import AsyncClient, JsonObject, to_json
-from groundline_client.models import Chunk, ChunkCounts, Document, IngestionItem, IngestionJob, JobState
+from groundline_client.models import (
+    Chunk,
+    ChunkCounts,
+    CollectionStats,
+    Document,
+    IngestionItem,
+    IngestionJob,
+    JobState,
+    QuotaUsage,
+)
 
 from groundline_cli.commands.gateway import (
     CommandFailedError,
@@ -343,13 +353,17 @@ def print_job(job: IngestionJob, as_json: bool, *, must_be_done: bool) -> None:
 @json_option
 @with_gateway
 def stats(connection: Connection, collection: str, as_json: bool) -> None:
-    """Show documents by state, chunks, vectors, bytes and tokens of COLLECTION.
+    """Show documents by state, chunks, vectors, bytes and tokens of COLLECTION, and what is used of quotas.
 
     Exit code 1: there are chunks without a document, which no sound database has.
     """
-    found = run(connection, lambda client: client.get_collection_stats(collection))
+
+    async def both(client: AsyncClient) -> tuple[CollectionStats, Sequence[QuotaUsage]]:
+        return await client.get_collection_stats(collection), await client.get_quotas()
+
+    found, of_caller = run(connection, both)
     if as_json:
-        print_json({"stats": to_json(found)})
+        print_json({"stats": to_json(found), "quotas": [to_json(each) for each in of_caller]})
     else:
         rows: list[tuple[object, ...]] = [
             (f"documents {shown_enum(count.state)}", count.document_count) for count in found.states
@@ -358,7 +372,7 @@ def stats(connection: Connection, collection: str, as_json: bool) -> None:
         rows.append(("vector index", shown_enum(found.vector_index)))
         rows += [
             (f"quota of {shown_enum(each.quota)}", f"{int(each.used)} of {int(each.limit)}")
-            for each in found.quotas
+            for each in (*found.quotas, *of_caller)
         ]
         print_columns(("", "NUMBER"), rows)
     if found.orphan_count:

@@ -42,6 +42,7 @@ from groundline_client.models import (
     IngestionItem,
     IngestionJob,
     Message,
+    QuotaUsage,
     SearchOptions,
     SearchResponse,
     Thread,
@@ -562,6 +563,11 @@ class AsyncClient:
     async def delete_thread(self, thread_id: str, *, timeout_seconds: float | None = None) -> None:
         """Delete a thread with its messages."""
         await self._call(rpcs.DELETE_THREAD, request_json(thread_id=thread_id), timeout_seconds)
+
+    async def get_quotas(self, *, timeout_seconds: float | None = None) -> Sequence[QuotaUsage]:
+        """What the caller has used of its quotas of threads, answers and tokens."""
+        response = await self._call(rpcs.GET_QUOTAS, {}, timeout_seconds)
+        return response.quotas
 
     async def _entries[P: HasNextPage, T](
         self,

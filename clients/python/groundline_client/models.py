@@ -60,6 +60,7 @@ __all__ = [
     "GetDocumentResponse",
     "GetDocumentTextResponse",
     "GetJobResponse",
+    "GetQuotasResponse",
     "GetThreadResponse",
     "IngestDocumentsResponse",
     "IngestionFailure",
@@ -601,6 +602,27 @@ class CutRule(OpenEnum):
     """Maximal marginal relevance preferred others."""
 
 
+class Quota(OpenEnum):
+    """What may be taken only so often or so much."""
+
+    UNSPECIFIED = "QUOTA_UNSPECIFIED"
+    """Not known."""
+    COLLECTIONS = "QUOTA_COLLECTIONS"
+    """Collections that the caller created."""
+    JOBS = "QUOTA_JOBS"
+    """Jobs that the caller handed in and that have not ended."""
+    DOCUMENTS = "QUOTA_DOCUMENTS"
+    """Documents of the collection."""
+    BYTES = "QUOTA_BYTES"
+    """Bytes of the collection's documents as handed in."""
+    THREADS = "QUOTA_THREADS"
+    """Threads that the caller began."""
+    ANSWERS = "QUOTA_ANSWERS"
+    """Chat and Answer requests of the caller that are under way in one replica."""
+    TOKENS = "QUOTA_TOKENS"
+    """Tokens that the caller's answers took, prompts included, since midnight UTC."""
+
+
 class ChunkingStrategy(OpenEnum):
     """How documents are cut into chunks."""
 
@@ -700,21 +722,6 @@ class VectorIndexState(OpenEnum):
     """Being built, or will be when what is being ingested is done."""
     READY = "VECTOR_INDEX_STATE_READY"
     """In use."""
-
-
-class Quota(OpenEnum):
-    """What may be taken only so often or so much."""
-
-    UNSPECIFIED = "QUOTA_UNSPECIFIED"
-    """Not known."""
-    COLLECTIONS = "QUOTA_COLLECTIONS"
-    """Collections that the caller created."""
-    JOBS = "QUOTA_JOBS"
-    """Jobs that the caller handed in and that have not ended."""
-    DOCUMENTS = "QUOTA_DOCUMENTS"
-    """Documents of the collection."""
-    BYTES = "QUOTA_BYTES"
-    """Bytes of the collection's documents as handed in."""
 
 
 class IngestionOutcome(OpenEnum):
@@ -1371,6 +1378,26 @@ class DeleteThreadResponse:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class QuotaUsage:
+    """What is used of a quota; doubles, exact to 2^53."""
+
+    quota: Quota = Quota.UNSPECIFIED
+    """The quota."""
+    used: float = 0.0
+    """What is used, by documents that the caller may not read, too."""
+    limit: float = 0.0
+    """What may be."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GetQuotasResponse:
+    """Response of GetQuotas."""
+
+    quotas: Sequence[QuotaUsage] = ()
+    """One for each quota that is set."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ChunkingSettings:
     """Chunking of a collection."""
 
@@ -1638,18 +1665,6 @@ class StateCount:
     """The state."""
     document_count: int = 0
     """Documents in it."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QuotaUsage:
-    """What is used of a quota; doubles, exact to 2^53."""
-
-    quota: Quota = Quota.UNSPECIFIED
-    """The quota."""
-    used: float = 0.0
-    """What is used, by documents that the caller may not read, too."""
-    limit: float = 0.0
-    """What may be."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,6 +17,7 @@ from groundline_client.models import (
     GetDocumentResponse,
     GetDocumentTextResponse,
     GetJobResponse,
+    GetQuotasResponse,
     GetThreadResponse,
     IngestDocumentsResponse,
     ListChunksResponse,
@@ -48,6 +49,7 @@ __all__ = [
     "GET_DOCUMENT",
     "GET_DOCUMENT_TEXT",
     "GET_JOB",
+    "GET_QUOTAS",
     "GET_THREAD",
     "INGEST_DOCUMENTS",
     "LIST_CHUNKS",
@@ -71,6 +73,7 @@ LIST_THREADS = Rpc("GET", "/api/threads", ListThreadsResponse, has_body=False, i
 DELETE_THREAD = Rpc(
     "DELETE", "/api/threads/{thread_id}", DeleteThreadResponse, has_body=False, is_idempotent=True
 )
+GET_QUOTAS = Rpc("GET", "/api/quotas", GetQuotasResponse, has_body=False, is_idempotent=True)
 CREATE_COLLECTION = Rpc(
     "POST", "/api/collections", CreateCollectionResponse, has_body=True, is_idempotent=True
 )

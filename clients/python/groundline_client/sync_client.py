@@ -41,6 +41,7 @@ from groundline_client.models import (
     IngestionItem,
     IngestionJob,
     Message,
+    QuotaUsage,
     SearchOptions,
     SearchResponse,
     Thread,
@@ -560,6 +561,11 @@ class Client:
     def delete_thread(self, thread_id: str, *, timeout_seconds: float | None = None) -> None:
         """Delete a thread with its messages."""
         self._call(rpcs.DELETE_THREAD, request_json(thread_id=thread_id), timeout_seconds)
+
+    def get_quotas(self, *, timeout_seconds: float | None = None) -> Sequence[QuotaUsage]:
+        """What the caller has used of its quotas of threads, answers and tokens."""
+        response = self._call(rpcs.GET_QUOTAS, {}, timeout_seconds)
+        return response.quotas
 
     def _entries[P: HasNextPage, T](
         self,

@@ -1144,6 +1144,45 @@ export interface DeleteThreadRequest {
 export interface DeleteThreadResponse {
 }
 
+/** Request of GetQuotas. */
+export interface GetQuotasRequest {
+}
+
+/** What may be taken only so often or so much. */
+export type Quota =
+  /** Not known. */
+  | "QUOTA_UNSPECIFIED"
+  /** Collections that the caller created. */
+  | "QUOTA_COLLECTIONS"
+  /** Jobs that the caller handed in and that have not ended. */
+  | "QUOTA_JOBS"
+  /** Documents of the collection. */
+  | "QUOTA_DOCUMENTS"
+  /** Bytes of the collection's documents as handed in. */
+  | "QUOTA_BYTES"
+  /** Threads that the caller began. */
+  | "QUOTA_THREADS"
+  /** Chat and Answer requests of the caller that are under way in one replica. */
+  | "QUOTA_ANSWERS"
+  /** Tokens that the caller's answers took, prompts included, since midnight UTC. */
+  | "QUOTA_TOKENS";
+
+/** What is used of a quota; doubles, exact to 2^53. */
+export interface QuotaUsage {
+  /** The quota. */
+  quota: Quota;
+  /** What is used, by documents that the caller may not read, too. */
+  used: number;
+  /** What may be. */
+  limit: number;
+}
+
+/** Response of GetQuotas. */
+export interface GetQuotasResponse {
+  /** One for each quota that is set. */
+  quotas: QuotaUsage[];
+}
+
 /** How documents are cut into chunks. */
 export type ChunkingStrategy =
   /** The default, recursive. */
@@ -1539,29 +1578,6 @@ export type VectorIndexState =
   | "VECTOR_INDEX_STATE_PENDING"
   /** In use. */
   | "VECTOR_INDEX_STATE_READY";
-
-/** What may be taken only so often or so much. */
-export type Quota =
-  /** Not known. */
-  | "QUOTA_UNSPECIFIED"
-  /** Collections that the caller created. */
-  | "QUOTA_COLLECTIONS"
-  /** Jobs that the caller handed in and that have not ended. */
-  | "QUOTA_JOBS"
-  /** Documents of the collection. */
-  | "QUOTA_DOCUMENTS"
-  /** Bytes of the collection's documents as handed in. */
-  | "QUOTA_BYTES";
-
-/** What is used of a quota; doubles, exact to 2^53. */
-export interface QuotaUsage {
-  /** The quota. */
-  quota: Quota;
-  /** What is used, by documents that the caller may not read, too. */
-  used: number;
-  /** What may be. */
-  limit: number;
-}
 
 /**
  * What a collection holds of documents that the caller may read. Byte and token counts are doubles, exact to

@@ -19,7 +19,9 @@ from groundline_runtime.server import Application
 
 from groundline_coordinator.adapters import generator, reranker, retriever
 from groundline_coordinator.adapters.postgres import PostgresCatalog, PostgresThreads
+from groundline_coordinator.adapters.postgres_quotas import PostgresCallerQuotas
 from groundline_coordinator.service.chats import ChatLimits, ChatService
+from groundline_coordinator.service.quotas import CallerQuotas, QuotaLimits
 from groundline_coordinator.service.threads import ThreadService
 from groundline_coordinator.servicer import SERVICE, CoordinatorServicer
 from groundline_coordinator.settings import CoordinatorMigrationSettings, CoordinatorSettings
@@ -53,12 +55,21 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
         if settings.thread_days:
             expiry = asyncio.create_task(threads.expire(settings.thread_days * 86_400))
             stack.callback(expiry.cancel)
+        quotas = CallerQuotas(
+            PostgresCallerQuotas(pool),
+            QuotaLimits(
+                threads=settings.max_threads_per_caller,
+                answers=settings.max_answers_per_caller,
+                tokens=settings.max_tokens_per_caller,
+            ),
+        )
         chats = ChatService(
             retriever=search,
             reranker=reranker.GrpcReranker(await channel(settings.reranker_target, reranker.SERVICE)),
             generator=generator.GrpcGenerator(await channel(settings.generator_target, generator.SERVICE)),
             catalog=PostgresCatalog(pool),
             threads=store,
+            quotas=quotas,
             trace_texts=settings.trace_texts,
             limits=ChatLimits(
                 rewrite_timeout_seconds=settings.rewrite_timeout_seconds,
@@ -71,7 +82,9 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
             ),
         )
         stack.push_async_callback(chats.settle)
-        servicer = CoordinatorServicer(chats, threads, max_waiting_characters=settings.max_waiting_characters)
+        servicer = CoordinatorServicer(
+            chats, threads, quotas, max_waiting_characters=settings.max_waiting_characters
+        )
         yield Application(
             services={
                 SERVICE: lambda server: coordinator_service_pb2_grpc.add_CoordinatorServiceServicer_to_server(

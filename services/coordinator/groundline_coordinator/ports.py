@@ -1,6 +1,7 @@
 """What the workflow needs of the outside. Every method raises GroundlineError when it fails."""
 
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from groundline.v1 import (
@@ -14,7 +15,16 @@ from groundline.v1 import (
 
 from groundline_coordinator.domain.turns import ReadableCollection, RequestClaim
 
-__all__ = ["REPLAY_SECONDS", "CollectionCatalog", "Generator", "Reranker", "Retriever", "ThreadStore"]
+__all__ = [
+    "REPLAY_SECONDS",
+    "CollectionCatalog",
+    "Generator",
+    "QuotaStore",
+    "QuotaUse",
+    "Reranker",
+    "Retriever",
+    "ThreadStore",
+]
 
 REPLAY_SECONDS = 600
 """How long an answer is replayed to retries of its request."""
@@ -65,6 +75,26 @@ class CollectionCatalog(Protocol):
         Without ids, of all readable ones two, which is enough to tell none, one and several apart, and every
         one that sets limits.
         """
+        ...
+
+
+@dataclass(frozen=True)
+class QuotaUse:
+    """Threads that a caller began, and the tokens that its answers took since midnight UTC."""
+
+    threads: int
+    tokens: int
+
+
+class QuotaStore(Protocol):
+    """Knows what callers have used, by their first principals."""
+
+    async def used(self, owner: str, *, besides: str = "") -> QuotaUse:
+        """What a caller has used; the thread `besides` does not count."""
+        ...
+
+    async def spend(self, owner: str, tokens: int) -> None:
+        """Count tokens as taken today."""
         ...
 
 

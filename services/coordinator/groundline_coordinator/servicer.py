@@ -22,6 +22,7 @@ from opentelemetry import trace
 
 from groundline_coordinator.domain.positions import Position
 from groundline_coordinator.service.chats import ChatService
+from groundline_coordinator.service.quotas import CallerQuotas
 from groundline_coordinator.service.threads import ThreadService
 
 __all__ = ["SERVICE", "CoordinatorServicer"]
@@ -37,38 +38,43 @@ _log = structlog.get_logger(__name__)
 
 
 class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceServicer):
-    def __init__(self, chats: ChatService, threads: ThreadService, *, max_waiting_characters: int) -> None:
+    def __init__(
+        self, chats: ChatService, threads: ThreadService, quotas: CallerQuotas, *, max_waiting_characters: int
+    ) -> None:
         self._chats = chats
         self._threads = threads
+        self._quotas = quotas
         self._max_waiting_characters = max_waiting_characters
 
     async def Chat(
         self, request: coordinator_service_pb2.ChatRequest, context: Context
     ) -> AsyncIterator[coordinator_service_pb2.ChatResponse]:
         validate(request)
-        turn = await self._chats.begin(current_caller(), request, after=last_event_id())
-        position = turn.position
-        work = partial(self._chats.chat, turn)
-        try:
-            stream = coalesced(work, max_waiting_characters=self._max_waiting_characters)
-            async with aclosing(stream) as events:
-                async for event in events:
-                    position = position.after(event)
-                    yield position.response(event)
-        except GroundlineError as error:
-            yield _failure(position, as_sent(error, request.DESCRIPTOR))
-            raise
-        except Exception as cause:
-            # The interceptor would do this too, but its error_id would come too late for the event.
-            failure = _unexpected(cause)
-            yield _failure(position, failure)
-            raise failure from cause
+        with self._quotas.answering(caller := current_caller()):
+            turn = await self._chats.begin(caller, request, after=last_event_id())
+            position = turn.position
+            work = partial(self._chats.chat, turn)
+            try:
+                stream = coalesced(work, max_waiting_characters=self._max_waiting_characters)
+                async with aclosing(stream) as events:
+                    async for event in events:
+                        position = position.after(event)
+                        yield position.response(event)
+            except GroundlineError as error:
+                yield _failure(position, as_sent(error, request.DESCRIPTOR))
+                raise
+            except Exception as cause:
+                # The interceptor would do this too, but its error_id would come too late for the event.
+                failure = _unexpected(cause)
+                yield _failure(position, failure)
+                raise failure from cause
 
     async def Answer(
         self, request: coordinator_service_pb2.AnswerRequest, context: Context
     ) -> coordinator_service_pb2.AnswerResponse:
         validate(request)
-        return await self._chats.answer(current_caller(), request)
+        with self._quotas.answering(caller := current_caller()):
+            return await self._chats.answer(caller, request)
 
     async def Search(
         self, request: coordinator_service_pb2.SearchRequest, context: Context
@@ -93,6 +99,12 @@ class CoordinatorServicer(coordinator_service_pb2_grpc.CoordinatorServiceService
     ) -> coordinator_service_pb2.DeleteThreadResponse:
         validate(request)
         return await self._threads.delete(current_caller(), request)
+
+    async def GetQuotas(
+        self, request: coordinator_service_pb2.GetQuotasRequest, context: Context
+    ) -> coordinator_service_pb2.GetQuotasResponse:
+        validate(request)
+        return coordinator_service_pb2.GetQuotasResponse(quotas=await self._quotas.usages(current_caller()))
 
 
 def _failure(position: Position, error: GroundlineError) -> coordinator_service_pb2.ChatResponse:

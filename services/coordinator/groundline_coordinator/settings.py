@@ -51,6 +51,17 @@ class CoordinatorSettings(CoordinatorMigrationSettings):
     thread_days: Annotated[float, Field(ge=0, le=36_500)] = 0
     """How long a thread is kept after its last question. 0: until it is deleted."""
 
+    max_threads_per_caller: Annotated[int, Field(ge=1)] = 10_000
+    """Maximum stored threads of a caller, known by its first principal."""
+
+    max_answers_per_caller: Annotated[int, Field(ge=1)] = 100
+    """Maximum Chat and Answer requests of a caller that are under way at once in this process; each replica
+    counts its own."""
+
+    max_tokens_per_caller: Annotated[int, Field(ge=1)] | None = None
+    """Maximum tokens, prompts included, that a caller's answers take in a day (UTC); the answer that reaches
+    it is finished. Unset: no limit."""
+
     weak_similarity: Annotated[float, Field(ge=-1, le=1)] = 0.3
     """A search that finds nothing this similar (cosine) is repeated once, with the question rewritten."""
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import asyncpg
-from groundline.v1 import ingestor_service_pb2 as pb
+from groundline.v1 import quota_pb2
 from groundline_database import (
     Connection,
     Pool,
@@ -34,6 +34,7 @@ from groundline_database import (
 from groundline_embedding import create_embedder
 from groundline_lexical import LexicalIndex, detect_lexical_index
 from groundline_runtime.errors import GroundlineError, InvalidArgumentError
+from groundline_runtime.quotas import require_within
 
 from groundline_ingestor.__main__ import open_sandbox
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
@@ -52,7 +53,6 @@ from groundline_ingestor.domain.imports import (
     ImportProgress,
     RecordFailure,
 )
-from groundline_ingestor.domain.quotas import require_within
 from groundline_ingestor.domain.settings import llm_contextualization
 from groundline_ingestor.domain.work import NewVersion
 from groundline_ingestor.migrate import SCHEMA
@@ -182,8 +182,10 @@ async def _load_all(
             batch, result = await next_one
             done, chunks = done + batch.size, chunks + result.chunk_count
             added, grown = added + result.added_count, grown + result.byte_count
-            require_within(pb.QUOTA_DOCUMENTS, used.documents, added, settings.max_documents_per_collection)
-            require_within(pb.QUOTA_BYTES, used.bytes, grown, settings.max_bytes_per_collection)
+            require_within(
+                quota_pb2.QUOTA_DOCUMENTS, used.documents, added, settings.max_documents_per_collection
+            )
+            require_within(quota_pb2.QUOTA_BYTES, used.bytes, grown, settings.max_bytes_per_collection)
             on_progress(ImportProgress("loading", done, size, chunks))
     except BrokenProcessPool as error:
         raise ImportFailedError(

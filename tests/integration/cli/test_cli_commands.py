@@ -414,7 +414,9 @@ def test_stats_are_shown_and_orphans_are_an_error(groundline: Run, gateway: Fake
     }
     result = groundline("stats", "docs")
     assert result.exit_code == 1
-    assert ["documents", "done", "2"] in [line.split() for line in result.stdout.splitlines()]
+    shown = [line.split() for line in result.stdout.splitlines()]
+    assert ["documents", "done", "2"] in shown
+    assert ["quota", "of", "threads", "3", "of", "7"] in shown
 
 
 def test_a_reindex_sends_only_what_is_given(groundline: Run, gateway: FakeGateway, docs: Path) -> None:

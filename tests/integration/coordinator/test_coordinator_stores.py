@@ -16,11 +16,12 @@ from groundline.v1 import (
     thread_pb2,
 )
 from groundline_coordinator.adapters.postgres import PostgresCatalog, PostgresThreads
+from groundline_coordinator.adapters.postgres_quotas import PostgresCallerQuotas
 from groundline_coordinator.domain.turns import RequestClaim
-from groundline_coordinator.ports import CollectionCatalog, ThreadStore
+from groundline_coordinator.ports import CollectionCatalog, QuotaStore, QuotaUse, ThreadStore
 from groundline_database import DatabaseSettings, Pool, open_pool
 from groundline_runtime.errors import AbortedError, InvalidArgumentError, NotFoundError, UnavailableError
-from groundline_tests.coordinator import FakeCatalog, FakeThreads, collection
+from groundline_tests.coordinator import FakeCatalog, FakeQuotas, FakeThreads, collection
 from pydantic import SecretStr
 
 USER, ASSISTANT = chat_pb2.ChatMessage.USER, chat_pb2.ChatMessage.ASSISTANT
@@ -60,6 +61,31 @@ async def exchanged(
 @pytest.fixture(params=["fake", "postgres"])
 def threads(request: pytest.FixtureRequest, database: Pool) -> ThreadStore:
     return FakeThreads() if request.param == "fake" else PostgresThreads(database)
+
+
+@pytest.fixture
+def quotas(threads: ThreadStore, database: Pool) -> QuotaStore:
+    return FakeQuotas(threads) if isinstance(threads, FakeThreads) else PostgresCallerQuotas(database)
+
+
+async def test_what_a_caller_has_used_is_counted(threads: ThreadStore, quotas: QuotaStore) -> None:
+    owner, first, second = f"user:{new_id()}", new_id(), new_id()
+    for thread_id in (first, second):
+        await threads.ask(owner, thread_id, "title", asked("Why?"), create=True)
+    for tokens in (10, 5):
+        await quotas.spend(owner, tokens)
+    assert await quotas.used(owner) == QuotaUse(threads=2, tokens=15)
+    assert await quotas.used(owner, besides=first) == QuotaUse(threads=1, tokens=15)
+    assert await quotas.used(f"user:{new_id()}") == QuotaUse(threads=0, tokens=0)
+
+
+async def test_tokens_of_yesterday_are_not_todays(database: Pool) -> None:
+    owner, quotas = f"user:{new_id()}", PostgresCallerQuotas(database)
+    await quotas.spend(owner, 10)
+    await database.execute("UPDATE token_usage SET day = day - 1 WHERE owner = $1", owner)
+    assert (await quotas.used(owner)).tokens == 0
+    await quotas.spend(owner, 3)
+    assert (await quotas.used(owner)).tokens == 3
 
 
 @pytest.fixture(scope="module")

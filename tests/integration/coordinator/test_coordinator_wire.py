@@ -14,10 +14,12 @@ from groundline.v1 import (
     error_pb2,
     options_pb2,
     passage_pb2,
+    quota_pb2,
     thread_pb2,
 )
 from groundline_coordinator.__main__ import wire
 from groundline_coordinator.service.chats import ChatLimits, ChatService
+from groundline_coordinator.service.quotas import CallerQuotas, QuotaLimits
 from groundline_coordinator.service.threads import ThreadService
 from groundline_coordinator.servicer import SERVICE, CoordinatorServicer
 from groundline_coordinator.settings import CoordinatorSettings
@@ -30,6 +32,7 @@ from groundline_tests.coordinator import (
     DOCUMENT_ID,
     FakeCatalog,
     FakeGenerator,
+    FakeQuotas,
     FakeReranker,
     FakeRetriever,
     FakeThreads,
@@ -136,6 +139,7 @@ async def test_an_unexpected_failure_shows_its_id_only(backends: Any) -> None:
         generator=FakeGenerator(),
         catalog=catalog,
         threads=threads,
+        quotas=(quotas := CallerQuotas(FakeQuotas(threads), QuotaLimits())),
         limits=ChatLimits(
             rewrite_timeout_seconds=5,
             retrieve_timeout_seconds=5,
@@ -147,7 +151,7 @@ async def test_an_unexpected_failure_shows_its_id_only(backends: Any) -> None:
         ),
     )
     servicer = CoordinatorServicer(
-        chats, ThreadService(threads, FakeRetriever()), max_waiting_characters=1000
+        chats, ThreadService(threads, FakeRetriever()), quotas, max_waiting_characters=1000
     )
     application = Application(
         {
@@ -525,6 +529,11 @@ async def test_a_thread_goes_on_and_is_kept(coordinator: Stub, backends: Any) ->
         assert [m.role for m in rest.messages] == [chat_pb2.ChatMessage.ASSISTANT]
         listed = await coordinator.ListThreads(coordinator_service_pb2.ListThreadsRequest())
         assert [t.thread_id for t in listed.threads] == [thread_id]
+        used = await coordinator.GetQuotas(coordinator_service_pb2.GetQuotasRequest())
+        assert [(each.quota, each.used, each.limit) for each in used.quotas] == [
+            (quota_pb2.QUOTA_THREADS, 1, 10_000),
+            (quota_pb2.QUOTA_ANSWERS, 0, 100),
+        ]
         await coordinator.DeleteThread(coordinator_service_pb2.DeleteThreadRequest(thread_id=thread_id))
         with pytest.raises(grpc.aio.AioRpcError) as failure:
             await coordinator.DeleteThread(coordinator_service_pb2.DeleteThreadRequest(thread_id=thread_id))

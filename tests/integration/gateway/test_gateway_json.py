@@ -336,6 +336,7 @@ async def test_query_parameters_go_by_either_name(
         ("GET", "/api/threads/t1", "GetThread", {"threadId": "t1"}),
         ("DELETE", "/api/threads/t1", "DeleteThread", {"threadId": "t1"}),
         ("GET", "/api/threads", "ListThreads", {}),
+        ("GET", "/api/quotas", "GetQuotas", {}),
         ("GET", "/api/collections", "ListCollections", {}),
         ("GET", "/api/collections/c", "GetCollection", {"collectionId": "c"}),
         ("DELETE", "/api/collections/c", "DeleteCollection", {"collectionId": "c"}),

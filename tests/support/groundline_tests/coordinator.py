@@ -1,6 +1,7 @@
 """Fakes of the coordinator's ports: they keep to the ports' contracts and hold everything in memory."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -19,7 +20,7 @@ from groundline.v1 import (
 )
 from groundline_coordinator.domain.passages import rests_on
 from groundline_coordinator.domain.turns import ReadableCollection, RequestClaim
-from groundline_coordinator.ports import REPLAY_SECONDS
+from groundline_coordinator.ports import REPLAY_SECONDS, QuotaUse
 from groundline_runtime.context import has_begun
 from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
 from groundline_signatures import SIGNATURE_BYTES
@@ -28,6 +29,7 @@ __all__ = [
     "DOCUMENT_ID",
     "FakeCatalog",
     "FakeGenerator",
+    "FakeQuotas",
     "FakeReranker",
     "FakeRetriever",
     "FakeThreads",
@@ -347,6 +349,21 @@ def _without_texts(sources: Iterable[chat_pb2.Source], citations: Iterable[chat_
         source.ClearField("snippet")
     for citation in citations:
         citation.ClearField("supporting_text")
+
+
+class FakeQuotas:
+    """A QuotaStore beside a ThreadStore."""
+
+    def __init__(self, threads: "FakeThreads") -> None:
+        self._threads = threads
+        self.tokens: Counter[str] = Counter()
+
+    async def used(self, owner: str, *, besides: str = "") -> QuotaUse:
+        threads, _ = await self._threads.threads(owner, 1_000_000, "")
+        return QuotaUse(sum(one.thread_id != besides for one in threads), self.tokens[owner])
+
+    async def spend(self, owner: str, tokens: int) -> None:
+        self.tokens[owner] += tokens
 
 
 class FakeThreads:

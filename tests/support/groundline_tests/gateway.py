@@ -142,6 +142,8 @@ class FakeGateway:
             case "POST", ["api", "collections", named] if named.endswith(":reindex"):
                 job_id = next(iter(self.jobs))
                 return Reply(200, {"job": _job(job_id, "QUEUED", self.jobs[job_id])})
+            case "GET", ["api", "quotas"]:
+                return Reply(200, {"quotas": [{"quota": "QUOTA_THREADS", "used": 3, "limit": 7}]})
             case "GET", ["api", "collections", name, "stats"] if name in self.collections:
                 return Reply(200, {"stats": self.stats})
             case "POST", ["api", "search"]:

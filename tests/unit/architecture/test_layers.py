@@ -39,6 +39,7 @@ CORE_MAY_IMPORT = (
     "groundline_runtime.context",
     "groundline_runtime.errors",
     "groundline_runtime.paging",
+    "groundline_runtime.quotas",
     "groundline_runtime.reasons",
     "groundline_runtime.settings",
     "groundline_runtime.tokens",

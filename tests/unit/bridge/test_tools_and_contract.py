@@ -32,6 +32,8 @@ FOR_PROGRAMS = {
     # Conversations are the agent's.
     "GetThread",
     "ListThreads",
+    # For whoever gave the agent its key.
+    "GetQuotas",
     # With the text, by get_document.
     "GetDocument",
     # As resources.

@@ -55,6 +55,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     ),
     "GetThread": lambda c: c.list_messages(UUID),
     "ListThreads": lambda c: c.list_threads(),
+    "GetQuotas": lambda c: c.get_quotas(),
     "DeleteThread": lambda c: c.delete_thread(UUID),
     "CreateCollection": lambda c: c.create_collection("docs", name="Docs", settings=SETTINGS),
     "GetCollection": lambda c: c.get_collection("docs"),

@@ -18,6 +18,7 @@ from groundline.v1 import (
 )
 from groundline_coordinator.domain.positions import Position
 from groundline_coordinator.service.chats import LEASE_SECONDS, ChatLimits, ChatService
+from groundline_coordinator.service.quotas import CallerQuotas, QuotaLimits
 from groundline_coordinator.service.searching import Event
 from groundline_coordinator.service.threads import ThreadService
 from groundline_runtime.admission import Admission
@@ -28,12 +29,14 @@ from groundline_runtime.errors import (
     FieldViolation,
     InvalidArgumentError,
     NotFoundError,
+    ResourceExhaustedError,
     UnavailableError,
     UnimplementedError,
 )
 from groundline_tests.coordinator import (
     FakeCatalog,
     FakeGenerator,
+    FakeQuotas,
     FakeReranker,
     FakeRetriever,
     FakeThreads,
@@ -68,12 +71,17 @@ class World:
     generator: FakeGenerator = field(default_factory=lambda: FakeGenerator("Alpha ", "it is. [1]"))
     catalog: FakeCatalog = field(default_factory=FakeCatalog)
     threads: FakeThreads = field(default_factory=FakeThreads)
+    quota_limits: QuotaLimits = field(default_factory=QuotaLimits)
     events: list[Event | str] = field(default_factory=list)
     timeout: float = 10.0
 
     def __post_init__(self) -> None:
         self.catalog.add(collection("docs", rerank=BY_A_MODEL))
         self.retriever.chunks = {number: make_chunk(number, text) for number, text in TEXTS.items()}
+
+    @cached_property
+    def used(self) -> FakeQuotas:
+        return FakeQuotas(self.threads)
 
     @cached_property
     def service(self) -> ChatService:
@@ -83,6 +91,7 @@ class World:
             generator=self.generator,
             catalog=self.catalog,
             threads=self.threads,
+            quotas=CallerQuotas(self.used, self.quota_limits),
             limits=ChatLimits(
                 rewrite_timeout_seconds=self.timeout,
                 retrieve_timeout_seconds=self.timeout,
@@ -906,3 +915,45 @@ async def test_options_that_are_wrong_with_a_collections_defaults_are_refused_by
         await world.chat(question(collection_ids=["docs"], rerank={"keyword_weight": 0.0}))
     assert [each.field for each in failure.value.violations] == ["options.rerank.semantic_weight"]
     assert world.events == []
+
+
+# --- quotas ---
+
+
+async def refused_quota(world: World, asked: coordinator_service_pb2.ChatRequest) -> Mapping[str, str]:
+    with pytest.raises(ResourceExhaustedError) as failure:
+        await world.chat(asked)
+    assert failure.value.reason == "QUOTA_EXHAUSTED"
+    assert world.events == []
+    return failure.value.metadata
+
+
+async def test_a_thread_beyond_the_quota_is_not_begun_and_others_go_on() -> None:
+    world = World(quota_limits=QuotaLimits(threads=1))
+    started = (await world.chat(question(request_id="r")))[0]
+    assert isinstance(started, Started)
+    assert await refused_quota(world, question()) == {"quota": "threads", "used": "1", "limit": "1"}
+    await world.chat(question(thread_id=started.thread_id))
+    await world.chat(question(store=False))
+    # A retry gets its answer.
+    assert (await world.chat(question(request_id="r")))[0].message_id == started.message_id  # type: ignore[union-attr]
+
+
+async def test_a_request_that_a_quota_refused_may_be_sent_again() -> None:
+    world = World(quota_limits=QuotaLimits(threads=1))
+    started = (await world.chat(question()))[0]
+    assert isinstance(started, Started)
+    await refused_quota(world, question(request_id="r"))
+    await world.threads.delete("", started.thread_id)
+    assert isinstance((await world.chat(question(request_id="r")))[-1], Completed)
+
+
+async def test_answers_end_with_the_days_tokens() -> None:
+    world = World(quota_limits=QuotaLimits(tokens=20))
+    for _ in range(2):
+        await world.chat(question(store=False))
+        await world.service.settle()
+    assert world.used.tokens == {"": 30}
+    refused = await refused_quota(world, question(store=False))
+    assert refused == {"quota": "tokens", "used": "30", "limit": "20"}
+    await world.search("alpha")

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
-from groundline.v1 import document_pb2, error_pb2, job_pb2, options_pb2, passage_pb2
+from groundline.v1 import document_pb2, error_pb2, job_pb2, options_pb2, passage_pb2, quota_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_embedding.ports import Vectors
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
@@ -956,7 +956,7 @@ async def test_stats_show_quotas_to_who_may_write(sandbox: Sandbox) -> None:
     shown = {
         each.quota: (each.used, each.limit) for each in (await services.documents.stats(ANN, "docs")).quotas
     }
-    assert shown[pb.QUOTA_DOCUMENTS] == (1, 3)
-    assert shown[pb.QUOTA_COLLECTIONS] == (1, UNLIMITED.collections)
-    assert shown[pb.QUOTA_BYTES] == (4, UNLIMITED.bytes)
-    assert shown[pb.QUOTA_JOBS] == (0, UNLIMITED.jobs)
+    assert shown[quota_pb2.QUOTA_DOCUMENTS] == (1, 3)
+    assert shown[quota_pb2.QUOTA_COLLECTIONS] == (1, UNLIMITED.collections)
+    assert shown[quota_pb2.QUOTA_BYTES] == (4, UNLIMITED.bytes)
+    assert shown[quota_pb2.QUOTA_JOBS] == (0, UNLIMITED.jobs)

@@ -11,6 +11,7 @@ from google.protobuf.internal import containers as _containers
 from groundline.v1 import chat_pb2 as _chat_pb2
 from groundline.v1 import options_pb2 as _options_pb2
 from groundline.v1 import passage_pb2 as _passage_pb2
+from groundline.v1 import quota_pb2 as _quota_pb2
 from groundline.v1 import thread_pb2 as _thread_pb2
 import builtins as _builtins
 import sys
@@ -550,3 +551,44 @@ class DeleteThreadResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeleteThreadResponse: _TypeAlias = DeleteThreadResponse  # noqa: Y015
+
+@_typing.final
+class GetQuotasRequest(_message.Message):
+    """Request of GetQuotas."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetQuotasRequest: _TypeAlias = GetQuotasRequest  # noqa: Y015
+
+@_typing.final
+class GetQuotasResponse(_message.Message):
+    """Response of GetQuotas."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUOTAS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def quotas(self) -> _containers.RepeatedCompositeFieldContainer[_quota_pb2.QuotaUsage]:
+        """One for each quota that is set."""
+
+    def __init__(
+        self,
+        *,
+        quotas: _abc.Iterable[_quota_pb2.QuotaUsage] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["quotas", b"quotas"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetQuotasResponse: _TypeAlias = GetQuotasResponse  # noqa: Y015

@@ -69,6 +69,11 @@ class CoordinatorServiceStub:
                 request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.DeleteThreadRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.DeleteThreadResponse.FromString,
                 _registered_method=True)
+        self.GetQuotas = channel.unary_unary(
+                '/groundline.v1.CoordinatorService/GetQuotas',
+                request_serializer=groundline_dot_v1_dot_coordinator__service__pb2.GetQuotasRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.GetQuotasResponse.FromString,
+                _registered_method=True)
 
 
 class CoordinatorServiceServicer:
@@ -91,8 +96,9 @@ class CoordinatorServiceServicer:
 
         INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. The reason
         REQUEST_ID_REUSED: the request_id came with another request before. NOT_FOUND: a collection or the thread does
-        not exist. ABORTED with RetryInfo: a request with this request_id is still under way. UNIMPLEMENTED: an option is
-        not available in this release.
+        not exist. ABORTED with RetryInfo: a request with this request_id is still under way. RESOURCE_EXHAUSTED
+        (QUOTA_EXHAUSTED): a quota is used up; the error names it. UNIMPLEMENTED: an option is not available in this
+        release.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -144,6 +150,16 @@ class CoordinatorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetQuotas(self, request, context):
+        """Tells what the caller has used of its quotas of threads, answers and tokens. Those of collections, jobs, documents
+        and bytes are in GetCollectionStats.
+
+        INVALID_ARGUMENT: a parameter is not known. UNAVAILABLE: the database is out of reach.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CoordinatorServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -176,6 +192,11 @@ def add_CoordinatorServiceServicer_to_server(servicer, server):
                     servicer.DeleteThread,
                     request_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.DeleteThreadRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_coordinator__service__pb2.DeleteThreadResponse.SerializeToString,
+            ),
+            'GetQuotas': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetQuotas,
+                    request_deserializer=groundline_dot_v1_dot_coordinator__service__pb2.GetQuotasRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_coordinator__service__pb2.GetQuotasResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -345,6 +366,33 @@ class CoordinatorService:
             '/groundline.v1.CoordinatorService/DeleteThread',
             groundline_dot_v1_dot_coordinator__service__pb2.DeleteThreadRequest.SerializeToString,
             groundline_dot_v1_dot_coordinator__service__pb2.DeleteThreadResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetQuotas(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.CoordinatorService/GetQuotas',
+            groundline_dot_v1_dot_coordinator__service__pb2.GetQuotasRequest.SerializeToString,
+            groundline_dot_v1_dot_coordinator__service__pb2.GetQuotasResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -50,8 +50,9 @@ class CoordinatorServiceStub:
 
     INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. The reason
     REQUEST_ID_REUSED: the request_id came with another request before. NOT_FOUND: a collection or the thread does
-    not exist. ABORTED with RetryInfo: a request with this request_id is still under way. UNIMPLEMENTED: an option is
-    not available in this release.
+    not exist. ABORTED with RetryInfo: a request with this request_id is still under way. RESOURCE_EXHAUSTED
+    (QUOTA_EXHAUSTED): a quota is used up; the error names it. UNIMPLEMENTED: an option is not available in this
+    release.
     """
     Answer: _grpc.UnaryUnaryMultiCallable[_coordinator_service_pb2.AnswerRequest, _coordinator_service_pb2.AnswerResponse]
     """Does the same work as Chat and returns the whole answer at once.
@@ -79,6 +80,12 @@ class CoordinatorServiceStub:
 
     INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such thread of the caller.
     """
+    GetQuotas: _grpc.UnaryUnaryMultiCallable[_coordinator_service_pb2.GetQuotasRequest, _coordinator_service_pb2.GetQuotasResponse]
+    """Tells what the caller has used of its quotas of threads, answers and tokens. Those of collections, jobs, documents
+    and bytes are in GetCollectionStats.
+
+    INVALID_ARGUMENT: a parameter is not known. UNAVAILABLE: the database is out of reach.
+    """
 
 @_typing.type_check_only
 class CoordinatorServiceAsyncStub(CoordinatorServiceStub):
@@ -102,8 +109,9 @@ class CoordinatorServiceAsyncStub(CoordinatorServiceStub):
 
     INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. The reason
     REQUEST_ID_REUSED: the request_id came with another request before. NOT_FOUND: a collection or the thread does
-    not exist. ABORTED with RetryInfo: a request with this request_id is still under way. UNIMPLEMENTED: an option is
-    not available in this release.
+    not exist. ABORTED with RetryInfo: a request with this request_id is still under way. RESOURCE_EXHAUSTED
+    (QUOTA_EXHAUSTED): a quota is used up; the error names it. UNIMPLEMENTED: an option is not available in this
+    release.
     """
     Answer: _aio.UnaryUnaryMultiCallable[_coordinator_service_pb2.AnswerRequest, _coordinator_service_pb2.AnswerResponse]  # type: ignore[assignment]
     """Does the same work as Chat and returns the whole answer at once.
@@ -131,6 +139,12 @@ class CoordinatorServiceAsyncStub(CoordinatorServiceStub):
 
     INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such thread of the caller.
     """
+    GetQuotas: _aio.UnaryUnaryMultiCallable[_coordinator_service_pb2.GetQuotasRequest, _coordinator_service_pb2.GetQuotasResponse]  # type: ignore[assignment]
+    """Tells what the caller has used of its quotas of threads, answers and tokens. Those of collections, jobs, documents
+    and bytes are in GetCollectionStats.
+
+    INVALID_ARGUMENT: a parameter is not known. UNAVAILABLE: the database is out of reach.
+    """
 
 class CoordinatorServiceServicer(metaclass=_abc_1.ABCMeta):
     """Answers questions from documents. Every RPC acts for the caller whose principals the gateway established, and
@@ -157,8 +171,9 @@ class CoordinatorServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: a field is wrong, or beyond what a collection allows; every wrong field is named. The reason
         REQUEST_ID_REUSED: the request_id came with another request before. NOT_FOUND: a collection or the thread does
-        not exist. ABORTED with RetryInfo: a request with this request_id is still under way. UNIMPLEMENTED: an option is
-        not available in this release.
+        not exist. ABORTED with RetryInfo: a request with this request_id is still under way. RESOURCE_EXHAUSTED
+        (QUOTA_EXHAUSTED): a quota is used up; the error names it. UNIMPLEMENTED: an option is not available in this
+        release.
         """
 
     @_abc_1.abstractmethod
@@ -215,6 +230,18 @@ class CoordinatorServiceServicer(metaclass=_abc_1.ABCMeta):
         """Deletes a thread with its messages. Deleting one that is gone answers NOT_FOUND.
 
         INVALID_ARGUMENT: the id is wrong. NOT_FOUND: no such thread of the caller.
+        """
+
+    @_abc_1.abstractmethod
+    def GetQuotas(
+        self,
+        request: _coordinator_service_pb2.GetQuotasRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_coordinator_service_pb2.GetQuotasResponse, _abc.Awaitable[_coordinator_service_pb2.GetQuotasResponse]]:
+        """Tells what the caller has used of its quotas of threads, answers and tokens. Those of collections, jobs, documents
+        and bytes are in GetCollectionStats.
+
+        INVALID_ARGUMENT: a parameter is not known. UNAVAILABLE: the database is out of reach.
         """
 
 def add_CoordinatorServiceServicer_to_server(servicer: CoordinatorServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

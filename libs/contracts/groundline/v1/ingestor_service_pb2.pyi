@@ -15,6 +15,7 @@ from groundline.v1 import collection_pb2 as _collection_pb2
 from groundline.v1 import document_pb2 as _document_pb2
 from groundline.v1 import job_pb2 as _job_pb2
 from groundline.v1 import passage_pb2 as _passage_pb2
+from groundline.v1 import quota_pb2 as _quota_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -25,38 +26,6 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
-
-class _Quota:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _QuotaEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Quota.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    QUOTA_UNSPECIFIED: _Quota.ValueType  # 0
-    """Not known."""
-    QUOTA_COLLECTIONS: _Quota.ValueType  # 1
-    """Collections that the caller created."""
-    QUOTA_JOBS: _Quota.ValueType  # 2
-    """Jobs that the caller handed in and that have not ended."""
-    QUOTA_DOCUMENTS: _Quota.ValueType  # 3
-    """Documents of the collection."""
-    QUOTA_BYTES: _Quota.ValueType  # 4
-    """Bytes of the collection's documents as handed in."""
-
-class Quota(_Quota, metaclass=_QuotaEnumTypeWrapper):
-    """What may be taken only so often or so much."""
-
-QUOTA_UNSPECIFIED: Quota.ValueType  # 0
-"""Not known."""
-QUOTA_COLLECTIONS: Quota.ValueType  # 1
-"""Collections that the caller created."""
-QUOTA_JOBS: Quota.ValueType  # 2
-"""Jobs that the caller handed in and that have not ended."""
-QUOTA_DOCUMENTS: Quota.ValueType  # 3
-"""Documents of the collection."""
-QUOTA_BYTES: Quota.ValueType  # 4
-"""Bytes of the collection's documents as handed in."""
-Global___Quota: _TypeAlias = Quota  # noqa: Y015
 
 class _VectorIndexState:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -456,36 +425,6 @@ class StateCount(_message.Message):
 Global___StateCount: _TypeAlias = StateCount  # noqa: Y015
 
 @_typing.final
-class QuotaUsage(_message.Message):
-    """What is used of a quota; doubles, exact to 2^53."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    QUOTA_FIELD_NUMBER: _builtins.int
-    USED_FIELD_NUMBER: _builtins.int
-    LIMIT_FIELD_NUMBER: _builtins.int
-    quota: Global___Quota.ValueType
-    """The quota."""
-    used: _builtins.float
-    """What is used, by documents that the caller may not read, too."""
-    limit: _builtins.float
-    """What may be."""
-    def __init__(
-        self,
-        *,
-        quota: Global___Quota.ValueType = ...,
-        used: _builtins.float = ...,
-        limit: _builtins.float = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "quota", b"quota", "used", b"used"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___QuotaUsage: _TypeAlias = QuotaUsage  # noqa: Y015
-
-@_typing.final
 class CollectionStats(_message.Message):
     """What a collection holds of documents that the caller may read. Byte and token counts are doubles, exact to 2^53."""
 
@@ -522,7 +461,7 @@ class CollectionStats(_message.Message):
         """Documents in each state."""
 
     @_builtins.property
-    def quotas(self) -> _containers.RepeatedCompositeFieldContainer[Global___QuotaUsage]:
+    def quotas(self) -> _containers.RepeatedCompositeFieldContainer[_quota_pb2.QuotaUsage]:
         """Quotas of the caller and of the collection; only for who may write it."""
 
     def __init__(
@@ -537,7 +476,7 @@ class CollectionStats(_message.Message):
         storage_bytes: _builtins.float = ...,
         token_count: _builtins.float = ...,
         vector_index: Global___VectorIndexState.ValueType = ...,
-        quotas: _abc.Iterable[Global___QuotaUsage] | None = ...,
+        quotas: _abc.Iterable[_quota_pb2.QuotaUsage] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

@@ -51,6 +51,7 @@ from groundline_coordinator.domain.turns import (
 )
 from groundline_coordinator.ports import CollectionCatalog, Generator, Reranker, Retriever, ThreadStore
 from groundline_coordinator.service.progress import StageReport, milliseconds_since
+from groundline_coordinator.service.quotas import CallerQuotas
 from groundline_coordinator.service.searching import (
     Emit,
     Event,
@@ -128,6 +129,7 @@ class ChatService:
         generator: Generator,
         catalog: CollectionCatalog,
         threads: ThreadStore,
+        quotas: CallerQuotas,
         limits: ChatLimits,
         trace_texts: bool = False,
         renewal_seconds: float = LEASE_SECONDS / 3,
@@ -144,6 +146,7 @@ class ChatService:
         self._generator = generator
         self._catalog = catalog
         self._threads = threads
+        self._quotas = quotas
         self._limits = limits
         self._renewal_seconds = renewal_seconds
         self._storing: set[asyncio.Task[None]] = set()
@@ -154,7 +157,7 @@ class ChatService:
         `after` is the id of the event that came last of an earlier attempt; a replay goes on behind it.
 
         Raises NotFoundError (COLLECTION_NOT_FOUND, THREAD_NOT_FOUND), InvalidArgumentError for what is beyond
-        a collection's limits, and what ThreadStore.claim raises.
+        a collection's limits, ResourceExhaustedError (QUOTA_EXHAUSTED), and what ThreadStore.claim raises.
         """
         owner, inquiry = caller.owner, inquiry_of(question)
         scope = await self._scope(caller, inquiry, question.options.generation)
@@ -166,11 +169,18 @@ class ChatService:
             trace_id=current_trace_id() or "",
         )
         turn = Turn(question, str(identity), inquiry, scope, owner, history, started)
+        new_thread_id = "" if question.thread_id else started.thread_id
         if not question.request_id:
+            await self._quotas.require(owner, new_thread_id)
             return turn
         claim = RequestClaim(owner, question.request_id, _fingerprint(question), started.message_id)
         replay = await self._threads.claim(claim, caller.principals, LEASE_SECONDS)
         if replay is None:
+            try:
+                await self._quotas.require(owner, new_thread_id)
+            except GroundlineError:
+                await self._threads.release(claim)
+                raise
             return replace(turn, claim=claim)
         chunks = await chunks_read_for(self._retriever, [replay.sources])
         resolved(replay.sources, replay.completed.citations, replay.answer, inquiry.query, chunks)
@@ -265,6 +275,7 @@ class ChatService:
             model=generated.model,
             prompt_version=generated.prompt_version,
         )
+        self._detach(self._in_own_time(self._quotas.spend(turn.owner, completed.usage)))
         exchange.has_ended = True
         # Whoever leaves now has read the whole answer: it is stored as such.
         await asyncio.shield(self._detach(self._store(exchange, completed)))
@@ -353,6 +364,7 @@ class ChatService:
             finish_reason=chat_pb2.FINISH_REASON_CANCELLED,
             usage=exchange.searched.rewrite.usage if exchange.searched else None,
         )
+        await self._in_own_time(self._quotas.spend(exchange.turn.owner, completed.usage))
         await self._in_own_time(self._append(exchange, completed, None))
         if exchange.turn.claim is not None:
             await self._in_own_time(self._threads.release(exchange.turn.claim))

@@ -3,10 +3,15 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from groundline.v1 import ingestor_service_pb2 as pb
-from groundline_runtime.errors import ResourceExhaustedError
+from groundline.v1.quota_pb2 import (
+    QUOTA_BYTES,
+    QUOTA_COLLECTIONS,
+    QUOTA_DOCUMENTS,
+    QUOTA_JOBS,
+    QuotaUsage,
+)
 
-__all__ = ["CallerUse", "CollectionUse", "Limits", "quota_usages", "require_within"]
+__all__ = ["CallerUse", "CollectionUse", "Limits", "quota_usages"]
 
 
 @dataclass(frozen=True)
@@ -35,20 +40,9 @@ class CollectionUse:
     bytes: int
 
 
-def quota_usages(limits: Limits, caller: CallerUse, collection: CollectionUse) -> Iterator[pb.QuotaUsage]:
+def quota_usages(limits: Limits, caller: CallerUse, collection: CollectionUse) -> Iterator[QuotaUsage]:
     """What is used of each quota."""
-    yield pb.QuotaUsage(quota=pb.QUOTA_COLLECTIONS, used=caller.collections, limit=limits.collections)
-    yield pb.QuotaUsage(quota=pb.QUOTA_JOBS, used=caller.jobs, limit=limits.jobs)
-    yield pb.QuotaUsage(quota=pb.QUOTA_DOCUMENTS, used=collection.documents, limit=limits.documents)
-    yield pb.QuotaUsage(quota=pb.QUOTA_BYTES, used=collection.bytes, limit=limits.bytes)
-
-
-def require_within(quota: pb.Quota.ValueType, used: int, more: int, limit: int) -> None:
-    """Raise ResourceExhaustedError (QUOTA_EXHAUSTED), which names the quota, where `more` would exceed it."""
-    if used + more > limit:
-        name = pb.Quota.Name(quota).removeprefix("QUOTA_").lower()
-        raise ResourceExhaustedError(
-            "QUOTA_EXHAUSTED",
-            f"the quota of {name} is used up: {used} of {limit} are taken, and {more} more were asked for",
-            metadata={"quota": name, "used": str(used), "limit": str(limit)},
-        )
+    yield QuotaUsage(quota=QUOTA_COLLECTIONS, used=caller.collections, limit=limits.collections)
+    yield QuotaUsage(quota=QUOTA_JOBS, used=caller.jobs, limit=limits.jobs)
+    yield QuotaUsage(quota=QUOTA_DOCUMENTS, used=collection.documents, limit=limits.documents)
+    yield QuotaUsage(quota=QUOTA_BYTES, used=collection.bytes, limit=limits.bytes)

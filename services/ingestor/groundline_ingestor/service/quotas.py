@@ -1,11 +1,17 @@
-"""Keeps callers and collections within their quotas. Requests of the same moment may exceed one together."""
+"""Keeps callers and collections within their quotas.
+
+Requests of the same moment may exceed one by what they bring: the gateway's MAX_CONCURRENT_REQUESTS of a
+client, in each of its worker threads. Checking and storing in one transaction would put all hand-ins into a
+collection in line.
+"""
 
 from collections.abc import Mapping, Sequence
 
-from groundline.v1 import ingestor_service_pb2 as pb
+from groundline.v1 import quota_pb2
 from groundline_runtime.context import Caller
+from groundline_runtime.quotas import require_within
 
-from groundline_ingestor.domain.quotas import Limits, quota_usages, require_within
+from groundline_ingestor.domain.quotas import Limits, quota_usages
 from groundline_ingestor.ports import QuotaRepository
 
 __all__ = ["Quotas"]
@@ -21,20 +27,20 @@ class Quotas:
     async def require_collection(self, caller: Caller, request_id: str) -> None:
         """Room for a collection; the one that the same request has created does not count."""
         used = await self._repository.used_by(caller.owner, request_id=request_id)
-        require_within(pb.QUOTA_COLLECTIONS, used.collections, 1, self._limits.collections)
+        require_within(quota_pb2.QUOTA_COLLECTIONS, used.collections, 1, self._limits.collections)
 
     async def require_job(self, caller: Caller) -> None:
         """Room for a job beside those of the caller that have not ended."""
         used = await self._repository.used_by(caller.owner)
-        require_within(pb.QUOTA_JOBS, used.jobs, 1, self._limits.jobs)
+        require_within(quota_pb2.QUOTA_JOBS, used.jobs, 1, self._limits.jobs)
 
     async def require_documents(self, collection_id: str, sizes: Mapping[str, int]) -> None:
         """Room for documents, by uri with their bytes; those that they replace do not count."""
         used = await self._repository.used_in(collection_id, uris=list(sizes))
-        require_within(pb.QUOTA_DOCUMENTS, used.documents, len(sizes), self._limits.documents)
-        require_within(pb.QUOTA_BYTES, used.bytes, sum(sizes.values()), self._limits.bytes)
+        require_within(quota_pb2.QUOTA_DOCUMENTS, used.documents, len(sizes), self._limits.documents)
+        require_within(quota_pb2.QUOTA_BYTES, used.bytes, sum(sizes.values()), self._limits.bytes)
 
-    async def usages(self, caller: Caller, collection_id: str) -> Sequence[pb.QuotaUsage]:
+    async def usages(self, caller: Caller, collection_id: str) -> Sequence[quota_pb2.QuotaUsage]:
         """What the caller and the collection have used."""
         by_caller = await self._repository.used_by(caller.owner)
         in_collection = await self._repository.used_in(collection_id)

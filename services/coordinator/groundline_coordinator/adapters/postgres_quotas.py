@@ -1,0 +1,45 @@
+"""What callers have used of their quotas, in PostgreSQL."""
+
+from groundline_database import Pool, database_errors
+
+from groundline_coordinator.ports import QuotaUse
+
+__all__ = ["PostgresCallerQuotas"]
+
+
+class PostgresCallerQuotas:
+    """A QuotaStore."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def used(self, owner: str, *, besides: str = "") -> QuotaUse:
+        with database_errors():
+            row = await self._pool.fetchrow(
+                """
+                SELECT (SELECT count(*) FROM threads
+                        WHERE owner = $1 AND thread_id IS DISTINCT FROM nullif($2, '')::uuid) AS threads,
+                       coalesce((SELECT tokens FROM token_usage
+                        WHERE owner = $1 AND day = (now() AT TIME ZONE 'UTC')::date), 0) AS tokens
+                """,
+                owner,
+                besides,
+            )
+        assert row is not None, "counts have a row"
+        return QuotaUse(row["threads"], row["tokens"])
+
+    async def spend(self, owner: str, tokens: int) -> None:
+        with database_errors():
+            # One row for each caller: yesterday's count is not needed any more.
+            await self._pool.execute(
+                """
+                INSERT INTO token_usage AS known (owner, day, tokens)
+                VALUES ($1, (now() AT TIME ZONE 'UTC')::date, $2)
+                ON CONFLICT (owner) DO UPDATE SET
+                    day = excluded.day,
+                    tokens = excluded.tokens
+                        + CASE WHEN known.day = excluded.day THEN known.tokens ELSE 0 END
+                """,
+                owner,
+                tokens,
+            )

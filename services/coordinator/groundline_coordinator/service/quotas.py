@@ -1,0 +1,95 @@
+"""Keeps callers within their quotas of threads, answers and tokens.
+
+Threads and tokens are counted in the database, for all replicas; what requests of the same moment begin or
+take comes on top. Answers under way are counted by each replica for itself, so that none stays counted when a
+process is lost.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from groundline.v1 import chat_pb2, quota_pb2
+from groundline_runtime.context import Caller
+from groundline_runtime.quotas import require_within
+
+from groundline_coordinator.ports import QuotaStore
+
+__all__ = ["CallerQuotas", "QuotaLimits"]
+
+RETRY_SECONDS = 1.0
+"""When an answer may be asked for again where others are under way."""
+
+
+@dataclass(frozen=True)
+class QuotaLimits:
+    """The quotas of a caller; `tokens` are those of a day, None without a limit."""
+
+    threads: int = 10_000
+    answers: int = 100
+    tokens: int | None = None
+
+
+class CallerQuotas:
+    """What raises, raises ResourceExhaustedError (QUOTA_EXHAUSTED)."""
+
+    def __init__(self, store: QuotaStore, limits: QuotaLimits) -> None:
+        self._store = store
+        self._limits = limits
+        self._answering: Counter[str] = Counter()
+
+    @contextmanager
+    def answering(self, caller: Caller) -> Iterator[None]:
+        """Count the block as an answer under way. Raises where the caller has as many as it may."""
+        owner = caller.owner
+        require_within(
+            quota_pb2.QUOTA_ANSWERS,
+            self._answering[owner],
+            1,
+            self._limits.answers,
+            retry_after_seconds=RETRY_SECONDS,
+        )
+        self._answering[owner] += 1
+        try:
+            yield
+        finally:
+            self._answering[owner] -= 1
+            if not self._answering[owner]:
+                del self._answering[owner]
+
+    async def require(self, owner: str, new_thread_id: str) -> None:
+        """Room for an answer, and for the thread that begins with it, if one does; a thread that an earlier
+        attempt began does not count."""
+        limits = self._limits
+        if not new_thread_id and limits.tokens is None:
+            return
+        used = await self._store.used(owner, besides=new_thread_id)
+        if new_thread_id:
+            require_within(quota_pb2.QUOTA_THREADS, used.threads, 1, limits.threads)
+        if limits.tokens is not None:
+            wait = _seconds_to_midnight()
+            require_within(quota_pb2.QUOTA_TOKENS, used.tokens, 1, limits.tokens, retry_after_seconds=wait)
+
+    async def spend(self, owner: str, usage: chat_pb2.Usage) -> None:
+        """Count what an answer has taken."""
+        tokens = usage.prompt_tokens + usage.output_tokens
+        if self._limits.tokens is not None and tokens:
+            await self._store.spend(owner, tokens)
+
+    async def usages(self, caller: Caller) -> Sequence[quota_pb2.QuotaUsage]:
+        """What the caller has used."""
+        used, limits = await self._store.used(caller.owner), self._limits
+        counts = [
+            (quota_pb2.QUOTA_THREADS, used.threads, limits.threads),
+            (quota_pb2.QUOTA_ANSWERS, self._answering[caller.owner], limits.answers),
+            *([(quota_pb2.QUOTA_TOKENS, used.tokens, limits.tokens)] if limits.tokens is not None else []),
+        ]
+        return [quota_pb2.QuotaUsage(quota=quota, used=count, limit=limit) for quota, count, limit in counts]
+
+
+def _seconds_to_midnight() -> float:
+    now = datetime.now(UTC)
+    midnight = (now + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    return (midnight - now).total_seconds()
