@@ -46,6 +46,7 @@ _WITH_EXTRA = {
     "import": ("Load files of records into a collection in bulk", "up"),
     "keys": ("Create, list and revoke API keys", "up"),
     "mcp": ("Give agents on this machine the documents, over MCP", "mcp"),
+    "models": ("List and fetch local embedding models", "up"),
     "traces": ("Look through the database for a text that should be gone", "up"),
     "up": ("Run the suite here", "up"),
 }

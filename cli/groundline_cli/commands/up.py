@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 from groundline_client import AsyncClient, GatewayError
+from pydantic import SecretStr
 
 from groundline_cli import ingestion
 from groundline_cli.commands.gateway import CommandFailedError
@@ -79,12 +80,33 @@ def up(
     def report(step: str) -> None:
         click.echo(f"{time.monotonic() - started:6.1f} s  {step}", err=True)
 
-    after_ready = _ingest_examples(examples, report) if examples else None
+    async def after_ready(info: ReadyInfo) -> None:
+        report(_embedding_model())
+        if examples:
+            await _ingest_examples(examples, report)(info)
+
     try:
         announced = partial(announce, ready_file=data_dir / READY_FILE.name)
         asyncio.run(run_until_stopped(options, report, announced, after_ready=after_ready))
     except StackError as error:
         raise CommandFailedError(str(error)) from error
+
+
+def _embedding_model() -> str:
+    """Which model the services embed by, and what it is good for."""
+    from groundline_embedding.local.catalog import MULTILINGUAL_MODEL, find_model
+    from groundline_embedding.settings import DEFAULT_MODEL
+    from groundline_retriever.settings import RetrieverSettings
+
+    # It reads what the retriever has read, and started with; the database has no part in it.
+    chosen = RetrieverSettings(database_url=SecretStr("postgresql://")).embedding
+    if chosen.provider != "local":
+        return f"embedding by {chosen.provider}: every text and question goes there"
+    known = find_model(chosen.model)
+    about = f": {known.languages}; {known.note}" if known else ""
+    if chosen.model == DEFAULT_MODEL:
+        about += f"; for other languages: groundline models fetch {MULTILINGUAL_MODEL}"
+    return f"embedding by {chosen.model}{about}"
 
 
 def _ingest_examples(path: Path, report: Report) -> Callable[[ReadyInfo], Awaitable[None]]:

@@ -38,8 +38,17 @@ class LocalEmbedder:
     call stops after the batch under way.
     """
 
-    def __init__(self, name: str, embedding: TextEmbedding, *, threads: int, batch_size: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        embedding: TextEmbedding,
+        *,
+        threads: int,
+        batch_size: int,
+        prompts: models.Prompts | None = None,
+    ) -> None:
         self.model = name
+        self._prompts = prompts or models.Prompts()
         # Every fastembed text model has a tokenizer, though their common base does not declare it.
         self._tokenizer = cast(Any, embedding.model).tokenizer
         # Truncation and padding are state of a tokenizer, and the model's own must keep both.
@@ -59,7 +68,15 @@ class LocalEmbedder:
         threads = settings.threads or _usable_cores()
         embedding = models.load(settings, threads)
         try:
-            embedder = cls(settings.model, embedding, threads=threads, batch_size=settings.batch_size)
+            embedder = cls(
+                settings.model,
+                embedding,
+                threads=threads,
+                batch_size=settings.batch_size,
+                prompts=models.prompts(settings),
+            )
+        except ModelError:
+            raise
         except Exception as error:
             raise ModelError(
                 f"embedding model {settings.model!r} does not run: {' '.join(str(error).split())}"
@@ -122,8 +139,9 @@ class LocalEmbedder:
         tokens; a long text gives several, evenly spread."""
         most = self.max_tokens
         windows = []
+        [prompt] = self.count_tokens([self._prompts.document])
         for (number, text), count in zip(texts, self.count_tokens([text for _, text in texts]), strict=True):
-            size = count if most is None else most - self._counting.num_special_tokens_to_add(False)
+            size = count if most is None else most - prompt - self._counting.num_special_tokens_to_add(False)
             if count <= size:
                 windows.append((number, text, max(count, 1)))
                 continue
@@ -138,11 +156,12 @@ class LocalEmbedder:
         return windows
 
     def _embed_one(self, text: str) -> Vectors:
-        [vector] = self._embedding.query_embed(text)
+        [vector] = self._embedding.query_embed(f"{self._prompts.query}{text}")
         return _unit(vector)
 
     def _embed_batch(self, texts: list[str]) -> Vectors:
-        return _unit(np.stack(list(self._embedding.passage_embed(texts, batch_size=len(texts)))))
+        given = [f"{self._prompts.document}{text}" for text in texts]
+        return _unit(np.stack(list(self._embedding.passage_embed(given, batch_size=len(given)))))
 
 
 def _unit(vectors: NDArray[Any]) -> Vectors:

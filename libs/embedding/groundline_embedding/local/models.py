@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,9 +11,15 @@ from fastembed.common.model_description import ModelSource, PoolingType
 
 from groundline_embedding.errors import ModelError
 from groundline_embedding.local import minilm
+from groundline_embedding.local.catalog import (
+    CHECKSUMS_FILE,
+    PROMPTS_FILE,
+    fetched_directory,
+    find_model,
+)
 from groundline_embedding.settings import DEFAULT_MODEL, EmbeddingSettings
 
-__all__ = ["load", "prepare"]
+__all__ = ["Prompts", "load", "prepare", "prompts"]
 
 GRAPH_FILES: Final = ("model.onnx", "onnx/model.onnx")
 POOLING_MODES: Final = {
@@ -20,6 +27,15 @@ POOLING_MODES: Final = {
     "pooling_mode_cls_token": PoolingType.CLS,
     "pooling_mode_lasttoken": PoolingType.LAST_TOKEN,
 }
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """What a model wants before queries and before documents."""
+
+    query: str = ""
+    document: str = ""
+
 
 # fastembed's registry of models is global to the process and refuses a name it has.
 _registry = threading.Lock()
@@ -44,6 +60,22 @@ def load(settings: EmbeddingSettings, threads: int) -> TextEmbedding:
     return _open(name, directory, threads=threads, specific_model_path=str(directory))
 
 
+def prompts(settings: EmbeddingSettings) -> Prompts:
+    """What the model's files say stands before texts, as sentence-transformers writes it.
+
+    Raises ModelError.
+    """
+    directory = _directory(settings)
+    file = None if directory is None else directory / PROMPTS_FILE
+    if file is None or not file.is_file():
+        return Prompts()
+    try:
+        given = json.loads(file.read_text(encoding="utf-8")).get("prompts") or {}
+        return Prompts(str(given.get("query", "")), str(given.get("document", given.get("passage", ""))))
+    except (OSError, ValueError, AttributeError) as error:
+        raise ModelError(f"{file} cannot be read ({error})") from error
+
+
 def _directory(settings: EmbeddingSettings) -> Path | None:
     """Where the files are, when fastembed is not to look for them itself."""
     if settings.model_dir is not None:
@@ -52,6 +84,14 @@ def _directory(settings: EmbeddingSettings) -> Path | None:
         return settings.model_dir
     if settings.model == DEFAULT_MODEL:
         return minilm.build(settings.cache_dir)
+    fetched = fetched_directory(settings.cache_dir, settings.model)
+    if (fetched / CHECKSUMS_FILE).is_file():
+        return fetched
+    if find_model(settings.model) is not None:
+        raise ModelError(
+            f"the files of {settings.model} are not in {settings.cache_dir}: "
+            f"run groundline models fetch {settings.model}"
+        )
     if not _is_known(settings.model):
         raise ModelError(
             f"fastembed knows no embedding model named {settings.model!r}: "

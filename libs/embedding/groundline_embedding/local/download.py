@@ -1,0 +1,143 @@
+"""Fetching a known model: resumed where it broke off, verified, and complete or not there."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+import httpx
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+
+from groundline_embedding.errors import ModelError
+from groundline_embedding.local.catalog import CHECKSUMS_FILE, PROMPTS_FILE, KnownModel, fetched_directory
+
+__all__ = ["HUB", "OnProgress", "fetch_model", "read_checksums"]
+
+HUB: Final = "https://huggingface.co"
+"""Serves {repository}/resolve/{revision}/{file}, as mirrors of it do."""
+
+ATTEMPTS: Final = 5
+TIMEOUT_SECONDS: Final = 60.0
+_PART_BYTES: Final = 1 << 20
+
+type OnProgress = Callable[[str, int, int], None]
+"""Told of a file, how many of its bytes are there, and how many it has, 0 where that is not known."""
+
+
+def fetch_model(
+    model: KnownModel,
+    cache_dir: Path,
+    *,
+    base_url: str = HUB,
+    revision: str = "main",
+    checksums: Mapping[str, str] | None = None,
+    on_progress: OnProgress = lambda file, done, total: None,
+    wait_seconds: float = 1.0,
+) -> Path:
+    """The directory with the model's files, which are downloaded unless they are there.
+
+    Every file is held to `checksums` (SHA-256 in hexadecimal, by path), or else to the checksum that the
+    server states: SHA-256 as `X-Linked-ETag` or `ETag`, or git's SHA-1 of a small file. What was verified is
+    written down in SHA256SUMS. A broken connection is tried again, `wait_seconds` later at first; what has
+    arrived stays for the next call. Raises ModelError.
+    """
+    directory = fetched_directory(cache_dir, model.name)
+    recorded = directory / CHECKSUMS_FILE
+    known = read_checksums(recorded) if recorded.exists() else {}
+    if checksums is not None and (missing := sorted(set(model.files) - set(checksums))):
+        raise ModelError(f"the checksums lack {', '.join(missing)} of {model.name}")
+    found: dict[str, str] = {}
+    try:
+        with httpx.Client(follow_redirects=True, timeout=TIMEOUT_SECONDS) as client:
+            for file in model.files:
+                path = directory / file
+                expected = (checksums or known).get(file)
+                if expected is None or not path.is_file() or _sha256(path) != expected:
+                    url = f"{base_url.rstrip('/')}/{model.name}/resolve/{revision}/{file}"
+                    retrying = Retrying(
+                        retry=retry_if_exception_type(httpx.TransportError),
+                        wait=wait_exponential(wait_seconds, max=30),
+                        stop=stop_after_attempt(ATTEMPTS),
+                        reraise=True,
+                    )
+                    retrying(_download, client, url, path, expected if checksums else None, on_progress)
+                found[file] = _sha256(path)
+        if model.query_prompt or model.document_prompt:
+            prompts = {"prompts": {"query": model.query_prompt, "document": model.document_prompt}}
+            (directory / PROMPTS_FILE).write_text(json.dumps(prompts), encoding="utf-8")
+        recorded.write_text(
+            "".join(f"{digest}  {file}\n" for file, digest in found.items()), encoding="utf-8"
+        )
+    except httpx.HTTPError as error:
+        raise ModelError(
+            f"{model.name} could not be fetched from {base_url} ({str(error) or type(error).__name__}); "
+            "fetching it again goes on from here"
+        ) from error
+    except OSError as error:
+        raise ModelError(f"cannot write to {directory} ({error.strerror or error})") from error
+    return directory
+
+
+def read_checksums(path: Path) -> Mapping[str, str]:
+    """SHA-256 by path, of a file as sha256sum writes it. Raises ModelError."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        pairs = [line.split(maxsplit=1) for line in lines]
+        return {file.strip().removeprefix("*"): digest for digest, file in pairs}
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path} does not hold checksums as sha256sum writes them ({error})") from error
+
+
+def _download(
+    client: httpx.Client, url: str, path: Path, expected: str | None, on_progress: OnProgress
+) -> None:
+    """Go on with what has arrived; a file stands at `path` only when it is what it should be."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    begun = part.stat().st_size if part.exists() else 0
+    headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={begun}-"} if begun else {})}
+    with client.stream("GET", url, headers=headers) as response:
+        if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
+            part.unlink()
+            raise httpx.RemoteProtocolError("what had arrived does not fit the file; it is begun anew")
+        response.raise_for_status()
+        stated = expected or _stated_checksum(response)
+        if stated is None:
+            raise ModelError(f"the server states no checksum of {url}: give the checksums of its files")
+        done = begun if response.status_code == httpx.codes.PARTIAL_CONTENT else 0
+        length = response.headers.get("content-length")
+        total = done + int(length) if length else 0
+        with part.open("ab" if done else "wb") as file:
+            for data in response.iter_bytes(_PART_BYTES):
+                file.write(data)
+                done += len(data)
+                on_progress(path.name, done, total)
+    if stated not in (_sha256(part), _git_sha1(part)):
+        part.unlink()
+        raise ModelError(f"{url} is not what its checksum {stated} says: it was deleted")
+    part.replace(path)
+
+
+def _stated_checksum(response: httpx.Response) -> str | None:
+    """Of the answer before a redirection, which is the repository's: behind it is a store of files."""
+    for answer in (*response.history, response):
+        for header in ("x-linked-etag", "etag"):
+            value = str(answer.headers.get(header, "")).removeprefix("W/").strip('"').lower()
+            if len(value) in (40, 64) and not set(value) - set("0123456789abcdef"):
+                return value
+    return None
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _git_sha1(path: Path) -> str:
+    """How git names the content of a file."""
+    digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
+    with path.open("rb") as file:
+        while data := file.read(_PART_BYTES):
+            digest.update(data)
+    return digest.hexdigest()
