@@ -141,7 +141,8 @@ async def test_a_quota_says_when_to_try_again(client: httpx.AsyncClient, service
 async def test_a_service_that_is_down_is_an_error_without_its_address(launch: Launch) -> None:
     async with launch(ingestor_target="127.0.0.1:9") as client:
         response = await client.get("/v1/models")
-    assert (await error_of(response, 503))["type"] == "server_error"
+    error = await error_of(response, 503)
+    assert (error["type"], error["message"]) == ("server_error", "the ingestor is not available")
     assert "127.0.0.1" not in response.text
 
 

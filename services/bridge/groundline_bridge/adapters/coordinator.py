@@ -23,7 +23,7 @@ class GrpcCoordinator:
     async def chat(
         self, request: coordinator_service_pb2.ChatRequest
     ) -> AsyncGenerator[coordinator_service_pb2.ChatResponse]:
-        with translated_rpc_errors():
+        with translated_rpc_errors("the coordinator"):
             async with cancelled_on_exit(self._stub.Chat(request)) as responses:
                 async for response in responses:
                     # After an error follows the status, which says more; an empty message is a sign of life,
@@ -34,11 +34,11 @@ class GrpcCoordinator:
     async def answer(
         self, request: coordinator_service_pb2.AnswerRequest
     ) -> coordinator_service_pb2.AnswerResponse:
-        with translated_rpc_errors():
+        with translated_rpc_errors("the coordinator"):
             return await self._stub.Answer(request)
 
     async def search(
         self, request: coordinator_service_pb2.SearchRequest
     ) -> coordinator_service_pb2.SearchResponse:
-        with translated_rpc_errors():
+        with translated_rpc_errors("the coordinator"):
             return await self._stub.Search(request)

@@ -20,35 +20,35 @@ class GrpcIngestor:
     async def get_collection(
         self, request: ingestor_service_pb2.GetCollectionRequest
     ) -> ingestor_service_pb2.GetCollectionResponse:
-        with translated_rpc_errors():
+        with translated_rpc_errors("the ingestor"):
             return await self._stub.GetCollection(request)
 
     async def list_collections(
         self, request: ingestor_service_pb2.ListCollectionsRequest
     ) -> ingestor_service_pb2.ListCollectionsResponse:
-        with translated_rpc_errors():
+        with translated_rpc_errors("the ingestor"):
             return await self._stub.ListCollections(request)
 
     async def get_document(
         self, request: ingestor_service_pb2.GetDocumentRequest
     ) -> ingestor_service_pb2.GetDocumentResponse:
-        with translated_rpc_errors():
+        with translated_rpc_errors("the ingestor"):
             return await self._stub.GetDocument(request)
 
     async def list_documents(
         self, request: ingestor_service_pb2.ListDocumentsRequest
     ) -> ingestor_service_pb2.ListDocumentsResponse:
-        with translated_rpc_errors():
+        with translated_rpc_errors("the ingestor"):
             return await self._stub.ListDocuments(request)
 
     async def get_document_text(
         self, request: ingestor_service_pb2.GetDocumentTextRequest
     ) -> ingestor_service_pb2.GetDocumentTextResponse:
-        with translated_rpc_errors():
+        with translated_rpc_errors("the ingestor"):
             return await self._stub.GetDocumentText(request)
 
     async def embed_texts(
         self, request: ingestor_service_pb2.EmbedTextsRequest
     ) -> ingestor_service_pb2.EmbedTextsResponse:
-        with translated_rpc_errors():
+        with translated_rpc_errors("the ingestor"):
             return await self._stub.EmbedTexts(request)
