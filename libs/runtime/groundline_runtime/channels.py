@@ -66,10 +66,10 @@ async def open_channel(
         ("grpc.service_config", json.dumps(service_config(_descriptor(service)))),
         # Without it, gRPC for Python ignores perAttemptRecvTimeout; hedging itself it has not.
         ("grpc.experimental.enable_hedging", 1),
-        ("grpc.initial_reconnect_backoff_ms", 200),
+        ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.min_reconnect_backoff_ms", 1_000),
-        # A restarted service is found again within this time.
-        ("grpc.max_reconnect_backoff_ms", 1_000),
+        # A restarted service is found again within this time, which the three attempts at a call outlast.
+        ("grpc.max_reconnect_backoff_ms", 250),
         ("grpc.max_send_message_length", max_message_bytes),
         ("grpc.max_receive_message_length", max_message_bytes),
         ("grpc.max_metadata_size", MAX_METADATA_BYTES),

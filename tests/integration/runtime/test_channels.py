@@ -1,6 +1,7 @@
 """What the channel factory adds to every call."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -8,6 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
+from groundline_cli.stack.readiness import wait_until_serving
 from groundline_runtime.channels import open_channel
 from groundline_runtime.context import (
     PRINCIPALS_KEY,
@@ -18,6 +20,7 @@ from groundline_runtime.context import (
     remaining_seconds,
 )
 from groundline_runtime.errors import InvalidArgumentError, UnavailableError
+from groundline_runtime.settings import ServiceSettings
 from groundline_runtime.status import translated_rpc_errors
 from groundline_tests.runtime import serve
 
@@ -33,6 +36,24 @@ async def test_a_service_that_is_down_is_an_error_without_its_address(probe: Sim
         with pytest.raises(UnavailableError) as caught, translated_rpc_errors("the probe"):
             await probe.Stub(channel).Look(probe.Ask())
     assert caught.value.message == "the probe is not available"
+
+
+async def test_a_service_that_says_it_is_ready_again_answers_those_who_knew_it_was_down(
+    probe: SimpleNamespace,
+) -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        port = holder.getsockname()[1]
+    target = f"127.0.0.1:{port}"
+    settings = ServiceSettings.model_construct(port=port)
+    async with open_channel(target, service=probe.SERVICE) as channel:
+        stub = probe.Stub(channel)
+        for _ in range(3):
+            with pytest.raises(grpc.aio.AioRpcError):
+                await stub.Look(probe.Ask())
+        async with serve(probe.application(probe.Servicer()), settings):
+            await wait_until_serving(target, probe.SERVICE, timeout_seconds=30)
+            assert (await stub.Look(probe.Ask(text="at once"))).text == "at once"
 
 
 async def test_a_request_without_time_left_is_not_sent(reach: Any, probe: SimpleNamespace) -> None:
