@@ -61,6 +61,8 @@ def soak(minutes: float, as_json: bool) -> None:
         print_columns(
             (
                 "PROCESS",
+                "PROCESSES",
+                "AFTER",
                 "MEMORY MIB",
                 "AFTER",
                 "DESCRIPTORS",
