@@ -140,9 +140,10 @@ class FaultFigures:
 
 
 @asynccontextmanager
-async def prepared_load(suite: Suite) -> AsyncIterator[Load]:
-    """Load on a suite that knows some documents. Raises httpx.HTTPError."""
-    async with http_client(suite.connection) as client:
+async def prepared_load(suite: Suite, *further_gateways: str) -> AsyncIterator[Load]:
+    """Load on a suite that knows some documents, spread over its gateways. Raises httpx.HTTPError."""
+    gateways = (suite.connection.gateway, *further_gateways)
+    async with http_client(gateways, suite.connection.api_key) as client:
         load = Load(client)
         await load.prepare(_DOCUMENTS)
         yield load

@@ -9,6 +9,7 @@ from groundline_cli.terminal import print_columns, print_json
 
 from groundline_benchmarks.chaos.benchmark import FaultFigures, measure_fault, prepared_load
 from groundline_benchmarks.chaos.faults import FAULTS, Rig
+from groundline_benchmarks.chaos.gateway import second_gateway
 from groundline_benchmarks.chaos.load import Outcome
 from groundline_benchmarks.chat.provider import Provider, serving_provider
 from groundline_benchmarks.measuring.goals import Goal, goals_as_json, print_goals
@@ -40,7 +41,7 @@ _TOKENS = 20
 )
 @json_option
 def chaos(names: Sequence[str], seconds: float, as_json: bool) -> None:
-    """Faults, one after the other, in a suite of its own with two replicas of each service under load.
+    """Faults, one after the other, in a suite of its own under load: two gateways, two of each service.
 
     Searches, chats and hand-ins come all the time, each with a word that only one document has, so that a
     wrong answer is known. Exits with 1 where a bound is missed.
@@ -55,7 +56,10 @@ def chaos(names: Sequence[str], seconds: float, as_json: bool) -> None:
             ):
                 rig = Rig(suite, provider)
                 try:
-                    async with prepared_load(suite) as load:
+                    async with (
+                        second_gateway(suite, directory) as gateway,
+                        prepared_load(suite, gateway) as load,
+                    ):
                         return [
                             await measure_fault(name, FAULTS[name], rig, load, seconds, report)
                             for name in names or FAULTS

@@ -328,9 +328,9 @@ FAULTS: Mapping[str, Fault] = {
         ),
     ),
     "gateway-killed": Fault(
-        "The gateway is killed, and started again.",
+        "One of two gateways is killed, and started again; what is under way there breaks off.",
         _killed("envoy"),
-        Bounds(slowest_seconds=15, well_after_seconds=0),
+        Bounds(failed_percent=5, slowest_seconds=15, well_after_seconds=0),
     ),
     "burst": Fault(
         "300 searches at once, beside the others.",

@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 import httpx
-from groundline_cli.connection import Connection
-from groundline_client import is_loopback
 
 __all__ = ["COLLECTION", "Asked", "Kind", "Load", "Outcome", "http_client"]
 
 COLLECTION = "chaos"
 _SYLLABLES = ("ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", "te", "vi", "wo", "xu", "za")
 _GIVEN_UP_SECONDS = 60.0
+_POOLS = 16
 
 
 class Kind(StrEnum):
@@ -64,15 +63,47 @@ def marker(number: int) -> str:
             return f"qy{word}q"
 
 
-def http_client(connection: Connection) -> httpx.AsyncClient:
-    """One that repeats nothing, unlike the suite's own: what is measured is what the suite does."""
+def http_client(gateways: Sequence[str], api_key: str) -> httpx.AsyncClient:
+    """One that repeats nothing that has been sent, unlike the suite's own: what is measured is what the suite
+    does."""
     return httpx.AsyncClient(
-        base_url=connection.gateway,
-        headers={"x-api-key": connection.api_key},
+        base_url=gateways[0],
+        headers={"x-api-key": api_key},
         timeout=_GIVEN_UP_SECONDS,
-        trust_env=not is_loopback(connection.gateway),
-        limits=httpx.Limits(max_connections=None),
+        transport=_Balancer(gateways),
     )
+
+
+class _Balancer(httpx.AsyncBaseTransport):
+    """Requests go to one gateway after the other, and to the next where nothing listens, as what stands in
+    front of gateways does it.
+
+    Each has several pools: in one of 300 connections httpx lets requests wait for seconds before it sends
+    them.
+    """
+
+    def __init__(self, gateways: Sequence[str]) -> None:
+        limits = httpx.Limits(max_connections=None)
+        self._gateways = [httpx.URL(gateway) for gateway in gateways]
+        self._pools = [[httpx.AsyncHTTPTransport(limits=limits) for _ in range(_POOLS)] for _ in gateways]
+        self._turns = itertools.count()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        turn, count = next(self._turns), len(self._gateways)
+        for attempt in range(count):
+            number = (turn + attempt) % count
+            gateway = self._gateways[number]
+            request.url = request.url.copy_with(host=gateway.host, port=gateway.port)
+            try:
+                return await self._pools[number][turn // count % _POOLS].handle_async_request(request)
+            except httpx.ConnectError:
+                if attempt == count - 1:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    async def aclose(self) -> None:
+        for pool in itertools.chain(*self._pools):
+            await pool.aclose()
 
 
 @dataclass
