@@ -1,0 +1,210 @@
+"""Feeding real nodes of Weaviate: what is fed, relays that are killed, an engine that is gone."""
+
+import asyncio
+import json
+import sys
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from groundline.v1 import passage_pb2
+from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
+from groundline_ingestor.__main__ import Stores, stores_on
+from groundline_ingestor.adapters.postgres_index_feed import PostgresIndexFeed
+from groundline_ingestor.adapters.weaviate_index import WeaviateIndex
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.documents import DocumentVersion
+from groundline_ingestor.domain.feeding import FedPartition
+from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment
+from groundline_ingestor.domain.work import NewVersion
+from groundline_ingestor.ports import IndexWriter
+from groundline_ingestor.service.feeding import Comparison, Feeding, compare
+from groundline_lexical import detect_lexical_index
+from groundline_runtime.errors import UnavailableError
+from groundline_tests.ingestor.messages import a_collection
+from groundline_tests.ingestor.search_index import IndexWriterContract, a_chunk, a_partition
+from groundline_tests.weaviate import Cluster
+from groundline_weaviate import WeaviateSettings, open_weaviate
+from pydantic import SecretStr
+
+MODEL, DIMENSIONS = "test/contract", 8
+
+
+@pytest.fixture
+def settings(one_node: Cluster) -> WeaviateSettings:
+    """With classes of the test's own."""
+    return one_node.settings(f"Feed{uuid.uuid4().hex[:8]}")
+
+
+@pytest.fixture
+async def index(settings: WeaviateSettings) -> AsyncIterator[IndexWriter]:
+    async with open_weaviate(settings) as weaviate:
+        yield WeaviateIndex(weaviate)
+
+
+class TestWeaviateIndex(IndexWriterContract):
+    """What MemoryIndex does as well."""
+
+    async def test_an_object_that_is_refused_keeps_no_other_of_its_batch_out(
+        self, index: IndexWriter
+    ) -> None:
+        partition = a_partition(20)
+        await index.write(partition, [a_chunk(1)])
+        short = a_chunk(2, vector=a_chunk(2).vector[:3])
+
+        refused = await index.write(partition, [short, a_chunk(3)])
+
+        assert list(refused) == [2]
+        assert [chunk_id for chunk_id, _ in await self.entries(index, partition)] == [1, 3]
+
+
+@pytest.fixture(scope="module")
+async def pool(database_url: str) -> AsyncIterator[Pool]:
+    async with open_pool(
+        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=6), init=register_vectors
+    ) as pool:
+        yield pool
+
+
+@pytest.fixture
+async def stores(pool: Pool) -> AsyncIterator[Stores]:
+    async with acquire(pool) as connection:
+        stores = stores_on(pool, await detect_lexical_index(connection))
+    yield stores
+    await stores.collections.delete("mills")
+
+
+@pytest.fixture
+async def collection(stores: Stores) -> StoredCollection:
+    return await stores.collections.create(a_collection("mills", model=MODEL, dimensions=DIMENSIONS), "", "")
+
+
+@pytest.fixture
+async def feed(pool: Pool, collection: StoredCollection) -> AsyncIterator[PostgresIndexFeed]:
+    feed = PostgresIndexFeed(pool)
+    yield feed
+    await feed.end()
+
+
+@pytest.fixture
+def feeding(feed: PostgresIndexFeed, index: IndexWriter) -> Feeding:
+    return Feeding(feed, index)
+
+
+async def store(stores: Stores, collection: StoredCollection, uri: str, rows: int) -> None:
+    text = f"An old mill of {uri} by the river."
+    kind = passage_pb2.SOURCE_TYPE_FILE
+    version = DocumentVersion(uri, kind, uri, "text/plain", b"c", b"i", uri.encode(), len(text), {}, ())
+    chunks = [PreparedChunk(Section(text, 0, len(text)), "", text, b"")] * rows
+    vectors = np.ones((rows, DIMENSIONS), np.float16)
+    await stores.documents.store(collection, [NewVersion(version, chunks, vectors, [TextSegment(text)])])
+
+
+async def drain(feeding: Feeding) -> None:
+    while await feeding.round():
+        pass
+
+
+async def compared(
+    feed: PostgresIndexFeed, index: IndexWriter, collection: StoredCollection
+) -> Sequence[Comparison]:
+    partition = FedPartition(collection.partition_id, MODEL, DIMENSIONS)
+    return [counts async for counts in compare(feed, index, partition)]
+
+
+@asynccontextmanager
+async def stuck_feeder(database_url: str, settings: WeaviateSettings, stage: str) -> AsyncIterator[None]:
+    """Another replica, killed with -9 where it stopped."""
+    values = settings.model_dump(mode="json")
+    assert settings.api_key is not None
+    values["api_key"] = settings.api_key.get_secret_value()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(Path(__file__).with_name("feeder_process.py")),
+        database_url,
+        json.dumps(values),
+        stage,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            while (line := await process.stdout.readline()).decode().strip() != stage:
+                assert line, f"it ended before it was {stage}"
+        yield
+    finally:
+        process.kill()
+        await process.wait()
+
+
+@pytest.mark.parametrize("stage", ["writing", "written", "deleting", "deleted"])
+async def test_a_process_that_is_killed_while_it_feeds_loses_and_doubles_nothing(
+    stage: str,
+    database_url: str,
+    settings: WeaviateSettings,
+    stores: Stores,
+    collection: StoredCollection,
+    feed: PostgresIndexFeed,
+    feeding: Feeding,
+    index: IndexWriter,
+) -> None:
+    await drain(feeding)
+    await store(stores, collection, "a.txt", 20)
+    await store(stores, collection, "b.txt", 20)
+    if stage.startswith("delet"):
+        await drain(feeding)
+    await store(stores, collection, "a.txt", 15)  # in place of the 20
+
+    async with stuck_feeder(database_url, settings, stage):
+        assert not await feeding.round(), "the other one has the partition"
+    await drain(feeding)
+
+    assert (await feed.state()).pending_count == 0
+    assert (await compared(feed, index, collection))[-1] == Comparison(compared=35)
+
+
+async def test_ingestion_goes_on_without_the_engine_and_the_index_catches_up_when_it_is_back(
+    one_node: Cluster,
+    stores: Stores,
+    collection: StoredCollection,
+    feed: PostgresIndexFeed,
+    feeding: Feeding,
+    index: IndexWriter,
+) -> None:
+    await store(stores, collection, "a.txt", 20)
+    await drain(feeding)
+    [node] = one_node.nodes
+    await node.kill()
+
+    await store(stores, collection, "b.txt", 20)
+    with pytest.raises(UnavailableError):
+        await feeding.round()
+    waiting = await feed.state()
+    await node.start()
+    await node.ready()
+    await drain(feeding)
+
+    assert (waiting.pending_count, waiting.set_aside_count) == (20, 0)
+    assert (await compared(feed, index, collection))[-1] == Comparison(compared=40)
+
+
+async def test_an_index_that_lost_everything_is_rebuilt(
+    settings: WeaviateSettings,
+    stores: Stores,
+    collection: StoredCollection,
+    feed: PostgresIndexFeed,
+    feeding: Feeding,
+    index: IndexWriter,
+) -> None:
+    await store(stores, collection, "a.txt", 20)
+    await drain(feeding)
+    await index.delete_partition(FedPartition(collection.partition_id, MODEL, DIMENSIONS))
+    assert (await compared(feed, index, collection))[-1] == Comparison(compared=20, missing=20)
+
+    await feed.refill([collection.partition_id])
+    await drain(feeding)
+
+    assert (await compared(feed, index, collection))[-1] == Comparison(compared=20)
