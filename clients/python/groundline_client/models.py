@@ -1428,6 +1428,12 @@ class ContextualizationSettings:
     """Prompt of the llm mode. Empty: the generator's setting."""
     model: str = ""
     """Model of the llm mode. Empty: the generator's setting."""
+    keep_unchanged: bool | None = None
+    """Whether a chunk keeps the context that was written for it while its document changes elsewhere: a
+    change then rewrites the contexts of the chunks that it is in and of those next to them, and a
+    context may say what the rest of the document no longer says. Otherwise a changed document has
+    all of its contexts written anew. Default: false.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

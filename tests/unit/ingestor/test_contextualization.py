@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -170,6 +170,46 @@ async def test_what_was_written_before_is_not_paid_for_again() -> None:
     assert len(setup.writer.calls) == len(setup.usages) == 1
     setup.writer.default = "a newer model"
     await service.contextualize(prepared(3), collection(**LLM), setup.note)
+    assert len(setup.writer.calls) == 2
+
+
+def changed(given: Prepared, position: int, text: str) -> Prepared:
+    """The document with other text in one of its chunks."""
+    chunks = list(given.chunks)
+    old = chunks[position].section
+    chunks[position] = replace(chunks[position], section=replace(old, text=text))
+    whole = given.extraction.text.replace(old.text, text)
+    return replace(given, chunks=chunks, extraction=replace(given.extraction, text=whole))
+
+
+@pytest.mark.parametrize(
+    ("keeps", "rewritten"),
+    [
+        (True, ["Chunk4.", "Changed.", "Chunk6."]),
+        (False, [*(f"Chunk{n}." for n in range(5)), "Changed.", *(f"Chunk{n}." for n in range(6, 10))]),
+    ],
+)
+async def test_a_changed_word_rewrites_what_it_touches_where_contexts_are_kept_and_else_all(
+    keeps: bool, rewritten: list[str]
+) -> None:
+    setup = Setup()
+    service = setup.contextualization()
+    into = stored_collection(contextualization={**LLM, "keepUnchanged": keeps})
+    before = await service.contextualize(prepared(10), into, setup.note)
+    setup.writer.calls.clear()
+    after = await service.contextualize(changed(prepared(10), 5, "Changed."), into, setup.note)
+    assert [text for call in setup.writer.calls for text in call["chunk_texts"]] == rewritten
+    assert after[5].context == "Where Changed. is."
+    assert after[0] == before[0]
+
+
+async def test_documents_of_one_text_do_not_keep_contexts_for_each_other() -> None:
+    setup = Setup()
+    service = setup.contextualization()
+    into = stored_collection(contextualization={**LLM, "keepUnchanged": True})
+    await service.contextualize(prepared(3), into, setup.note)
+    copy = replace(prepared(3), version=replace(prepared(3).version, uri="copy.md"))
+    await service.contextualize(copy, into, setup.note)
     assert len(setup.writer.calls) == 2
 
 

@@ -176,24 +176,33 @@ class ContextualizationSettings(_message.Message):
     MODE_FIELD_NUMBER: _builtins.int
     PROMPT_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
+    KEEP_UNCHANGED_FIELD_NUMBER: _builtins.int
     mode: Global___ContextualizationMode.ValueType
     """Default: structural."""
     prompt: _builtins.str
     """Prompt of the llm mode. Empty: the generator's setting."""
     model: _builtins.str
     """Model of the llm mode. Empty: the generator's setting."""
+    keep_unchanged: _builtins.bool
+    """Whether a chunk keeps the context that was written for it while its document changes elsewhere: a change then
+    rewrites the contexts of the chunks that it is in and of those next to them, and a context may say what the rest of
+    the document no longer says. Otherwise a changed document has all of its contexts written anew. Default: false.
+    """
     def __init__(
         self,
         *,
         mode: Global___ContextualizationMode.ValueType = ...,
         prompt: _builtins.str = ...,
         model: _builtins.str = ...,
+        keep_unchanged: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_keep_unchanged", b"_keep_unchanged", "keep_unchanged", b"keep_unchanged"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["mode", b"mode", "model", b"model", "prompt", b"prompt"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_keep_unchanged", b"_keep_unchanged", "keep_unchanged", b"keep_unchanged", "mode", b"mode", "model", b"model", "prompt", b"prompt"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__keep_unchanged: _TypeAlias = _typing.Literal["keep_unchanged"]  # noqa: Y015
+    _WhichOneofArgType__keep_unchanged: _TypeAlias = _typing.Literal["_keep_unchanged", b"_keep_unchanged"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__keep_unchanged) -> _WhichOneofReturnType__keep_unchanged | None: ...
 
 Global___ContextualizationSettings: _TypeAlias = ContextualizationSettings  # noqa: Y015
 

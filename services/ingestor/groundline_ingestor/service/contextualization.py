@@ -152,18 +152,28 @@ class Contextualization:
     async def _keys(
         self, prepared: Prepared, chosen: collection_pb2.ContextualizationSettings
     ) -> list[bytes]:
-        """Of each chunk's context in the cache, by document, chunk, and the prompt and model in use."""
+        """Of each chunk's context in the cache, by the chunk, the prompt and model in use, and the document:
+        all of it, or where contexts are kept what stands around the chunk."""
         writer = self._writer
         assert writer is not None, "require() was called"
         version = await self._patiently(lambda: writer.version(prompt=chosen.prompt, model=chosen.model))
 
         def keys() -> list[bytes]:
-            document = content_hash(json.dumps([prepared.version.title, prepared.extraction.text])).hex()
+            hashes = [content_hash(chunk.section.text).hex() for chunk in prepared.chunks]
+            if chosen.keep_unchanged:
+                own = [prepared.version.title, prepared.version.uri]
+                surroundings = [
+                    content_hash(json.dumps([*own, chunk.context, before, after])).hex()
+                    for chunk, before, after in zip(
+                        prepared.chunks, ["", *hashes], [*hashes[1:], ""], strict=False
+                    )
+                ]
+            else:
+                whole = content_hash(json.dumps([prepared.version.title, prepared.extraction.text])).hex()
+                surroundings = [whole] * len(hashes)
             return [
-                hashlib.sha256(
-                    json.dumps([document, content_hash(chunk.section.text).hex(), version]).encode()
-                ).digest()
-                for chunk in prepared.chunks
+                hashlib.sha256(json.dumps([around, chunk, version]).encode()).digest()
+                for around, chunk in zip(surroundings, hashes, strict=True)
             ]
 
         return await asyncio.to_thread(keys)
