@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import asyncpg
-from groundline.v1 import quota_pb2
+from groundline.v1.quota_pb2 import QUOTA_BYTES, QUOTA_DOCUMENTS
 from groundline_database import (
     Connection,
     Pool,
@@ -182,10 +182,8 @@ async def _load_all(
             batch, result = await next_one
             done, chunks = done + batch.size, chunks + result.chunk_count
             added, grown = added + result.added_count, grown + result.byte_count
-            require_within(
-                quota_pb2.QUOTA_DOCUMENTS, used.documents, added, settings.max_documents_per_collection
-            )
-            require_within(quota_pb2.QUOTA_BYTES, used.bytes, grown, settings.max_bytes_per_collection)
+            require_within(QUOTA_DOCUMENTS, used.documents, added, settings.max_documents_per_collection)
+            require_within(QUOTA_BYTES, used.bytes, grown, settings.max_bytes_per_collection)
             on_progress(ImportProgress("loading", done, size, chunks))
     except BrokenProcessPool as error:
         raise ImportFailedError(
