@@ -11,6 +11,7 @@ from groundline_filters import parse
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from groundline_tests.weaviate import Cluster
 from groundline_weaviate import (
+    Entry,
     IndexedChunk,
     Scope,
     Space,
@@ -129,7 +130,7 @@ async def test_what_can_be_said_of_a_filter_holds(
 
 
 async def test_entries_come_in_order_and_end_with_the_partition(weaviate: Weaviate) -> None:
-    listed = []
+    listed: list[Entry] = []
     while page := await weaviate.entries(SPACE, 1, after=listed[-1].chunk_id if listed else 0, limit=4):
         listed += page
     assert [(each.chunk_id, each.content_hash) for each in listed] == [

@@ -426,6 +426,12 @@ class ErrorReason(OpenEnum):
     """More requests have come than can be answered in time. Nothing was done; RetryInfo says when to try
     again.
     """
+    SEARCH_INDEX_BEHIND = "SEARCH_INDEX_BEHIND"
+    """The distributed index lacks what was written lately; searches do not find that yet."""
+    SEARCH_INDEX_INCOMPLETE = "SEARCH_INDEX_INCOMPLETE"
+    """There may be more matches: too much of what the distributed index proposed does not match, or may
+    not be read.
+    """
 
 
 class Role(OpenEnum):

@@ -310,7 +310,11 @@ export type ErrorReason =
   /** The distributed index refused what it was asked. */
   | "SEARCH_INDEX_REFUSED"
   /** More requests have come than can be answered in time. Nothing was done; RetryInfo says when to try again. */
-  | "OVERLOADED";
+  | "OVERLOADED"
+  /** The distributed index lacks what was written lately; searches do not find that yet. */
+  | "SEARCH_INDEX_BEHIND"
+  /** There may be more matches: too much of what the distributed index proposed does not match, or may not be read. */
+  | "SEARCH_INDEX_INCOMPLETE";
 
 /**
  * Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant", as they

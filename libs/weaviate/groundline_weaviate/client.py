@@ -11,7 +11,6 @@ from google.protobuf.struct_pb2 import Struct
 from groundline_embedding.ports import Vectors
 from groundline_runtime.channels import open_channel
 from groundline_runtime.errors import FailedPreconditionError, GroundlineError, UnavailableError
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from groundline_weaviate import wire_pb2 as wire
 from groundline_weaviate import wire_pb2_grpc
@@ -100,13 +99,10 @@ class Weaviate:
         self._search: Any = stub.Search
         self._write: Any = stub.BatchObjects
         self._delete: Any = stub.BatchDelete
-        self._health: Any = health_pb2_grpc.HealthStub(channel).Check
 
-    async def ready(self) -> None:
-        """Raise unless a node answers and is ready."""
-        reply = await self._call(self._health, health_pb2.HealthCheckRequest())
-        if reply.status != health_pb2.HealthCheckResponse.SERVING:
-            raise _unavailable("the distributed index is not serving")
+    async def require_access(self) -> None:
+        """Raise unless a node answers and takes the key."""
+        await self._found(wire.SearchRequest(collection=f"{self._settings.class_prefix}_none", limit=1))
 
     async def create(self, space: Space) -> None:
         """Create the class of a space unless it is there."""

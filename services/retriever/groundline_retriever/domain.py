@@ -11,8 +11,8 @@ from groundline_signatures import SIGNATURE_BYTES
 
 __all__ = [
     "Hit",
+    "Hits",
     "IndexedCollection",
-    "KeywordHits",
     "Parameters",
     "Selection",
     "features_of",
@@ -113,13 +113,17 @@ class Hit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class KeywordHits:
-    """What a keyword search found."""
+class Hits:
+    """What an arm found."""
 
     lists: Sequence[Sequence[Hit]]
     """The hits of each index that was searched."""
     unsound: Sequence[str] = ()
     """Ids of collections that were left out, since their index may have lost chunks and is being rebuilt."""
+    behind: Sequence[str] = ()
+    """Ids of collections of which the index lacks what was written lately, or all."""
+    is_incomplete: bool = False
+    """Whether a list is short though there may be more: too much was proposed that may not take part."""
 
 
 def ranked_list(

@@ -6,9 +6,9 @@ from typing import Protocol
 from groundline.v1 import candidate_pb2, options_pb2
 from groundline_embedding.ports import Vectors
 
-from groundline_retriever.domain import Hit, IndexedCollection, KeywordHits, Selection
+from groundline_retriever.domain import Hits, IndexedCollection, Selection
 
-__all__ = ["ChunkStore", "QueryEmbedder"]
+__all__ = ["ChunkStore", "QueryEmbedder", "SearchIndex"]
 
 
 class QueryEmbedder(Protocol):
@@ -24,7 +24,7 @@ class QueryEmbedder(Protocol):
 
 
 class ChunkStore(Protocol):
-    """Where chunks are searched and read. `principals` are the caller's; every method sees only what they may
+    """Where collections and chunks are. `principals` are the caller's; every method sees only what they may
     read.
 
     Raises UnavailableError where the database is out of reach.
@@ -35,9 +35,25 @@ class ChunkStore(Protocol):
     ) -> Sequence[IndexedCollection]:
         """Those of the collections named that exist and may be read, or all such where none is named."""
 
+    async def fetch(
+        self, selections: Sequence[candidate_pb2.CollectionChunks], principals: Sequence[str]
+    ) -> Sequence[candidate_pb2.FetchedChunk]:
+        """The chunks that exist in collections that the principals may read, in any order, each with the
+        adjacent chunks that its selection asks for.
+        """
+
+
+class SearchIndex(Protocol):
+    """Where chunks are searched: the store itself, or an engine beside it whose proposals the store decides
+    about. What an arm finds exists, is selected and may be read by the selection's principals, however late
+    the index is; of that it may say that it lacks something.
+
+    Raises UnavailableError where the database or the engine is out of reach.
+    """
+
     async def keyword(
         self, collections: Sequence[IndexedCollection], query: str, *, limit: int, selection: Selection
-    ) -> KeywordHits:
+    ) -> Hits:
         """The best by BM25, at most `limit`, of each index; a query without a known word finds nothing.
 
         Indexes that may have lost chunks are left out.
@@ -54,15 +70,8 @@ class ChunkStore(Protocol):
         ef_search: int,
         iterative_scan: options_pb2.IterativeScan.ValueType,
         selection: Selection,
-    ) -> Sequence[Sequence[Hit]]:
+    ) -> Hits:
         """The nearest by cosine similarity of each index: `limit` of them if the selection has as many.
 
         With ITERATIVE_SCAN_OFF it may be fewer.
-        """
-
-    async def fetch(
-        self, selections: Sequence[candidate_pb2.CollectionChunks], principals: Sequence[str]
-    ) -> Sequence[candidate_pb2.FetchedChunk]:
-        """The chunks that exist in collections that the principals may read, in any order, each with the
-        adjacent chunks that its selection asks for.
         """

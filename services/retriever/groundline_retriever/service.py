@@ -21,6 +21,7 @@ from groundline_runtime.reasons import reason_value
 
 from groundline_retriever.domain import (
     Hit,
+    Hits,
     IndexedCollection,
     Parameters,
     Selection,
@@ -28,7 +29,7 @@ from groundline_retriever.domain import (
     ranked_list,
 )
 from groundline_retriever.late import LateTasks
-from groundline_retriever.ports import ChunkStore, QueryEmbedder
+from groundline_retriever.ports import ChunkStore, QueryEmbedder, SearchIndex
 
 __all__ = ["RetrievalService"]
 
@@ -111,10 +112,16 @@ class RetrievalService:
     """`arm_timeout_share` is the part of a request's time, 0 to 1, after which an arm counts as late."""
 
     def __init__(
-        self, store: ChunkStore, embedders: Iterable[QueryEmbedder], *, arm_timeout_share: float
+        self,
+        store: ChunkStore,
+        index: SearchIndex,
+        embedders: Iterable[QueryEmbedder],
+        *,
+        arm_timeout_share: float,
     ) -> None:
         """`embedders`: one for each model whose collections can be searched."""
         self._store = store
+        self._index = index
         self._embedders = {(embedder.model, embedder.dimensions): embedder for embedder in embedders}
         self._arm_timeout_share = arm_timeout_share
         self._known = _KnownCollections()
@@ -220,7 +227,7 @@ class RetrievalService:
                 tasks[_KEYWORD, position] = asyncio.create_task(work)
         for position, ((parameters, embedder), collections) in enumerate(groups):
             if embedder is not None:
-                work = self._semantic(text, embedder, parameters, collections, selection, watch)
+                work = self._semantic(text, embedder, parameters, collections, selection, watch, incomplete)
                 tasks[_SEMANTIC, position] = asyncio.create_task(work)
         if not tasks:
             return [], ()
@@ -240,14 +247,13 @@ class RetrievalService:
         incomplete: list[Failure],
     ) -> Lists:
         with watch.part(_PARTS[_KEYWORD]):
-            found = await self._store.keyword(
+            found = await self._index.keyword(
                 collections, text, limit=parameters.keyword_limit, selection=selection
             )
-        if found.unsound:
-            error = _being_rebuilt(found.unsound)
-            if not found.lists:
-                raise error
-            incomplete.append((_KEYWORD, error))
+        missing = _missing(found)
+        if found.unsound and not found.lists:
+            raise missing[0]
+        incomplete += [(_KEYWORD, error) for error in missing]
         return [ranked_list(_KEYWORD, hits, parameters.min_bm25) for hits in found.lists]
 
     async def _semantic(
@@ -258,11 +264,12 @@ class RetrievalService:
         collections: Sequence[IndexedCollection],
         selection: Selection,
         watch: _Stopwatch,
+        incomplete: list[Failure],
     ) -> Lists:
         with watch.part(passage_pb2.STAGE_EMBEDDING):
             vector = await embedder.embed_query(text)
         with watch.part(_PARTS[_SEMANTIC]):
-            found = await self._store.semantic(
+            found = await self._index.semantic(
                 collections,
                 vector,
                 limit=parameters.semantic_limit,
@@ -270,7 +277,8 @@ class RetrievalService:
                 iterative_scan=parameters.iterative_scan,
                 selection=selection,
             )
-        return [ranked_list(_SEMANTIC, hits, parameters.min_similarity) for hits in found]
+        incomplete += [(_SEMANTIC, error) for error in _missing(found)]
+        return [ranked_list(_SEMANTIC, hits, parameters.min_similarity) for hits in found.lists]
 
     def _arm_seconds(self) -> float | None:
         left = remaining_seconds()
@@ -301,14 +309,25 @@ def _outcomes(
     return found, _degradations([*failures, *incomplete])
 
 
-def _being_rebuilt(collection_ids: Sequence[str]) -> UnavailableError:
-    named = ", ".join(collection_ids[:MAXIMUM_NAMED])
-    more = f" and {len(collection_ids) - MAXIMUM_NAMED} more" if len(collection_ids) > MAXIMUM_NAMED else ""
-    return UnavailableError(
-        "LEXICAL_INDEX_UNSOUND",
-        f"the keyword index of {named}{more} is being rebuilt, since the database stopped uncleanly",
-        retry_after_seconds=REBUILD_SECONDS,
-    )
+def _missing(found: Hits) -> list[UnavailableError]:
+    """What an arm lacks, though it answered; an index that is being rebuilt comes first."""
+    errors = []
+    if found.unsound:
+        named = _named(found.unsound)
+        text = f"the keyword index of {named} is being rebuilt, since the database stopped uncleanly"
+        errors.append(UnavailableError("LEXICAL_INDEX_UNSOUND", text, retry_after_seconds=REBUILD_SECONDS))
+    if found.behind:
+        text = f"what was written lately into {_named(found.behind)} is not in the distributed index yet"
+        errors.append(UnavailableError("SEARCH_INDEX_BEHIND", text))
+    if found.is_incomplete:
+        text = "there may be more matches: of what the distributed index proposed, too little matches"
+        errors.append(UnavailableError("SEARCH_INDEX_INCOMPLETE", text))
+    return errors
+
+
+def _named(collection_ids: Sequence[str]) -> str:
+    more = len(collection_ids) - MAXIMUM_NAMED
+    return ", ".join(collection_ids[:MAXIMUM_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _failure(arm: candidate_pb2.SearchArm.ValueType, task: asyncio.Task[Lists]) -> Exception | None:

@@ -1,11 +1,12 @@
 """Settings of the retriever."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from groundline_database import DatabaseSettings
 from groundline_embedding import EmbeddingSettings
 from groundline_runtime.settings import ServiceSettings
-from pydantic import Field, SecretStr
+from groundline_weaviate import WeaviateSettings
+from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
 __all__ = ["RetrieverSettings"]
@@ -38,6 +39,15 @@ class RetrieverSettings(ServiceSettings, DatabaseSettings):
     max_standby_lag_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 2.0
     """What was written longer ago is seen by every search: a standby that is further behind is not asked."""
 
+    search_index: Literal["postgres", "weaviate"] = "postgres"
+    """Where chunks are searched: in the database, or in Weaviate, which the ingestor then has to feed."""
+
+    weaviate: WeaviateSettings | None = None
+    """Where Weaviate is; needed with it."""
+
+    max_index_lag_seconds: Annotated[float, Field(ge=0, le=3600)] = 2.0
+    """What was written longer ago is found in Weaviate, or the answer says that the collection is behind."""
+
     query_cache_size: Annotated[int, Field(ge=0, le=1_000_000)] = 1000
     """Queries whose vectors are kept in memory (1.5 KiB each for 384 dimensions); 0 keeps none."""
 
@@ -46,3 +56,10 @@ class RetrieverSettings(ServiceSettings, DatabaseSettings):
 
     arm_timeout_share: Annotated[float, Field(gt=0, lt=1)] = 0.8
     """Share of a request's time after which a search arm counts as late; what the other found is returned."""
+
+    @model_validator(mode="after")
+    def _weaviate_is_described(self) -> Self:
+        # The other way round it is being filled, and not searched yet.
+        if self.search_index == "weaviate" and self.weaviate is None:
+            raise ValueError("search_index weaviate needs weaviate__grpc_target and weaviate__http_url")
+        return self

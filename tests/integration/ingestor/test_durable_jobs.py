@@ -142,7 +142,7 @@ async def searching(
 
     settings = DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=4)
     async with open_chunk_store(settings) as store, asyncio.TaskGroup() as group:
-        task = group.create_task(search(RetrievalService(store, embedders, arm_timeout_share=0.8)))
+        task = group.create_task(search(RetrievalService(store, store, embedders, arm_timeout_share=0.8)))
         yield found
         task.cancel()
 

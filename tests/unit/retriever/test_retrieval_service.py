@@ -17,8 +17,8 @@ from groundline.v1 import (
 from groundline_embedding.ports import Vectors
 from groundline_retriever.domain import (
     Hit,
+    Hits,
     IndexedCollection,
-    KeywordHits,
     Parameters,
     Selection,
     with_adjacent,
@@ -70,6 +70,8 @@ class FakeStore:
     before: Mapping[int, Callable[[], object]] = field(default_factory=dict)
     failing: set[int] = field(default_factory=set)
     unsound: Sequence[str] = ()
+    behind: Sequence[str] = ()
+    is_incomplete: bool = False
     searched: list[tuple[int, list[str]]] = field(default_factory=list)
     looked_up: int = 0
 
@@ -95,10 +97,10 @@ class FakeStore:
 
     async def keyword(
         self, collections: Sequence[IndexedCollection], query: str, *, limit: int, selection: Selection
-    ) -> KeywordHits:
+    ) -> Hits:
         sound = [one for one in collections if one.collection_id not in self.unsound]
         unsound = [one.collection_id for one in collections if one.collection_id in self.unsound]
-        return KeywordHits(await self._search(KEYWORD, sound, limit), unsound)
+        return Hits(await self._search(KEYWORD, sound, limit), unsound, self.behind, self.is_incomplete)
 
     async def semantic(
         self,
@@ -109,9 +111,9 @@ class FakeStore:
         ef_search: int,
         iterative_scan: options_pb2.IterativeScan.ValueType,
         selection: Selection,
-    ) -> Sequence[Sequence[Hit]]:
+    ) -> Hits:
         assert {collection.dimensions for collection in collections} == {len(vector)}
-        return await self._search(SEMANTIC, collections, limit)
+        return Hits(await self._search(SEMANTIC, collections, limit), (), self.behind, self.is_incomplete)
 
     async def fetch(
         self, selections: Sequence[candidate_pb2.CollectionChunks], principals: Sequence[str]
@@ -159,7 +161,7 @@ class SlowEmbedder(FakeEmbedder):
 
 
 def service(store: FakeStore, embedder: FakeEmbedder = EMBEDDER) -> RetrievalService:
-    return RetrievalService(store, [embedder], arm_timeout_share=0.5)
+    return RetrievalService(store, store, [embedder], arm_timeout_share=0.5)
 
 
 async def retrieve(
@@ -207,7 +209,7 @@ async def test_each_collection_is_searched_by_the_vectors_of_its_own_model() -> 
     store = FakeStore({"moved": [], "guides": []}, dimensions={"moved": 24})
     request = retriever_service_pb2.RetrieveRequest(query="lease")
     both = RetrievalService(
-        store, [EMBEDDER, FakeEmbedder(EMBEDDER.model, dimensions=24)], arm_timeout_share=0.5
+        store, store, [EMBEDDER, FakeEmbedder(EMBEDDER.model, dimensions=24)], arm_timeout_share=0.5
     )
     response = await both.retrieve(NOBODY, request)
     assert not response.degraded
@@ -232,6 +234,18 @@ async def test_one_failing_arm_leaves_the_others_results_marked(
     [degradation] = response.degraded
     assert degradation.component == COMPONENTS[arm]
     assert (degradation.reason, degradation.message) == (error_pb2.DATABASE_UNAVAILABLE, LOST.message)
+
+
+async def test_what_an_index_lacks_is_declared_beside_what_it_found() -> None:
+    response = await retrieve(FakeStore({"guides": []}, behind=("guides",), is_incomplete=True))
+    assert found(response, KEYWORD)
+    assert found(response, SEMANTIC)
+    assert [(one.component, one.reason) for one in response.degraded] == [
+        (COMPONENTS[arm], reason)
+        for arm in ARMS
+        for reason in (error_pb2.SEARCH_INDEX_BEHIND, error_pb2.SEARCH_INDEX_INCOMPLETE)
+    ]
+    assert "guides" in response.degraded[0].message
 
 
 async def test_collections_whose_keyword_index_is_rebuilt_are_left_out_by_it_and_named() -> None:

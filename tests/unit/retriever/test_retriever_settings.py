@@ -25,6 +25,8 @@ def test_a_database_is_needed() -> None:
         ("LEXICAL_BACKEND", "lucene"),
         ("QUERY_CACHE_SIZE", "-1"),
         ("ARM_TIMEOUT_SHARE", "1"),
+        ("SEARCH_INDEX", "lucene"),
+        ("WEAVIATE__GRPC_TARGET", "weaviate:50051"),
     ],
 )
 def test_a_wrong_setting_is_refused_without_showing_the_database(
@@ -35,6 +37,20 @@ def test_a_wrong_setting_is_refused_without_showing_the_database(
     with pytest.raises(SettingsError) as caught:
         load_settings(RetrieverSettings)
     assert "s3cret" not in str(caught.value)
+
+
+def test_weaviate_is_searched_only_where_it_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GROUNDLINE_DATABASE_URL", URL)
+    monkeypatch.setenv("GROUNDLINE_RETRIEVER_SEARCH_INDEX", "weaviate")
+    with pytest.raises(SettingsError, match="weaviate__grpc_target"):
+        load_settings(RetrieverSettings)
+    monkeypatch.setenv("GROUNDLINE_WEAVIATE__GRPC_TARGET", "weaviate:50051")
+    monkeypatch.setenv("GROUNDLINE_WEAVIATE__HTTP_URL", "http://weaviate:8080")
+    monkeypatch.setenv("GROUNDLINE_WEAVIATE__API_KEY", "s3cret")
+    settings = load_settings(RetrieverSettings)
+    assert settings.weaviate is not None
+    assert settings.weaviate.grpc_target == "weaviate:50051"
+    assert "s3cret" not in repr(settings)
 
 
 def test_the_embedding_model_is_set_for_all_services_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -322,6 +322,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The distributed index refused what it was asked."""
     OVERLOADED: _ErrorReason.ValueType  # 151
     """More requests have come than can be answered in time. Nothing was done; RetryInfo says when to try again."""
+    SEARCH_INDEX_BEHIND: _ErrorReason.ValueType  # 152
+    """The distributed index lacks what was written lately; searches do not find that yet."""
+    SEARCH_INDEX_INCOMPLETE: _ErrorReason.ValueType  # 153
+    """There may be more matches: too much of what the distributed index proposed does not match, or may not be read."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -631,4 +635,8 @@ SEARCH_INDEX_REFUSED: ErrorReason.ValueType  # 150
 """The distributed index refused what it was asked."""
 OVERLOADED: ErrorReason.ValueType  # 151
 """More requests have come than can be answered in time. Nothing was done; RetryInfo says when to try again."""
+SEARCH_INDEX_BEHIND: ErrorReason.ValueType  # 152
+"""The distributed index lacks what was written lately; searches do not find that yet."""
+SEARCH_INDEX_INCOMPLETE: ErrorReason.ValueType  # 153
+"""There may be more matches: too much of what the distributed index proposed does not match, or may not be read."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -40,8 +40,8 @@ class RetrieverServiceStub:
     Retrieve: _grpc.UnaryUnaryMultiCallable[_retriever_service_pb2.RetrieveRequest, _retriever_service_pb2.RetrieveResponse]
     """Runs BM25 and vector search side by side on every collection named, and returns what each arm found, without
     texts. One arm that fails or is late is named in degraded, and so are collections that the keyword arm left out
-    because their index is being rebuilt (LEXICAL_INDEX_UNSOUND); both arms failing is an error. Only chunks that the
-    caller may read are seen.
+    because their index is being rebuilt (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks what was
+    written lately (SEARCH_INDEX_BEHIND); both arms failing is an error. Only chunks that the caller may read are seen.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: a collection does not exist.
     FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with another model than the one
@@ -68,8 +68,8 @@ class RetrieverServiceAsyncStub(RetrieverServiceStub):
     Retrieve: _aio.UnaryUnaryMultiCallable[_retriever_service_pb2.RetrieveRequest, _retriever_service_pb2.RetrieveResponse]  # type: ignore[assignment]
     """Runs BM25 and vector search side by side on every collection named, and returns what each arm found, without
     texts. One arm that fails or is late is named in degraded, and so are collections that the keyword arm left out
-    because their index is being rebuilt (LEXICAL_INDEX_UNSOUND); both arms failing is an error. Only chunks that the
-    caller may read are seen.
+    because their index is being rebuilt (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks what was
+    written lately (SEARCH_INDEX_BEHIND); both arms failing is an error. Only chunks that the caller may read are seen.
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: a collection does not exist.
     FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with another model than the one
@@ -99,8 +99,8 @@ class RetrieverServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_retriever_service_pb2.RetrieveResponse, _abc.Awaitable[_retriever_service_pb2.RetrieveResponse]]:
         """Runs BM25 and vector search side by side on every collection named, and returns what each arm found, without
         texts. One arm that fails or is late is named in degraded, and so are collections that the keyword arm left out
-        because their index is being rebuilt (LEXICAL_INDEX_UNSOUND); both arms failing is an error. Only chunks that the
-        caller may read are seen.
+        because their index is being rebuilt (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks what was
+        written lately (SEARCH_INDEX_BEHIND); both arms failing is an error. Only chunks that the caller may read are seen.
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: a collection does not exist.
         FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): a collection was embedded with another model than the one

@@ -1,4 +1,4 @@
-"""ChunkStore on PostgreSQL: partitions of chunks, a BM25 and an HNSW index on each.
+"""ChunkStore and SearchIndex on PostgreSQL: partitions of chunks, a BM25 and an HNSW index on each.
 
 The arms' statements read what ranking needs and no texts; `fetch` reads the chunks that are kept, and decides
 what exists and may be read.
@@ -58,7 +58,7 @@ from pydantic import SecretStr
 
 from groundline_retriever.adapters.soundness import SoundIndexes
 from groundline_retriever.adapters.standbys import Standbys, urls_of_hosts
-from groundline_retriever.domain import Hit, IndexedCollection, KeywordHits, Selection, with_adjacent
+from groundline_retriever.domain import Hit, Hits, IndexedCollection, Selection, with_adjacent
 
 __all__ = ["SERVER_SETTINGS", "PostgresChunkStore", "open_chunk_store"]
 
@@ -155,6 +155,19 @@ _SEMANTIC = """
         SELECT chunk_id, {distance} AS distance, {features_sql} FROM {table}
         WHERE {selected} ORDER BY {distance} LIMIT {limit:d}
     ) AS nearest
+"""
+
+# What is there, selected and readable of what another index proposes; `selected` is what _by_index keeps.
+_DECIDED = """
+    SELECT {partition_id:d}::bigint AS partition_id, chunk_id, 0::float8 AS score, true AS selected,
+        {features_sql}
+    FROM {table}
+    WHERE partition_id = {partition_id:d} AND chunk_id = ANY ($1::bigint[]) AND {selected}
+"""
+_COVERED = """
+    SELECT partition_id FROM search_index_coverage
+    WHERE partition_id = ANY ($1::bigint[]) AND is_filled
+        AND (behind_since IS NULL OR behind_since > clock_timestamp() - make_interval(secs => $2))
 """
 
 # Adjacent chunks come with those that were asked for; `wanted_id` says next to which a chunk stands. Whether
@@ -323,7 +336,7 @@ class PostgresChunkStore:
 
     async def keyword(
         self, collections: Sequence[IndexedCollection], query: str, *, limit: int, selection: Selection
-    ) -> KeywordHits:
+    ) -> Hits:
         for collection in collections:
             self._require_backend(collection)
         condition = _Condition.of(selection, first_parameter=2)
@@ -338,7 +351,7 @@ class PostgresChunkStore:
                 for language, group in languages.items()
             )
         )
-        return KeywordHits([hits for of_language in found for hits in of_language], unsound)
+        return Hits([hits for of_language in found for hits in of_language], unsound)
 
     async def _keyword_in(
         self,
@@ -451,7 +464,7 @@ class PostgresChunkStore:
         ef_search: int,
         iterative_scan: options_pb2.IterativeScan.ValueType,
         selection: Selection,
-    ) -> Sequence[Sequence[Hit]]:
+    ) -> Hits:
         condition, encoded = _Condition.of(selection, first_parameter=2), HalfVector(vector)
 
         def statement(group: Sequence[_Index], *, exact: bool) -> str:
@@ -487,9 +500,58 @@ class PostgresChunkStore:
             return found
 
         after = _position(collections, selection)
-        return await _in_groups(
-            _indexes(collections), lambda group: self._read(partial(search, group=group), after)
+        return Hits(
+            await _in_groups(
+                _indexes(collections), lambda group: self._read(partial(search, group=group), after)
+            )
         )
+
+    async def decided(
+        self,
+        collections: Sequence[IndexedCollection],
+        proposed: Mapping[tuple[int, int], float],
+        selection: Selection,
+    ) -> Sequence[Hit]:
+        """Those of the chunks that another index proposes, by partition and id with their scores, that exist,
+        are selected and may be read; in any order."""
+        condition = _Condition.of(selection, first_parameter=2)
+        wanted = {partition_id for partition_id, _ in proposed}
+        indexes = [index for index in _indexes(collections) if index.partition_id in wanted]
+        chunk_ids = [chunk_id for _, chunk_id in proposed]
+
+        async def decide(group: Sequence[_Index]) -> list[list[Hit]]:
+            statement = _union(
+                [
+                    _DECIDED.format(
+                        partition_id=each.partition_id,
+                        features_sql=each.features,
+                        table=each.table,
+                        selected=condition.within(each),
+                    )
+                    for each in group
+                ]
+            )
+            async with self._connection() as connection:
+                rows = await connection.fetch(statement, chunk_ids, *condition.arguments(group))
+            return [hits for hits, _ in _by_index(rows, group)]
+
+        found = await _in_groups(indexes, decide) if indexes else []
+        return [
+            hit._replace(score=proposed[index.partition_id, hit.chunk_id])
+            for index, hits in zip(indexes, found, strict=True)
+            for hit in hits
+            # One that is being moved is in two partitions.
+            if (index.partition_id, hit.chunk_id) in proposed
+        ]
+
+    async def behind(self, collections: Sequence[IndexedCollection], allowed_seconds: float) -> Sequence[str]:
+        """Collections of which the index that the ingestor feeds lacks what was written longer ago than that,
+        or all."""
+        partitions = list({collection.partition_id for collection in collections})
+        async with self._connection() as connection:
+            rows = await connection.fetch(_COVERED, partitions, allowed_seconds)
+        covered = {row["partition_id"] for row in rows}
+        return [one.collection_id for one in collections if one.partition_id not in covered]
 
     async def fetch(
         self, selections: Sequence[candidate_pb2.CollectionChunks], principals: Sequence[str]

@@ -1,0 +1,162 @@
+"""SearchIndex on Weaviate, which proposes ids and scores; PostgreSQL decides which of them are hits.
+
+What Weaviate holds may be late or stale, and its condition may hold for too much. So what it proposes is
+looked up by key, and where that leaves a list short, more is asked for.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+import structlog
+from groundline.v1 import options_pb2
+from groundline_embedding.ports import Vectors
+from groundline_runtime.errors import UnavailableError
+from groundline_weaviate import (
+    MAX_PROPOSALS,
+    Proposal,
+    Scope,
+    Space,
+    Weaviate,
+    WeaviateSettings,
+    condition_of,
+    open_weaviate,
+    searched_words,
+)
+from groundline_weaviate.wire_pb2 import Filters
+
+from groundline_retriever.adapters.postgres import PostgresChunkStore
+from groundline_retriever.domain import Hit, Hits, IndexedCollection, Selection
+
+__all__ = ["WeaviateSearch", "open_weaviate_search"]
+
+ROUNDS: Final = 3
+"""Maximum number of times that the engine is asked for one list."""
+
+type Ask = Callable[[int], Awaitable[Sequence[Proposal]]]
+"""Asks for so many proposals; the same ones come first, whatever their number."""
+
+
+_log = structlog.get_logger(__name__)
+
+
+@asynccontextmanager
+async def open_weaviate_search(
+    settings: WeaviateSettings, store: PostgresChunkStore, *, max_lag_seconds: float
+) -> AsyncIterator["WeaviateSearch"]:
+    """The index on a client of its own. Weaviate need not be there yet: searches fail until it is.
+
+    Raises FailedPreconditionError where it refuses the key.
+    """
+    async with open_weaviate(settings) as weaviate:
+        try:
+            await weaviate.require_access()
+        except UnavailableError as error:
+            _log.warning("search_index_unavailable", error=error.message)
+        yield WeaviateSearch(weaviate, store, max_lag_seconds=max_lag_seconds)
+
+
+class WeaviateSearch:
+    """What was written longer ago than `max_lag_seconds` is found, or its collection named as behind."""
+
+    def __init__(self, weaviate: Weaviate, store: PostgresChunkStore, *, max_lag_seconds: float) -> None:
+        self._weaviate = weaviate
+        self._store = store
+        self._max_lag_seconds = max_lag_seconds
+
+    async def keyword(
+        self, collections: Sequence[IndexedCollection], query: str, *, limit: int, selection: Selection
+    ) -> Hits:
+        """A list for each embedding space and language; term statistics are those of the whole space."""
+        groups: dict[tuple[Space, str], list[IndexedCollection]] = defaultdict(list)
+        for collection in collections:
+            groups[_space(collection), collection.language].append(collection)
+
+        def asking(space: Space, language: str, group: Sequence[IndexedCollection]) -> Ask:
+            words, condition = searched_words(query, language), _condition(group, selection)
+            return lambda number: self._weaviate.keyword(space, words, condition, limit=number)
+
+        asks = [(group, asking(*key, group)) for key, group in groups.items()]
+        return await self._hits(collections, asks, limit, selection)
+
+    async def semantic(
+        self,
+        collections: Sequence[IndexedCollection],
+        vector: Vectors,
+        *,
+        limit: int,
+        ef_search: int,
+        iterative_scan: options_pb2.IterativeScan.ValueType,
+        selection: Selection,
+    ) -> Hits:
+        """A list for each embedding space. How far HNSW looks is the engine's own matter."""
+        groups: dict[Space, list[IndexedCollection]] = defaultdict(list)
+        for collection in collections:
+            groups[_space(collection)].append(collection)
+
+        def asking(space: Space, group: Sequence[IndexedCollection]) -> Ask:
+            condition = _condition(group, selection)
+            return lambda number: self._weaviate.semantic(space, vector, condition, limit=number)
+
+        asks = [(group, asking(space, group)) for space, group in groups.items()]
+        return await self._hits(collections, asks, limit, selection)
+
+    async def _hits(
+        self,
+        collections: Sequence[IndexedCollection],
+        asks: Sequence[tuple[Sequence[IndexedCollection], Ask]],
+        limit: int,
+        selection: Selection,
+    ) -> Hits:
+        # Begun no later than the searches: what is complete now, they see. Who names a position waits for no
+        # lag.
+        allowed = 0.0 if selection.min_position else self._max_lag_seconds
+        behind, lists = await asyncio.gather(
+            self._store.behind(collections, allowed),
+            asyncio.gather(*(self._decided(group, ask, limit, selection) for group, ask in asks)),
+        )
+        return Hits(
+            [hits for hits, _ in lists],
+            behind=behind,
+            is_incomplete=any(is_incomplete for _, is_incomplete in lists),
+        )
+
+    async def _decided(
+        self, collections: Sequence[IndexedCollection], ask: Ask, limit: int, selection: Selection
+    ) -> tuple[Sequence[Hit], bool]:
+        """The best hits among what is proposed, and whether there may be more than these."""
+        hits: list[Hit] = []
+        seen: set[tuple[int, int]] = set()
+        number = limit
+        for _ in range(ROUNDS):
+            proposals = await ask(number)
+            new = {(one.partition_id, one.chunk_id): one.score for one in proposals}
+            new = {key: score for key, score in new.items() if key not in seen}
+            seen.update(new)
+            hits += await self._store.decided(collections, new, selection)
+            hits.sort(key=lambda hit: (-hit.score, hit.chunk_id))
+            if len(hits) >= limit or len(proposals) < number:
+                return hits[:limit], False
+            if number == MAX_PROPOSALS:
+                break
+            # Twice as many as should do at that rate.
+            wanted = 2 * limit * number // len(hits) if hits else MAX_PROPOSALS
+            number = min(max(wanted, 4 * number), MAX_PROPOSALS)
+        return hits, True
+
+
+def _space(collection: IndexedCollection) -> Space:
+    return Space(collection.embedding_model, collection.dimensions)
+
+
+def _condition(collections: Sequence[IndexedCollection], selection: Selection) -> Filters:
+    own = {one.partition_id for one in collections if not one.is_shared}
+    shared = [one for one in collections if one.is_shared]
+    scope = Scope(
+        sorted(own),
+        sorted({one.partition_id for one in shared}),
+        [one.collection_id for one in shared],
+    )
+    return condition_of(scope, selection.principals, selection.filter)

@@ -1,0 +1,167 @@
+"""The retriever's index on a real node of Weaviate, whose proposals PostgreSQL decides about."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+from groundline_database import DatabaseSettings, register_vectors
+from groundline_lexical import detect_lexical_index
+from groundline_retriever.adapters.postgres import open_chunk_store
+from groundline_retriever.adapters.weaviate import open_weaviate_search
+from groundline_retriever.domain import Selection
+from groundline_runtime.errors import FailedPreconditionError, UnavailableError
+from groundline_tests.corpus import Corpus
+from groundline_tests.search_index import KeywordContract, SearchedIndex, SearchIndexContract, numbered
+from groundline_tests.weaviate import Cluster
+from groundline_weaviate import IndexedChunk, Space, open_weaviate, stored_words
+from pydantic import SecretStr
+
+LAG_SECONDS = 2.0
+
+
+@pytest.fixture(scope="module")
+async def corpus(database_url: str) -> AsyncIterator[Corpus]:
+    connection = await asyncpg.connect(database_url)
+    await register_vectors(connection)
+    yield Corpus(connection, await detect_lexical_index(connection))
+    await connection.close()
+
+
+@pytest.fixture(scope="module")
+async def index(database_url: str, corpus: Corpus, one_node: Cluster) -> AsyncIterator[SearchedIndex]:
+    weaviate = one_node.settings("Index")
+    settings = DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=8)
+    async with (
+        open_chunk_store(settings) as store,
+        open_weaviate(weaviate) as client,
+        open_weaviate_search(weaviate, store, max_lag_seconds=LAG_SECONDS) as searched,
+    ):
+        fed: set[tuple[int, int]] = set()
+
+        async def settle() -> None:
+            """Write what is new, and note it as the ingestor does."""
+            rows = await corpus.connection.fetch(
+                """
+                SELECT c.*, p.embedding_model, p.dimensions, p.language
+                FROM chunks c JOIN chunk_partitions p USING (partition_id)
+                """
+            )
+            for row in rows:
+                if (row["partition_id"], row["chunk_id"]) not in fed:
+                    fed.add((row["partition_id"], row["chunk_id"]))
+                    space = Space(row["embedding_model"], row["dimensions"])
+                    await client.create(space)
+                    assert not await client.write(space, [indexed(row)])
+            await corpus.connection.execute(
+                """
+                INSERT INTO search_index_partitions (partition_id, embedding_model, dimensions, fill_position)
+                SELECT partition_id, embedding_model, dimensions, NULL FROM chunk_partitions
+                ON CONFLICT DO NOTHING
+                """
+            )
+
+        yield SearchedIndex(corpus, store, searched, settle)
+
+
+def indexed(row: "asyncpg.Record") -> IndexedChunk:
+    return IndexedChunk(
+        partition_id=row["partition_id"],
+        chunk_id=row["chunk_id"],
+        collection_id=row["collection_id"],
+        document_id=row["document_id"],
+        words=stored_words(row["lexical_text"], row["language"]),
+        vector=row["embedding"].to_numpy(),
+        principals=row["allowed_principals"],
+        source_type=row["source_type"],
+        update_time=row["update_time"],
+        metadata=json.loads(row["metadata"]),
+    )
+
+
+class TestWeaviateSearch(SearchIndexContract):
+    pass
+
+
+class TestWeaviateKeywords(KeywordContract):
+    pass
+
+
+@pytest.mark.parametrize("arm", ["keyword", "semantic"])
+class TestLateness:
+    async def test_a_collection_that_is_not_fed_is_behind(self, index: SearchedIndex, arm: str) -> None:
+        await index.corpus.collection(f"unfed-{arm}", numbered(2))
+        found = await index.find(arm, "lease", f"unfed-{arm}")
+        assert found.behind == [f"unfed-{arm}"]
+        assert not any(found.lists)
+
+    async def test_what_waits_longer_than_allowed_makes_its_collection_behind(
+        self, index: SearchedIndex, arm: str
+    ) -> None:
+        late, prompt = f"late-{arm}", f"prompt-{arm}"
+        for name in (late, prompt):
+            await index.corpus.collection(name, numbered(2))
+        await index.settle()
+        partition_id = await index.corpus.partition(late)
+        changed = (
+            "INSERT INTO search_index_changes (partition_id, chunk_id, change_time) VALUES ($1, 1, {time})"
+        )
+        connection = index.corpus.connection
+        await connection.execute(changed.format(time="now() + interval '1 hour'"), partition_id)
+        assert not (await index.find(arm, "lease", late, prompt)).behind
+        await connection.execute("DELETE FROM search_index_changes")
+        await connection.execute(changed.format(time="now() - interval '1 minute'"), partition_id)
+        found = await index.find(arm, "lease", late, prompt)
+        assert found.behind == [late]
+        assert sum(map(len, found.lists)) == 4
+        await connection.execute("DELETE FROM search_index_changes")
+
+    async def test_who_names_a_position_is_told_of_any_change_that_waits(
+        self, index: SearchedIndex, arm: str
+    ) -> None:
+        name = f"position-{arm}"
+        await index.corpus.collection(name, numbered(2))
+        await index.settle()
+        partition_id = await index.corpus.partition(name)
+        await index.corpus.connection.execute(
+            "INSERT INTO search_index_changes (partition_id, chunk_id) VALUES ($1, 1)", partition_id
+        )
+        collections = await index.store.collections([name], ())
+        if arm == "keyword":
+            selection = Selection((), min_position="0/1")
+            found = await index.index.keyword(collections, "lease", limit=5, selection=selection)
+            assert found.behind == [name]
+        await index.corpus.connection.execute("DELETE FROM search_index_changes")
+
+    async def test_more_that_may_be_there_is_said(
+        self, index: SearchedIndex, arm: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        name = f"short-{arm}"
+        await index.corpus.collection(name, numbered(40))
+        await index.settle()
+        monkeypatch.setattr("groundline_retriever.adapters.weaviate.MAX_PROPOSALS", 20)
+        found = await index.find(arm, "lease", name, filtered={"rank": {"$gt": 1}})
+        assert found.is_incomplete
+
+
+async def test_without_an_engine_searches_are_unavailable_and_say_when_to_try_again(
+    index: SearchedIndex, one_node: Cluster
+) -> None:
+    await index.corpus.collection("engine", numbered(2))
+    gone = one_node.settings().model_copy(update={"grpc_target": "127.0.0.1:1"})
+    store: Any = index.store
+    async with open_weaviate_search(gone, store, max_lag_seconds=LAG_SECONDS) as lost:
+        for arm in ("keyword", "semantic"):
+            with pytest.raises(UnavailableError) as caught:
+                await SearchedIndex(index.corpus, store, lost, index.settle).find(arm, "lease", "engine")
+            assert caught.value.reason == "SEARCH_INDEX_UNAVAILABLE"
+            assert caught.value.retry_after_seconds
+
+
+async def test_a_wrong_key_is_told_at_the_start(index: SearchedIndex, one_node: Cluster) -> None:
+    wrong = one_node.settings().model_copy(update={"api_key": SecretStr("wrong")})
+    store: Any = index.store
+    with pytest.raises(FailedPreconditionError, match="refused"):
+        async with open_weaviate_search(wrong, store, max_lag_seconds=LAG_SECONDS):
+            pass
