@@ -21,7 +21,7 @@ from groundline_database import Pool, acquire, open_pool, register_vectors
 from groundline_embedding import EmbeddingSettings, create_embedder
 from groundline_embedding.local import models
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
-from groundline_ingestor.adapters.postgres_documents import CHUNK_COLUMNS
+from groundline_ingestor.adapters.postgres_documents import CHUNK_COLUMNS, chunk_records
 from groundline_ingestor.adapters.postgres_partitions import chunk_table
 from groundline_ingestor.adapters.postgres_vector_indexes import (
     LEAST_ROWS,
@@ -366,28 +366,8 @@ class _Floor:
 
 
 def _records(rows: Sequence[NewVersion]) -> Iterator[tuple[Any, ...]]:
-    document, now = uuid.uuid4(), datetime.now(UTC)
-    for new in rows:
-        for index, (chunk, vector) in enumerate(zip(new.chunks, new.vectors, strict=True)):
-            text = chunk.section.text
-            yield (
-                1,
-                "floor",
-                document,
-                index,
-                text,
-                "",
-                chunk.lexical_text,
-                vector,
-                0,
-                1,
-                b"",
-                "file",
-                {},
-                [],
-                now,
-                b"",
-            )
+    document = {"document_id": uuid.uuid4(), "update_time": datetime.now(UTC)}
+    return (record for new in rows for record in chunk_records((1, "floor"), new, document))
 
 
 class _BareModel:

@@ -241,7 +241,7 @@ async def _write(
         lexical = lexical_text(text, context="", title=f"Text {number}", uri=uri)
         chunks.append(
             (partition_id, collection, document_id, 0, text, "", lexical, HalfVector(vector), 0, len(text),
-             b"", "file", metadata, [], now, signature(text))
+             0, 0, signature(text), "file", metadata, [], now)
         )  # fmt: skip
     await connection.copy_records_to_table(
         "documents",
