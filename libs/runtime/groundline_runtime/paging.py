@@ -10,6 +10,8 @@ from groundline_runtime.errors import FieldViolation, InvalidArgumentError
 __all__ = ["MAX_PAGE_SIZE", "page_size", "page_token", "read_page_token"]
 
 MAX_PAGE_SIZE: Final = 1000
+_MAX_INTEGER: Final = 2**31 - 1
+"""The largest that PostgreSQL's integer holds."""
 
 
 def page_size(value: int, default: int) -> int:
@@ -35,6 +37,13 @@ def read_page_token(token: str, kind: str, *types: type) -> tuple[Any, ...] | No
         decoded = None
     match decoded:
         case [str(found), *key] if found == kind and tuple(map(type, key)) == types:
-            if not any(isinstance(part, str) and "\0" in part for part in key):
+            if all(map(_is_storable, key)):
                 return tuple(key)
     raise InvalidArgumentError([FieldViolation("page_token", "is not a token that this list returned")])
+
+
+def _is_storable(part: str | int) -> bool:
+    """Whether PostgreSQL can compare it: tokens are not signed, so anyone may have written it."""
+    if isinstance(part, int):
+        return 0 <= part <= _MAX_INTEGER
+    return not any(character == "\0" or "\ud800" <= character <= "\udfff" for character in part)

@@ -21,6 +21,7 @@ from groundline_coordinator.domain.turns import RequestClaim
 from groundline_coordinator.ports import CollectionCatalog, QuotaStore, QuotaUse, ThreadStore
 from groundline_database import DatabaseSettings, Pool, open_pool
 from groundline_runtime.errors import AbortedError, InvalidArgumentError, NotFoundError, UnavailableError
+from groundline_runtime.paging import page_token
 from groundline_tests.coordinator import FakeCatalog, FakeQuotas, FakeThreads, collection
 from pydantic import SecretStr
 
@@ -169,7 +170,18 @@ async def test_another_owners_thread_is_not_found_and_stays(threads: ThreadStore
     assert (await threads.get("user:a", key)).message_count == 2
 
 
-@pytest.mark.parametrize("token", ["x", "bm9wZQ==", "é", "WzFd" * 3])
+@pytest.mark.parametrize(
+    "token",
+    [
+        "x",
+        "bm9wZQ==",
+        "é",
+        "WzFd" * 3,
+        page_token("messages", 2**40),
+        page_token("threads", "0001-01-01T00:00:00+14:00", new_id()),
+        page_token("threads", "2026-01-01", "no id"),
+    ],
+)
 async def test_a_made_up_page_token_is_refused(threads: ThreadStore, token: str) -> None:
     key = new_id()
     await exchanged(threads, "", key, exchange("q"))

@@ -28,6 +28,9 @@ def test_a_token_leads_on_where_its_list_ended() -> None:
         page_token("jobs", 1, "a"),
         page_token("jobs", "a", 1) + "!",
         page_token("jobs", "a\0", 1),
+        page_token("jobs", "\ud800", 1),
+        page_token("jobs", "a", -1),
+        page_token("jobs", "a", 2**31),
         "W" * 4000,
     ],
 )

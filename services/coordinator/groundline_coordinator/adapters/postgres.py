@@ -4,7 +4,7 @@
 
 import uuid
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -448,8 +448,8 @@ def _no_such_thread(thread_id: str) -> NotFoundError:
 def _thread_key(page_token: str) -> tuple[datetime, str]:
     moment, thread_id = read_page_token(page_token, _THREADS, str, str) or ("", "")
     try:
-        return datetime.fromisoformat(moment), str(uuid.UUID(thread_id))
-    except ValueError:
+        return datetime.fromisoformat(moment).astimezone(UTC), str(uuid.UUID(thread_id))
+    except (ValueError, OverflowError):
         wrong = FieldViolation("page_token", "is not a token that this list returned")
         raise InvalidArgumentError([wrong]) from None
 
