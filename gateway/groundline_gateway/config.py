@@ -60,6 +60,9 @@ _TAKES_WHOLE_DOCUMENTS = _BRINGS_DOCUMENTS | {
     "DeleteDocument",
     "DeleteDocuments",
 }
+# An upload holds up to 3.5 MiB in the buffers of both sides while its service does not read: of one client
+# that would be 700 MiB in two threads, with the settings' defaults.
+_UPLOAD_WEIGHT = 4
 # What is handed out was handed in by anyone: it is nothing to show on the gateway's own origin.
 _DOWNLOAD_HEADERS = {"content-security-policy": "default-src 'none'; sandbox"}
 # Envoy answers a named origin's question itself, and only where the route leads to a service; what is left of
@@ -235,7 +238,10 @@ def _fill_filters(filters: dict[str, Node], exposed: Sequence[Endpoint], setting
                 )
             },
             MAX_UNDER_WAY=settings.max_concurrent_requests,
-            WEIGHTS=dict.fromkeys(sorted(_BRINGS_DOCUMENTS), weight),
+            WEIGHTS={
+                **dict.fromkeys(sorted(_BRINGS_DOCUMENTS), weight),
+                **{each.name: _UPLOAD_WEIGHT for each in exposed if each.is_upload},
+            },
             MAX_WRONG_KEYS=settings.max_wrong_keys_per_minute,
         )
         + _resource("identity.lua")

@@ -83,6 +83,25 @@ async def test_one_clients_unfinished_requests_hold_up_nobody_else(upstream: Any
     assert served.status_code == 200
 
 
+async def test_an_upload_counts_as_several_requests(upstream: Any, launch: Any) -> None:
+    go_on = asyncio.Event()
+
+    async def wait(_requests: Any, _context: Any) -> Any:
+        await go_on.wait()
+
+    upstream.on("UploadDocument", wait)
+    async with launch(max_concurrent_requests=8) as gateway, AsyncExitStack() as stack:
+        await gateway.becomes(200)
+        alice = await stack.enter_async_context(gateway.client(ALICE))
+        for _ in range(2):
+            _, writer = await stack.enter_async_context(connection(gateway))
+            writer.write(unfinished("/api/collections/c/documents:upload?uri=a", MIB, 1))
+        refused = await gateway.answering(alice, "/api/threads", 429)
+        go_on.set()
+
+    assert refused.json()["details"][0]["reason"] == "RATE_LIMITED"
+
+
 async def test_requests_of_one_client_at_once_are_bounded_however_they_end(
     upstream: Any, launch: Any
 ) -> None:

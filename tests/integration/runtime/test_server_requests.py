@@ -46,6 +46,18 @@ async def test_malformed_principals_are_invalid_argument(probe: SimpleNamespace,
     assert error.violations[0].field == PRINCIPALS_KEY
 
 
+async def test_a_request_that_is_no_message_of_its_type_is_invalid_argument(probe: SimpleNamespace) -> None:
+    async with (
+        serve(probe.application(probe.Servicer())) as target,
+        grpc.aio.insecure_channel(target) as channel,
+    ):
+        look: Any = channel.unary_unary(f"/{probe.SERVICE}/Look")
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await look(b"\xff\xff\xff")
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert from_rpc_error(caught.value).reason == "MALFORMED_REQUEST"
+
+
 async def test_a_handler_that_outlives_the_default_deadline_is_ended(probe: SimpleNamespace) -> None:
     ended = asyncio.Event()
 
