@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import sys
 import uuid
 from collections.abc import AsyncIterator, Sequence
@@ -207,4 +208,66 @@ async def test_an_index_that_lost_everything_is_rebuilt(
     await feed.refill([collection.partition_id])
     await drain(feeding)
 
+    assert (await compared(feed, index, collection))[-1] == Comparison(compared=20)
+
+
+async def test_the_command_rebuilds_repairs_and_shows_the_index(
+    database_url: str,
+    settings: WeaviateSettings,
+    stores: Stores,
+    collection: StoredCollection,
+    feed: PostgresIndexFeed,
+    feeding: Feeding,
+    index: IndexWriter,
+) -> None:
+    async def command(*arguments: str) -> tuple[int | None, str]:
+        assert settings.api_key is not None
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "groundline_ingestor", "index", *arguments),
+            env={
+                **os.environ,
+                "GROUNDLINE_DATABASE_URL": database_url,
+                "GROUNDLINE_WEAVIATE__HTTP_URL": str(settings.http_url),
+                "GROUNDLINE_WEAVIATE__GRPC_TARGET": settings.grpc_target,
+                "GROUNDLINE_WEAVIATE__API_KEY": settings.api_key.get_secret_value(),
+                "GROUNDLINE_WEAVIATE__CLASS_PREFIX": settings.class_prefix,
+            },
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        said, _ = await process.communicate()
+        return process.returncode, said.decode()
+
+    not_fed = await command("status")
+    await store(stores, collection, "a.txt", 20)
+    await drain(feeding)
+    partition = FedPartition(collection.partition_id, MODEL, DIMENSIONS)
+    await index.delete(
+        partition, [chunk_id for chunk_id, _ in await index.entries(partition, after=0, limit=3)]
+    )
+    unknown = await command("rebuild", "--collection", "mils")
+    verified = await command("verify")
+    rebuilt = await command("rebuild", "--collection", "mills")
+    shown = await command("status")
+    stopped = await command("stop")
+
+    assert not_fed[0] == 1
+    assert "no index is fed yet" in not_fed[1]
+    assert unknown[0] == 1
+    assert "no collection 'mils'" in unknown[1]
+    assert verified[0] == rebuilt[0] == shown[0] == stopped[0] == 0
+    assert "20 chunks compared: 3 missing, 0 different, 0 surplus" in verified[1]
+    assert "20 of 20 chunks" in rebuilt[1]
+    [_, row] = shown[1].splitlines()
+    assert row.split() == [
+        str(collection.partition_id),
+        "(shared)",
+        *row.split()[2:3],
+        "all",
+        "0",
+        "0",
+        "0",
+        "s",
+    ]
+    assert await feed.partitions() == []
     assert (await compared(feed, index, collection))[-1] == Comparison(compared=20)

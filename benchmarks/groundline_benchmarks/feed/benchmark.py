@@ -1,0 +1,181 @@
+"""How quickly a distributed index follows PostgreSQL, and what recording changes for it costs."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import batched
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from google.protobuf import json_format
+from groundline.v1 import collection_pb2
+from groundline_cli.stack.postgres import EmbeddedPostgres
+from groundline_database import DatabaseSettings, Pool, acquire, listening, open_pool, register_vectors
+from groundline_ingestor.__main__ import Stores, stores_on
+from groundline_ingestor.adapters.postgres_index_feed import PostgresIndexFeed
+from groundline_ingestor.adapters.postgres_partitions import chunk_table
+from groundline_ingestor.adapters.weaviate_index import WeaviateIndex
+from groundline_ingestor.domain.collections import EVERYONE, StoredCollection
+from groundline_ingestor.domain.work import NewVersion
+from groundline_ingestor.migrate import migrate
+from groundline_ingestor.service.feeding import Feeding
+from groundline_ingestor.service.pipeline import STORING_CONNECTIONS, TRANSACTION_CHUNKS
+from groundline_ingestor.settings import MigrationSettings
+from groundline_lexical import detect_lexical_index
+from groundline_weaviate import Scope, Space, Weaviate, WeaviateSettings, condition_of, open_weaviate
+from pydantic import SecretStr
+
+from groundline_benchmarks.ingest.corpus import CHUNKS_PER_DOCUMENT, GivenVectors, documents
+from groundline_benchmarks.measuring.running import Report
+from groundline_benchmarks.measuring.suite import working_directory
+
+__all__ = ["Figure", "Sizes", "measure"]
+
+POLL_SECONDS: Final = 0.01
+FOUND_AMONG: Final = 50
+PATIENCE_SECONDS: Final = 3600.0
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is measured with."""
+
+    chunks: int
+    documents: int
+    """Stored one after the other, each looked for until it is found."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    name: str
+    value: float
+    unit: str
+
+
+async def measure(
+    sizes: Sizes, weaviate: WeaviateSettings, data_dir: Path | None, report: Report
+) -> list[Figure]:
+    """Feed an engine that runs, from a PostgreSQL of its own, into a class that is dropped afterwards."""
+    settings = weaviate.model_copy(update={"class_prefix": f"Bench{uuid.uuid4().hex[:8]}"})
+    with working_directory(data_dir) as directory:
+        async with EmbeddedPostgres(directory) as server, open_weaviate(settings) as client:
+            dsn = SecretStr(await server.create_database("bench_feed"))
+            database = MigrationSettings(database_url=dsn, pool_max_size=10)
+            await migrate(database)
+            try:
+                return await _measure(sizes, database, client, report)
+            finally:
+                await client.drop(Space(GivenVectors.model, GivenVectors.dimensions))
+                await server.drop_database("bench_feed")
+
+
+async def _measure(
+    sizes: Sizes, settings: DatabaseSettings, weaviate: Weaviate, report: Report
+) -> list[Figure]:
+    embedder = GivenVectors()
+    async with open_pool(settings, init=register_vectors) as pool:
+        async with acquire(pool) as connection:
+            stores = stores_on(pool, await detect_lexical_index(connection))
+        feed = PostgresIndexFeed(pool)
+        feeding = Feeding(feed, WeaviateIndex(weaviate))
+
+        report(f"storing {sizes.chunks} chunks with and without a feed")
+        first, second = await _collection(stores, "first"), await _collection(stores, "second")
+        rows = documents(sizes.chunks, embedder, seed=1, prefix="first")
+        without = await _store(stores, first, rows)
+        await feed.begin()
+        recorded = await _store(stores, second, rows)
+
+        report("taking them to the index, as a fill and as changes")
+        begun, begun_processor = time.perf_counter(), time.process_time()
+        while await feeding.round():
+            pass
+        fed = 2 * sizes.chunks / (time.perf_counter() - begun)
+        fed_processor = 2 * sizes.chunks / (time.process_time() - begun_processor)
+
+        report(f"storing {sizes.documents} documents and looking for each")
+        async with _running(feeding, settings):
+            seconds = [
+                await _seconds_until_found(stores, new, weaviate, pool)
+                for new in documents(sizes.documents * CHUNKS_PER_DOCUMENT, embedder, seed=2, prefix="more")
+            ]
+        return [
+            Figure("stored without a feed", sizes.chunks / without, "chunks/s"),
+            Figure("stored with changes recorded", sizes.chunks / recorded, "chunks/s"),
+            Figure("taken to the index", fed, "chunks/s"),
+            # The engine's and PostgreSQL's processor time is not in it.
+            Figure("the same by the feeder's processor time", fed_processor, "chunks/s"),
+            Figure("committed to found, median", float(np.percentile(seconds, 50)), "s"),
+            Figure("committed to found, p95", float(np.percentile(seconds, 95)), "s"),
+        ]
+
+
+async def _collection(stores: Stores, name: str) -> StoredCollection:
+    settings = {
+        "embedding": {"model": GivenVectors.model, "dimensions": GivenVectors.dimensions},
+        "lexical": {"language": "english"},
+        "access": {"readers": [EVERYONE], "writers": [EVERYONE]},
+    }
+    collection = collection_pb2.Collection(collection_id=name, name=name)
+    json_format.ParseDict(settings, collection.settings)
+    return await stores.collections.create(collection, "", "")
+
+
+async def _first(stores: Stores) -> StoredCollection:
+    found = await stores.collections.find("first")
+    assert found is not None, "nobody deletes it"
+    return found
+
+
+async def _store(stores: Stores, collection: StoredCollection, rows: Sequence[NewVersion]) -> float:
+    """Seconds, stored as workers do: so many chunks a transaction, so many transactions at a time."""
+    batches = batched(rows, max(TRANSACTION_CHUNKS // CHUNKS_PER_DOCUMENT, 1))
+
+    async def connection() -> None:
+        for batch in batches:
+            await stores.documents.store(collection, batch)
+
+    begun = time.perf_counter()
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(STORING_CONNECTIONS):
+            tasks.create_task(connection())
+    return time.perf_counter() - begun
+
+
+async def _seconds_until_found(stores: Stores, new: NewVersion, weaviate: Weaviate, pool: Pool) -> float:
+    """From the commit of a document until the index proposes its last chunk, by the chunk's own vector."""
+    # Looked up each time, since it may outgrow the partition that it shares.
+    [(document_id, _)] = await stores.documents.store(await _first(stores), [new])
+    begun = time.perf_counter()
+    collection = await _first(stores)
+    async with acquire(pool) as connection:
+        wanted = await connection.fetchval(
+            f"SELECT max(chunk_id) FROM {chunk_table(collection.partition_id)} "  # noqa: S608 - a number
+            "WHERE document_id = $1::uuid",
+            document_id,
+        )
+    space = Space(GivenVectors.model, GivenVectors.dimensions)
+    condition = condition_of(Scope([collection.partition_id]), [], None)
+    *_, last = new.vectors
+    vector = last.astype(np.float32)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            proposed = await weaviate.semantic(space, vector, condition, limit=FOUND_AMONG)
+            if any(proposal.chunk_id == wanted for proposal in proposed):
+                return time.perf_counter() - begun
+            await asyncio.sleep(POLL_SECONDS)
+
+
+@asynccontextmanager
+async def _running(feeding: Feeding, settings: DatabaseSettings) -> AsyncIterator[None]:
+    task = asyncio.create_task(feeding.run())
+    try:
+        async with listening(settings, "groundline_search_index", feeding.wake):
+            yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

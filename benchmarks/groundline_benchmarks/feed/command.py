@@ -1,0 +1,69 @@
+"""groundline bench feed"""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from groundline_cli.commands.gateway import json_option
+from groundline_cli.terminal import print_columns, print_json
+from groundline_weaviate import WeaviateSettings
+from pydantic import AnyHttpUrl, SecretStr
+
+from groundline_benchmarks.feed.benchmark import Sizes, measure
+from groundline_benchmarks.ingest.corpus import only_warnings
+from groundline_benchmarks.measuring.running import run
+
+__all__ = ["feed"]
+
+
+@click.command()
+@click.option("--http-url", required=True, envvar="GROUNDLINE_WEAVIATE__HTTP_URL", show_envvar=True)
+@click.option("--grpc-target", required=True, envvar="GROUNDLINE_WEAVIATE__GRPC_TARGET", show_envvar=True)
+@click.option(
+    "--api-key-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="File with its key."
+)
+@click.option(
+    "--replication-factor",
+    type=click.IntRange(1, 10),
+    default=1,
+    show_default=True,
+    envvar="GROUNDLINE_WEAVIATE__REPLICATION_FACTOR",
+    help="Nodes that hold each object.",
+)
+@click.option(
+    "--chunks", type=click.IntRange(1), default=5_000, show_default=True, help="Chunks to store, twice."
+)
+@click.option(
+    "--documents", type=click.IntRange(1), default=100, show_default=True, help="Documents to look for."
+)
+@click.option(
+    "--data-dir", type=click.Path(path_type=Path), help="Directory of the database. Default: temporary."
+)
+@json_option
+def feed(
+    http_url: str,
+    grpc_target: str,
+    api_key_file: Path | None,
+    replication_factor: int,
+    chunks: int,
+    documents: int,
+    data_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """Feeding Weaviate: what recording changes costs, chunks a second, time from commit to found.
+
+    Takes an engine that runs, where it makes a class and drops it, and a PostgreSQL of its own; the suite
+    need not run.
+    """
+    only_warnings()
+    settings = WeaviateSettings(
+        http_url=AnyHttpUrl(http_url),
+        grpc_target=grpc_target,
+        api_key=SecretStr(api_key_file.read_text().strip()) if api_key_file else None,
+        replication_factor=replication_factor,
+    )
+    figures = run(lambda report: measure(Sizes(chunks, documents), settings, data_dir, report))
+    if as_json:
+        print_json({"figures": [asdict(one) for one in figures]})
+    else:
+        print_columns(("", "FIGURE"), [(one.name, f"{one.value:,.2f} {one.unit}") for one in figures])
