@@ -72,6 +72,7 @@ PATTERNS = {
     limits_pb2.TEXT_FORMAT_UUID: "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
     limits_pb2.TEXT_FORMAT_CHUNK_ID: "0|[1-9][0-9]{0,18}",
     limits_pb2.TEXT_FORMAT_POSITION: "[0-7][0-9a-f]{15}",
+    limits_pb2.TEXT_FORMAT_SECRET_NAME: "[A-Za-z0-9][A-Za-z0-9._-]{0,99}",
     limits_pb2.TEXT_FORMAT_PRINCIPAL: r"[^\s\x00-\x1f\x7f]{1,200}",
     limits_pb2.TEXT_FORMAT_LANGUAGE: "[a-z]{2,30}",
     limits_pb2.TEXT_FORMAT_FILTER: r"\s*\{[\s\S]*\}\s*",

@@ -39,6 +39,17 @@ EXAMPLES: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
             },
         },
     },
+    "CreateSource": {
+        "The Markdown files of a git repository, looked at once an hour": {
+            "source": {
+                "name": "handbook",
+                "intervalSeconds": 3600,
+                "includePaths": ["**.md"],
+                "git": {"url": "https://git.example.com/handbook.git", "passwordSecret": "git-token"},
+            }
+        },
+    },
+    "RunSource": {"Read everything again": {"full": True}},
     "CreateCollection": {
         "A collection with the defaults": {"collectionId": "handbook", "name": "Employee handbook"},
         "German, for one group": {

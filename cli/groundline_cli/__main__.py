@@ -16,6 +16,7 @@ from groundline_cli.commands.gateway import CommandFailedError
 from groundline_cli.commands.ingest import ingest, sync
 from groundline_cli.commands.manage import delete, document, documents, jobs, stats
 from groundline_cli.commands.search import search
+from groundline_cli.commands.sources import sources
 from groundline_cli.commands.threads import threads
 
 __all__ = ["cli", "main"]
@@ -112,6 +113,7 @@ for _command in (
     jobs,
     reindex,
     search,
+    sources,
     stats,
     sync,
     threads,

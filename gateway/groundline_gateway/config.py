@@ -59,6 +59,7 @@ _TAKES_WHOLE_DOCUMENTS = _BRINGS_DOCUMENTS | {
     "DownloadDocument",
     "DeleteDocument",
     "DeleteDocuments",
+    "DeleteSource",
 }
 # An upload holds up to 3.5 MiB in the buffers of both sides while its service does not read: of one client
 # that would be 700 MiB in two threads, with the settings' defaults.

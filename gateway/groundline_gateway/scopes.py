@@ -57,5 +57,10 @@ REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "UpdateCollection": _ADMIN,
     "DeleteCollection": _ADMIN,
     "ReindexCollection": _ADMIN,
+    "CreateSource": _ADMIN,
+    "GetSource": _ADMIN,
+    "ListSources": _ADMIN,
+    "RunSource": _ADMIN,
+    "DeleteSource": _ADMIN,
 }
 """RPC → the scopes of which a caller needs one. An RPC that is not here is for nobody."""

@@ -44,6 +44,9 @@ LISTS: Mapping[Relation, Outcome] = dict.fromkeys(RELATIONS, "allowed")
 # An id that is taken is taken, whoever asks; nothing else is told of it.
 CREATES: Mapping[Relation, Outcome] = dict.fromkeys(RELATIONS, "denied")
 
+SOURCE: Json = {"web": {"startUrl": "http://127.0.0.1:1/"}}
+"""It brings nothing: the address is not the internet's."""
+
 EXPECTED: Mapping[str, Mapping[Relation, Outcome]] = {
     "Search": READS,
     "Answer": READS,
@@ -73,6 +76,11 @@ EXPECTED: Mapping[str, Mapping[Relation, Outcome]] = {
     "UpdateCollection": CHANGES,
     "DeleteCollection": CHANGES,
     "ReindexCollection": CHANGES,
+    "CreateSource": CHANGES,
+    "GetSource": CHANGES,
+    "ListSources": CHANGES,
+    "RunSource": CHANGES,
+    "DeleteSource": CHANGES,
     "OpenAiCreateChatCompletion": READS,
     "OpenAiCreateResponse": READS,
     "OpenAiCreateEmbeddings": LISTS,
@@ -96,11 +104,12 @@ WITHIN = {"Retrieve", "FetchChunks"}
 
 @dataclass(frozen=True)
 class Resource:
-    """A collection with a document, the job that brought it, and a thread about it."""
+    """A collection with a document, the job that brought it, a source, and a thread about it."""
 
     collection_id: str
     document_id: str
     job_id: str
+    source_id: str
     thread_id: str
     chunk_id: str
     word: str
@@ -165,6 +174,9 @@ async def make(client: httpx.AsyncClient, collection_id: str, word: str, *reader
     ingested = (await client.post(f"{path}/documents", json={"documents": documents})).json()
     job = await ended_job(client, ingested["job"]["jobId"])
     [document] = (await client.get(f"{path}/documents")).json()["documents"]
+    made_source = await client.post(f"{path}/sources", json={"source": SOURCE | {"name": word}})
+    assert made_source.status_code == 200, made_source.text
+    source = made_source.json()["source"]
     question = {"query": "Which flower is of the month?", "collectionIds": [collection_id]}
     answer = (await client.post("/api/answer", json=question)).json()
     assert word in answer["answer"]
@@ -172,6 +184,7 @@ async def make(client: httpx.AsyncClient, collection_id: str, word: str, *reader
         collection_id,
         document["documentId"],
         job["jobId"],
+        source["sourceId"],
         answer["threadId"],
         answer["sources"][0]["chunkId"],
         word,
@@ -203,6 +216,7 @@ def body_of(name: str, resource: Resource) -> Json:
         "CreateCollection": {"collectionId": resource.collection_id},
         "UpdateCollection": {"name": "renamed"},
         "IngestDocuments": {"documents": [{"uri": "b.md", "text": "Another."}], "dryRun": True},
+        "CreateSource": {"source": SOURCE | {"name": "another"}},
         "DeleteDocuments": {"filter": {"team": "none"}},
         "OpenAiCreateChatCompletion": {"model": resource.collection_id, "messages": messages},
         "OpenAiCreateEmbeddings": {"model": resource.embedding_model, "input": "a flower"},

@@ -37,6 +37,7 @@ from groundline_client.models import (
     CollectionStats,
     Document,
     DocumentInput,
+    DocumentSource,
     GetDocumentTextResponse,
     IngestDocumentsResponse,
     IngestionItem,
@@ -465,6 +466,60 @@ class AsyncClient:
             rpcs.DELETE_DOCUMENTS, request, timeout_seconds, read_seconds=_DOCUMENTS_READ_SECONDS
         )
         return response.deleted_count
+
+    async def create_source(
+        self,
+        collection_id: str,
+        source: DocumentSource | JsonObject,
+        *,
+        timeout_seconds: float | None = None,
+    ) -> DocumentSource:
+        """Create a source of a collection, which runs at once and then in step with its interval."""
+        request = request_json(collection_id=collection_id, source=source)
+        response = await self._call(rpcs.CREATE_SOURCE, request, timeout_seconds)
+        return present(response.source, "source")
+
+    async def get_source(
+        self, collection_id: str, source_id: str, *, timeout_seconds: float | None = None
+    ) -> DocumentSource:
+        """A source with its last run."""
+        request = request_json(collection_id=collection_id, source_id=source_id)
+        response = await self._call(rpcs.GET_SOURCE, request, timeout_seconds)
+        return present(response.source, "source")
+
+    def list_sources(
+        self, collection_id: str, *, limit: int | None = None, timeout_seconds: float | None = None
+    ) -> AsyncGenerator[DocumentSource]:
+        """The sources of a collection, by name; at most `limit`."""
+        request = request_json(collection_id=collection_id)
+        return self._entries(rpcs.LIST_SOURCES, request, lambda page: page.sources, limit, timeout_seconds)
+
+    async def run_source(
+        self,
+        collection_id: str,
+        source_id: str,
+        *,
+        full: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> IngestionJob:
+        """Run a source now, with `full` as if nothing of it were known; the job of the run."""
+        request = request_json(collection_id=collection_id, source_id=source_id, full=full)
+        response = await self._call(rpcs.RUN_SOURCE, request, timeout_seconds)
+        return present(response.job, "job")
+
+    async def delete_source(
+        self,
+        collection_id: str,
+        source_id: str,
+        *,
+        delete_documents: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> None:
+        """Delete a source, and the documents that it brought where `delete_documents` says so."""
+        request = request_json(
+            collection_id=collection_id, source_id=source_id, delete_documents=delete_documents
+        )
+        await self._call(rpcs.DELETE_SOURCE, request, timeout_seconds, read_seconds=_DOCUMENTS_READ_SECONDS)
 
     async def get_job(self, job_id: str, *, timeout_seconds: float | None = None) -> IngestionJob:
         """The job."""

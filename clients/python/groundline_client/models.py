@@ -39,15 +39,19 @@ __all__ = [
     "ContextualizationSettings",
     "CrawlSettings",
     "CreateCollectionResponse",
+    "CreateSourceResponse",
     "CutPassage",
     "CutRule",
     "Degradation",
     "DeleteCollectionResponse",
     "DeleteDocumentResponse",
     "DeleteDocumentsResponse",
+    "DeleteSourceResponse",
     "DeleteThreadResponse",
+    "DirectorySource",
     "Document",
     "DocumentInput",
+    "DocumentSource",
     "EmbeddingSettings",
     "ErrorReason",
     "FieldError",
@@ -61,7 +65,9 @@ __all__ = [
     "GetDocumentTextResponse",
     "GetJobResponse",
     "GetQuotasResponse",
+    "GetSourceResponse",
     "GetThreadResponse",
+    "GitSource",
     "IngestDocumentsResponse",
     "IngestionFailure",
     "IngestionItem",
@@ -75,11 +81,13 @@ __all__ = [
     "ListCollectionsResponse",
     "ListDocumentsResponse",
     "ListJobsResponse",
+    "ListSourcesResponse",
     "ListThreadsResponse",
     "Message",
     "ModelWait",
     "ObjectContent",
     "Passage",
+    "PostgresSource",
     "Quota",
     "QuotaUsage",
     "ReindexCollectionResponse",
@@ -91,6 +99,8 @@ __all__ = [
     "RetryJobResponse",
     "RewritingMode",
     "Role",
+    "RunSourceResponse",
+    "S3Source",
     "ScoreComponent",
     "ScoreExplanation",
     "SearchOptions",
@@ -109,6 +119,7 @@ __all__ = [
     "VectorIndexState",
     "WatchJobResponse",
     "WebCrawl",
+    "WebSource",
 ]
 
 
@@ -432,6 +443,20 @@ class ErrorReason(OpenEnum):
     """There may be more matches: too much of what the distributed index proposed does not match, or may
     not be read.
     """
+    SOURCE_NOT_FOUND = "SOURCE_NOT_FOUND"
+    """There is no such source."""
+    SOURCE_NAME_TAKEN = "SOURCE_NAME_TAKEN"
+    """The collection has a source of this name."""
+    SOURCE_NOT_AVAILABLE = "SOURCE_NOT_AVAILABLE"
+    """The ingestor has no directory or secret that the source names."""
+    SOURCE_UNREACHABLE = "SOURCE_UNREACHABLE"
+    """What the source reads from does not answer."""
+    SOURCE_REFUSED = "SOURCE_REFUSED"
+    """What the source reads from refuses it: wrong credentials, no such bucket, repository, branch or
+    column, a wrong query.
+    """
+    URI_OF_OTHER_SOURCE = "URI_OF_OTHER_SOURCE"
+    """Another source of the collection has brought a document of this uri."""
 
 
 class Role(OpenEnum):
@@ -627,6 +652,8 @@ class Quota(OpenEnum):
     """Chat and Answer requests of the caller that are under way in one replica."""
     TOKENS = "QUOTA_TOKENS"
     """Tokens that the caller's answers took, prompts included, since midnight UTC."""
+    SOURCES = "QUOTA_SOURCES"
+    """Sources of the collection."""
 
 
 class ChunkingStrategy(OpenEnum):
@@ -1659,6 +1686,8 @@ class IngestionJob:
     is there. As the min_position of a search or question it makes sure that they see it, wherever
     they read. Opaque; a later request may give another one of the same job.
     """
+    deleted_count: int = 0
+    """Documents that a run of a source deleted, since they have gone from it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1818,8 +1847,8 @@ class IngestionItem:
     usage: Usage | None = None
     """Tokens that its contextualization read and wrote."""
     is_crawl: bool = False
-    """Whether it is the job's crawl, whose pages are items of their own. It is EXTRACTING while it goes
-    from page to page.
+    """Whether it is the job's crawl, or the run of a source, whose documents are items of their own. It is
+    EXTRACTING while it goes from one to the next.
     """
     item_index: int = 0
     """Its place in the job, from 0."""
@@ -1992,3 +2021,186 @@ class RetryJobResponse:
 
     job: IngestionJob | None = None
     """The job as it is now."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DirectorySource:
+    """Files of a directory that the ingestor sees. Those whose name begins with "." and symbolic links are
+    left out.
+    """
+
+    path: str = ""
+    """Its absolute path, at or below one of the ingestor's SOURCE_DIRECTORIES."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class S3Source:
+    """Objects of a bucket behind the API of Amazon S3."""
+
+    endpoint_url: str = ""
+    """Address of the storage, http or https, without a path."""
+    bucket: str = ""
+    """The bucket."""
+    prefix: str = ""
+    """Only objects whose key begins so. Paths count from here."""
+    region: str = ""
+    """Region. Empty: us-east-1."""
+    access_key_secret: str = ""
+    """Secret that holds the access key. Empty, together with secret_key_secret: without credentials."""
+    secret_key_secret: str = ""
+    """Secret that holds the secret key."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GitSource:
+    """Files of a branch of a git repository."""
+
+    url: str = ""
+    """Where it is cloned from, http or https, without credentials."""
+    branch: str = ""
+    """The branch. Empty: the one that the repository names as its head."""
+    path: str = ""
+    """Only files below this folder. Paths count from here."""
+    username: str = ""
+    """User name. Empty: x-token, where there is a password_secret."""
+    password_secret: str = ""
+    """Secret that holds the password or token. Empty: without credentials."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PostgresSource:
+    """Rows of a query to PostgreSQL, each of them a document. The query runs in a transaction that may
+    only read.
+    """
+
+    url_secret: str = ""
+    """Secret that holds the connection URL, such as
+    postgresql://reader:…@db.example:5432/tickets?sslmode=verify-full.
+    """
+    query: str = ""
+    """One SELECT. Every run reads all its rows, unless there is an update_column."""
+    id_column: str = ""
+    """Column that identifies a row; it is a document's path."""
+    update_column: str = ""
+    """Column that is set anew, and higher than all others, with every change of a row, such as a time of
+    update. A run then reads the rows that are not below its highest value of the run before, and of
+    all others only their ids. Empty: all rows are read.
+    """
+    text_template: str = ""
+    """Text of a document, in which {column} stands for the value of a column; {{ and }} are braces. Empty:
+    all columns as a JSON object.
+    """
+    title_column: str = ""
+    """Column that holds the title. Empty: none."""
+    metadata_columns: Sequence[str] = ()
+    """Columns that become metadata of the same names."""
+    statement_timeout_seconds: int = 0
+    """Maximum seconds of one statement; 300 if 0."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WebSource:
+    """Pages of a web site, found as those of IngestDocumentsRequest.crawl."""
+
+    start_url: str = ""
+    """Where to begin, http or https."""
+    max_pages: int = 0
+    """Maximum number of pages; 100 if 0. A run that finds more deletes nothing."""
+    max_depth: int | None = None
+    """Maximum number of links from the start. Not set: 3."""
+    delay_seconds: float | None = None
+    """Seconds between two requests to a host, 0 to 60. Not set: 1, or what robots.txt asks for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DocumentSource:
+    """Where documents of a collection come from, again and again. A run brings in what is new or has
+    changed and deletes the documents of the source that have gone from it; nothing is deleted by a
+    run that could not see all.
+
+    A document belongs to the source that brought it first: another one that finds the same uri fails
+    with URI_OF_OTHER_SOURCE for it. Runs act by the rights of who created the source.
+    """
+
+    source_id: str = ""
+    """Identifier, a UUID; set by the service."""
+    collection_id: str = ""
+    """Its collection; set by the service."""
+    name: str = ""
+    """Name for people, one of its own among the collection's sources."""
+    directory: DirectorySource | None = None
+    """A directory."""
+    s3: S3Source | None = None
+    """A bucket."""
+    git: GitSource | None = None
+    """A git repository."""
+    postgres: PostgresSource | None = None
+    """A query."""
+    web: WebSource | None = None
+    """A web site."""
+    uri_prefix: str = ""
+    """What goes before a document's path to make its uri, such as https://git.example/docs/blob/main/.
+    Empty: nothing for a directory and for git, s3://bucket/prefix for a bucket, the source's name
+    and "/" for a query. Not for a web site, whose pages have their address.
+    """
+    include_paths: Sequence[str] = ()
+    """Patterns (with * and **) of paths to take, such as "**.md". Empty: all. For a web site they begin
+    with "/" or "*".
+    """
+    exclude_paths: Sequence[str] = ()
+    """Patterns of paths to leave out."""
+    metadata: dict[str, Any] | None = None
+    """Metadata of every document; see DocumentInput.metadata."""
+    allowed_principals: Sequence[str] = ()
+    """Who may read every document; see DocumentInput.allowed_principals."""
+    interval_seconds: int = 0
+    """Seconds between the beginnings of two runs, 10 % more or less by chance, so that sources do not run
+    in step; 60 to 31 days. 0: it runs only when it is asked to.
+    """
+    create_time: datetime | None = None
+    """When it was created; set by the service."""
+    next_run_time: datetime | None = None
+    """When it runs next by itself; set by the service."""
+    last_job: IngestionJob | None = None
+    """The last run, which may be at work; set by the service."""
+    document_count: int = 0
+    """Documents that it has brought and that have not gone; set by the service."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CreateSourceResponse:
+    """Response of CreateSource."""
+
+    source: DocumentSource | None = None
+    """The new source."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GetSourceResponse:
+    """Response of GetSource."""
+
+    source: DocumentSource | None = None
+    """The source."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListSourcesResponse:
+    """Response of ListSources."""
+
+    sources: Sequence[DocumentSource] = ()
+    """By name."""
+    next_page_token: str = ""
+    """For the next page; empty on the last."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunSourceResponse:
+    """Response of RunSource."""
+
+    job: IngestionJob | None = None
+    """The job of the run."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DeleteSourceResponse:
+    """Response of DeleteSource."""

@@ -8,9 +8,11 @@ from groundline_client.models import (
     CancelJobResponse,
     ChatResponse,
     CreateCollectionResponse,
+    CreateSourceResponse,
     DeleteCollectionResponse,
     DeleteDocumentResponse,
     DeleteDocumentsResponse,
+    DeleteSourceResponse,
     DeleteThreadResponse,
     GetCollectionResponse,
     GetCollectionStatsResponse,
@@ -18,15 +20,18 @@ from groundline_client.models import (
     GetDocumentTextResponse,
     GetJobResponse,
     GetQuotasResponse,
+    GetSourceResponse,
     GetThreadResponse,
     IngestDocumentsResponse,
     ListChunksResponse,
     ListCollectionsResponse,
     ListDocumentsResponse,
     ListJobsResponse,
+    ListSourcesResponse,
     ListThreadsResponse,
     ReindexCollectionResponse,
     RetryJobResponse,
+    RunSourceResponse,
     SearchResponse,
     UpdateCollectionResponse,
     UploadDocumentResponse,
@@ -39,9 +44,11 @@ __all__ = [
     "CANCEL_JOB",
     "CHAT",
     "CREATE_COLLECTION",
+    "CREATE_SOURCE",
     "DELETE_COLLECTION",
     "DELETE_DOCUMENT",
     "DELETE_DOCUMENTS",
+    "DELETE_SOURCE",
     "DELETE_THREAD",
     "DOWNLOAD_DOCUMENT",
     "GET_COLLECTION",
@@ -50,15 +57,18 @@ __all__ = [
     "GET_DOCUMENT_TEXT",
     "GET_JOB",
     "GET_QUOTAS",
+    "GET_SOURCE",
     "GET_THREAD",
     "INGEST_DOCUMENTS",
     "LIST_CHUNKS",
     "LIST_COLLECTIONS",
     "LIST_DOCUMENTS",
     "LIST_JOBS",
+    "LIST_SOURCES",
     "LIST_THREADS",
     "REINDEX_COLLECTION",
     "RETRY_JOB",
+    "RUN_SOURCE",
     "SEARCH",
     "UPDATE_COLLECTION",
     "UPLOAD_DOCUMENT",
@@ -169,3 +179,34 @@ LIST_JOBS = Rpc("GET", "/api/jobs", ListJobsResponse, has_body=False, is_idempot
 WATCH_JOB = Rpc("GET", "/api/jobs/{job_id}:watch", WatchJobResponse, has_body=False, is_idempotent=True)
 CANCEL_JOB = Rpc("POST", "/api/jobs/{job_id}:cancel", CancelJobResponse, has_body=True, is_idempotent=True)
 RETRY_JOB = Rpc("POST", "/api/jobs/{job_id}:retry", RetryJobResponse, has_body=True, is_idempotent=True)
+CREATE_SOURCE = Rpc(
+    "POST",
+    "/api/collections/{collection_id}/sources",
+    CreateSourceResponse,
+    has_body=True,
+    is_idempotent=True,
+)
+GET_SOURCE = Rpc(
+    "GET",
+    "/api/collections/{collection_id}/sources/{source_id}",
+    GetSourceResponse,
+    has_body=False,
+    is_idempotent=True,
+)
+LIST_SOURCES = Rpc(
+    "GET", "/api/collections/{collection_id}/sources", ListSourcesResponse, has_body=False, is_idempotent=True
+)
+RUN_SOURCE = Rpc(
+    "POST",
+    "/api/collections/{collection_id}/sources/{source_id}:run",
+    RunSourceResponse,
+    has_body=True,
+    is_idempotent=True,
+)
+DELETE_SOURCE = Rpc(
+    "DELETE",
+    "/api/collections/{collection_id}/sources/{source_id}",
+    DeleteSourceResponse,
+    has_body=False,
+    is_idempotent=True,
+)

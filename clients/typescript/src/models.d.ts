@@ -314,7 +314,22 @@ export type ErrorReason =
   /** The distributed index lacks what was written lately; searches do not find that yet. */
   | "SEARCH_INDEX_BEHIND"
   /** There may be more matches: too much of what the distributed index proposed does not match, or may not be read. */
-  | "SEARCH_INDEX_INCOMPLETE";
+  | "SEARCH_INDEX_INCOMPLETE"
+  /** There is no such source. */
+  | "SOURCE_NOT_FOUND"
+  /** The collection has a source of this name. */
+  | "SOURCE_NAME_TAKEN"
+  /** The ingestor has no directory or secret that the source names. */
+  | "SOURCE_NOT_AVAILABLE"
+  /** What the source reads from does not answer. */
+  | "SOURCE_UNREACHABLE"
+  /**
+   * What the source reads from refuses it: wrong credentials, no such bucket, repository, branch or column, a
+   * wrong query.
+   */
+  | "SOURCE_REFUSED"
+  /** Another source of the collection has brought a document of this uri. */
+  | "URI_OF_OTHER_SOURCE";
 
 /**
  * Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant", as they
@@ -1169,7 +1184,9 @@ export type Quota =
   /** Chat and Answer requests of the caller that are under way in one replica. */
   | "QUOTA_ANSWERS"
   /** Tokens that the caller's answers took, prompts included, since midnight UTC. */
-  | "QUOTA_TOKENS";
+  | "QUOTA_TOKENS"
+  /** Sources of the collection. */
+  | "QUOTA_SOURCES";
 
 /** What is used of a quota; doubles, exact to 2^53. */
 export interface QuotaUsage {
@@ -1531,6 +1548,8 @@ export interface IngestionJob {
    * later request may give another one of the same job.
    */
   position: string;
+  /** Documents that a run of a source deleted, since they have gone from it. */
+  deletedCount: number;
 }
 
 /** Response of ReindexCollection. */
@@ -1741,8 +1760,8 @@ export interface IngestionItem {
   /** Tokens that its contextualization read and wrote. */
   usage?: Usage;
   /**
-   * Whether it is the job's crawl, whose pages are items of their own. It is EXTRACTING while it goes from page to
-   * page.
+   * Whether it is the job's crawl, or the run of a source, whose documents are items of their own. It is
+   * EXTRACTING while it goes from one to the next.
    */
   isCrawl: boolean;
   /** Its place in the job, from 0. */
@@ -2023,4 +2042,218 @@ export interface RetryJobRequest {
 export interface RetryJobResponse {
   /** The job as it is now. */
   job?: IngestionJob;
+}
+
+/** Files of a directory that the ingestor sees. Those whose name begins with "." and symbolic links are left out. */
+export interface DirectorySource {
+  /** Its absolute path, at or below one of the ingestor's SOURCE_DIRECTORIES. */
+  path: string;
+}
+
+/** Objects of a bucket behind the API of Amazon S3. */
+export interface S3Source {
+  /** Address of the storage, http or https, without a path. */
+  endpointUrl: string;
+  /** The bucket. */
+  bucket: string;
+  /** Only objects whose key begins so. Paths count from here. */
+  prefix: string;
+  /** Region. Empty: us-east-1. */
+  region: string;
+  /** Secret that holds the access key. Empty, together with secret_key_secret: without credentials. */
+  accessKeySecret: string;
+  /** Secret that holds the secret key. */
+  secretKeySecret: string;
+}
+
+/** Files of a branch of a git repository. */
+export interface GitSource {
+  /** Where it is cloned from, http or https, without credentials. */
+  url: string;
+  /** The branch. Empty: the one that the repository names as its head. */
+  branch: string;
+  /** Only files below this folder. Paths count from here. */
+  path: string;
+  /** User name. Empty: x-token, where there is a password_secret. */
+  username: string;
+  /** Secret that holds the password or token. Empty: without credentials. */
+  passwordSecret: string;
+}
+
+/** Rows of a query to PostgreSQL, each of them a document. The query runs in a transaction that may only read. */
+export interface PostgresSource {
+  /**
+   * Secret that holds the connection URL, such as postgresql://reader:…@db.example:5432/tickets?sslmode=verify-
+   * full.
+   */
+  urlSecret: string;
+  /** One SELECT. Every run reads all its rows, unless there is an update_column. */
+  query: string;
+  /** Column that identifies a row; it is a document's path. */
+  idColumn: string;
+  /**
+   * Column that is set anew, and higher than all others, with every change of a row, such as a time of update. A
+   * run then reads the rows that are not below its highest value of the run before, and of all others only their
+   * ids. Empty: all rows are read.
+   */
+  updateColumn: string;
+  /**
+   * Text of a document, in which {column} stands for the value of a column; {{ and }} are braces. Empty: all
+   * columns as a JSON object.
+   */
+  textTemplate: string;
+  /** Column that holds the title. Empty: none. */
+  titleColumn: string;
+  /** Columns that become metadata of the same names. */
+  metadataColumns: string[];
+  /** Maximum seconds of one statement; 300 if 0. */
+  statementTimeoutSeconds: number;
+}
+
+/** Pages of a web site, found as those of IngestDocumentsRequest.crawl. */
+export interface WebSource {
+  /** Where to begin, http or https. */
+  startUrl: string;
+  /** Maximum number of pages; 100 if 0. A run that finds more deletes nothing. */
+  maxPages: number;
+  /** Maximum number of links from the start. Not set: 3. */
+  maxDepth?: number;
+  /** Seconds between two requests to a host, 0 to 60. Not set: 1, or what robots.txt asks for. */
+  delaySeconds?: number;
+}
+
+/**
+ * Where documents of a collection come from, again and again. A run brings in what is new or has changed and
+ * deletes the documents of the source that have gone from it; nothing is deleted by a run that could not see
+ * all.
+ *
+ * A document belongs to the source that brought it first: another one that finds the same uri fails with
+ * URI_OF_OTHER_SOURCE for it. Runs act by the rights of who created the source.
+ */
+export interface DocumentSource {
+  /** Identifier, a UUID; set by the service. */
+  sourceId: string;
+  /** Its collection; set by the service. */
+  collectionId: string;
+  /** Name for people, one of its own among the collection's sources. */
+  name: string;
+  /** A directory. */
+  directory?: DirectorySource;
+  /** A bucket. */
+  s3?: S3Source;
+  /** A git repository. */
+  git?: GitSource;
+  /** A query. */
+  postgres?: PostgresSource;
+  /** A web site. */
+  web?: WebSource;
+  /**
+   * What goes before a document's path to make its uri, such as https://git.example/docs/blob/main/. Empty:
+   * nothing for a directory and for git, s3://bucket/prefix for a bucket, the source's name and "/" for a query.
+   * Not for a web site, whose pages have their address.
+   */
+  uriPrefix: string;
+  /**
+   * Patterns (with * and **) of paths to take, such as "**.md". Empty: all. For a web site they begin with "/" or
+   * "*".
+   */
+  includePaths: string[];
+  /** Patterns of paths to leave out. */
+  excludePaths: string[];
+  /** Metadata of every document; see DocumentInput.metadata. */
+  metadata?: JsonObject;
+  /** Who may read every document; see DocumentInput.allowed_principals. */
+  allowedPrincipals: string[];
+  /**
+   * Seconds between the beginnings of two runs, 10 % more or less by chance, so that sources do not run in step;
+   * 60 to 31 days. 0: it runs only when it is asked to.
+   */
+  intervalSeconds: number;
+  /** When it was created; set by the service. */
+  createTime?: string;
+  /** When it runs next by itself; set by the service. */
+  nextRunTime?: string;
+  /** The last run, which may be at work; set by the service. */
+  lastJob?: IngestionJob;
+  /** Documents that it has brought and that have not gone; set by the service. */
+  documentCount: number;
+}
+
+/** Request of CreateSource. */
+export interface CreateSourceRequest {
+  /** The collection. */
+  collectionId: string;
+  /** The source; fields that the service sets are passed over. */
+  source?: DocumentSource;
+}
+
+/** Response of CreateSource. */
+export interface CreateSourceResponse {
+  /** The new source. */
+  source?: DocumentSource;
+}
+
+/** Request of GetSource. */
+export interface GetSourceRequest {
+  /** The collection. */
+  collectionId: string;
+  /** The source. */
+  sourceId: string;
+}
+
+/** Response of GetSource. */
+export interface GetSourceResponse {
+  /** The source. */
+  source?: DocumentSource;
+}
+
+/** Request of ListSources. */
+export interface ListSourcesRequest {
+  /** The collection. */
+  collectionId: string;
+  /** Maximum number of sources to return; 100 if 0, and 1000 where it is more. */
+  pageSize: number;
+  /** Where to go on, from the last response. */
+  pageToken: string;
+}
+
+/** Response of ListSources. */
+export interface ListSourcesResponse {
+  /** By name. */
+  sources: DocumentSource[];
+  /** For the next page; empty on the last. */
+  nextPageToken: string;
+}
+
+/** Request of RunSource. */
+export interface RunSourceRequest {
+  /** The collection. */
+  collectionId: string;
+  /** The source. */
+  sourceId: string;
+  /**
+   * Whether everything is read again, whatever the source knows of it, such as documents that failed. Those that
+   * have not changed cost no more than reading them. Default: false.
+   */
+  full: boolean;
+}
+
+/** Response of RunSource. */
+export interface RunSourceResponse {
+  /** The job of the run. */
+  job?: IngestionJob;
+}
+
+/** Request of DeleteSource. */
+export interface DeleteSourceRequest {
+  /** The collection. */
+  collectionId: string;
+  /** The source. */
+  sourceId: string;
+  /** Whether the documents that it brought are deleted as well. Default: false. */
+  deleteDocuments: boolean;
+}
+
+/** Response of DeleteSource. */
+export interface DeleteSourceResponse {
 }

@@ -29,6 +29,11 @@ export interface Methods {
   listJobs(request: Input<models.ListJobsRequest>, options?: CallOptions): Promise<models.ListJobsResponse>;
   cancelJob(request: Input<models.CancelJobRequest>, options?: CallOptions): Promise<models.CancelJobResponse>;
   retryJob(request: Input<models.RetryJobRequest>, options?: CallOptions): Promise<models.RetryJobResponse>;
+  createSource(request: Input<models.CreateSourceRequest>, options?: CallOptions): Promise<models.CreateSourceResponse>;
+  getSource(request: Input<models.GetSourceRequest>, options?: CallOptions): Promise<models.GetSourceResponse>;
+  listSources(request: Input<models.ListSourcesRequest>, options?: CallOptions): Promise<models.ListSourcesResponse>;
+  runSource(request: Input<models.RunSourceRequest>, options?: CallOptions): Promise<models.RunSourceResponse>;
+  deleteSource(request: Input<models.DeleteSourceRequest>, options?: CallOptions): Promise<models.DeleteSourceResponse>;
 }
 
 /** The methods that answer in pages, with what the pages hold. */
@@ -40,4 +45,5 @@ export interface Lists {
   listChunks: { request: models.ListChunksRequest; entry: models.Chunk };
   getJob: { request: models.GetJobRequest; entry: models.IngestionItem };
   listJobs: { request: models.ListJobsRequest; entry: models.IngestionJob };
+  listSources: { request: models.ListSourcesRequest; entry: models.DocumentSource };
 }

@@ -29,4 +29,9 @@ export const rpcs = {
   watchJob: { verb: "GET", path: "/api/jobs/{jobId}:watch", hasBody: false, isIdempotent: true, takesRequestId: false },
   cancelJob: { verb: "POST", path: "/api/jobs/{jobId}:cancel", hasBody: true, isIdempotent: true, takesRequestId: false },
   retryJob: { verb: "POST", path: "/api/jobs/{jobId}:retry", hasBody: true, isIdempotent: true, takesRequestId: false },
+  createSource: { verb: "POST", path: "/api/collections/{collectionId}/sources", hasBody: true, isIdempotent: true, takesRequestId: false },
+  getSource: { verb: "GET", path: "/api/collections/{collectionId}/sources/{sourceId}", hasBody: false, isIdempotent: true, takesRequestId: false },
+  listSources: { verb: "GET", path: "/api/collections/{collectionId}/sources", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "sources" },
+  runSource: { verb: "POST", path: "/api/collections/{collectionId}/sources/{sourceId}:run", hasBody: true, isIdempotent: true, takesRequestId: false },
+  deleteSource: { verb: "DELETE", path: "/api/collections/{collectionId}/sources/{sourceId}", hasBody: false, isIdempotent: true, takesRequestId: false },
 };

@@ -5,6 +5,7 @@ They hold wherever the message occurs: what is refused in a request is refused a
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from string import Formatter
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,6 +18,7 @@ from groundline.v1 import (
     generator_service_pb2,
     ingestor_service_pb2,
     options_pb2,
+    source_pb2,
 )
 from groundline_signatures import SIGNATURE_BYTES
 
@@ -112,6 +114,64 @@ def _addresses_and_patterns(crawl: ingestor_service_pb2.WebCrawl) -> Iterable[tu
         for index, pattern in enumerate(getattr(crawl, name)[:100]):
             if not pattern.startswith(("/", "*")):
                 yield f"{name}[{index}]", 'must begin with "/" or "*"'
+
+
+@rule(ingestor_service_pb2.CreateSourceRequest)
+def _has_a_source(request: ingestor_service_pb2.CreateSourceRequest) -> Iterable[tuple[str, str]]:
+    """source must be set."""
+    if not request.HasField("source"):
+        yield "source", "must be set"
+
+
+@rule(source_pb2.DocumentSource)
+def _has_a_kind(source: source_pb2.DocumentSource) -> Iterable[tuple[str, str]]:
+    """One of directory, s3, git, postgres and web must be set; the paths of a web site must begin with "/" or
+    "*", and it must have no uri_prefix."""
+    if source.WhichOneof("kind") is None:
+        yield "", "needs one of directory, s3, git, postgres and web"
+    if source.HasField("web"):
+        if source.uri_prefix:
+            yield "uri_prefix", "must not be set for a web site"
+        for name in ("include_paths", "exclude_paths"):
+            for index, pattern in enumerate(getattr(source, name)[:100]):
+                if not pattern.startswith(("/", "*")):
+                    yield f"{name}[{index}]", 'must begin with "/" or "*"'
+
+
+@rule(source_pb2.WebSource)
+def _starts_at_a_page(web: source_pb2.WebSource) -> Iterable[tuple[str, str]]:
+    """start_url must be an http or https URL without credentials."""
+    if not _is_web_address(web.start_url):
+        yield "start_url", "must be an http or https URL without credentials"
+
+
+@rule(source_pb2.GitSource)
+def _is_cloned_over_http(git: source_pb2.GitSource) -> Iterable[tuple[str, str]]:
+    """url must be an http or https URL without credentials."""
+    if not _is_web_address(git.url):
+        yield "url", "must be an http or https URL without credentials"
+
+
+@rule(source_pb2.S3Source)
+def _has_an_endpoint(s3: source_pb2.S3Source) -> Iterable[tuple[str, str]]:
+    """endpoint_url must be an http or https URL without credentials and path; both keys must be set, or
+    neither."""
+    if not _is_web_address(s3.endpoint_url) or urlsplit(s3.endpoint_url.strip()).path not in ("", "/"):
+        yield "endpoint_url", "must be an http or https URL without credentials and path"
+    if bool(s3.access_key_secret) != bool(s3.secret_key_secret):
+        yield "secret_key_secret", "must be set together with access_key_secret"
+
+
+@rule(source_pb2.PostgresSource)
+def _has_a_template(postgres: source_pb2.PostgresSource) -> Iterable[tuple[str, str]]:
+    """text_template must name columns in braces, without conversion and format."""
+    try:
+        fields = list(Formatter().parse(postgres.text_template))
+    except ValueError:
+        yield "text_template", "has a brace that is not closed, or not opened; {{ and }} stand for braces"
+        return
+    if any(name is not None and (not name or form or conversion) for _, name, form, conversion in fields):
+        yield "text_template", "must name columns in braces, without conversion and format"
 
 
 def _is_web_address(text: str) -> bool:

@@ -35,6 +35,7 @@ _COLLECTION_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _CHUNK_ID = re.compile(r"0|[1-9][0-9]{0,18}")
 _LANGUAGE = re.compile(r"[a-z]{2,30}")
 _POSITION = re.compile(r"[0-7][0-9a-f]{15}")
+_SECRET_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _KEY_CHARACTERS = 50
 """Of a map's key or a Struct's member that are repeated in a path."""
 
@@ -331,6 +332,10 @@ _TEXT_FORMATS: Mapping[int, Check] = {
         _LANGUAGE, "must be a language's English name in lower case, or simple"
     ),
     limits_pb2.TEXT_FORMAT_POSITION: _matches(_POSITION, "must be a position that a job carried"),
+    limits_pb2.TEXT_FORMAT_SECRET_NAME: _matches(
+        _SECRET_NAME,
+        'must have 1 to 100 letters, digits, ".", "_" and "-", beginning with a letter or digit',
+    ),
 }
 
 

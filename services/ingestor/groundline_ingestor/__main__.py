@@ -45,7 +45,9 @@ from groundline_ingestor.adapters.postgres_lexical_indexes import PostgresLexica
 from groundline_ingestor.adapters.postgres_queue import PostgresQueue
 from groundline_ingestor.adapters.postgres_quotas import PostgresQuotas
 from groundline_ingestor.adapters.postgres_reindex import PostgresReindex
+from groundline_ingestor.adapters.postgres_sources import PostgresSources
 from groundline_ingestor.adapters.postgres_vector_indexes import PostgresVectorIndexes
+from groundline_ingestor.adapters.sources.connectors import SourceConnectors
 from groundline_ingestor.adapters.splitting import DocumentSplitter
 from groundline_ingestor.adapters.weaviate_index import WeaviateIndex
 from groundline_ingestor.domain.quotas import Limits
@@ -61,6 +63,7 @@ from groundline_ingestor.ports import (
     LexicalIndexes,
     QuotaRepository,
     ReindexRepository,
+    SourceRepository,
     VectorIndexes,
     WorkQueue,
 )
@@ -77,6 +80,8 @@ from groundline_ingestor.service.options import WorkerOptions
 from groundline_ingestor.service.preparation import DocumentLimits, Preparation
 from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.reindex import ReindexService
+from groundline_ingestor.service.source_runs import SourceRuns
+from groundline_ingestor.service.sources import SourceService
 from groundline_ingestor.service.worker import Worker
 from groundline_ingestor.servicer import SERVICE_NAME, IngestorServicer
 from groundline_ingestor.settings import IngestorSettings, MigrationSettings
@@ -127,6 +132,7 @@ class Stores:
     jobs: JobRepository
     queue: WorkQueue
     crawls: CrawlRepository
+    sources: SourceRepository
     reindex: ReindexRepository
     lexical_indexes: LexicalIndexes
     vector_indexes: VectorIndexes
@@ -143,6 +149,7 @@ def stores_on(pool: Pool, lexical: LexicalIndex, *, spool_directory: Path | None
         PostgresJobs(pool),
         PostgresQueue(pool, spool_directory=spool_directory),
         PostgresCrawls(pool),
+        PostgresSources(pool),
         PostgresReindex(pool, lexical, spool_directory=spool_directory),
         PostgresLexicalIndexes(pool, lexical),
         PostgresVectorIndexes(pool),
@@ -189,7 +196,16 @@ def assemble(
             jobs=settings.max_jobs_per_caller,
             documents=settings.max_documents_per_collection,
             bytes=settings.max_bytes_per_collection,
+            sources=settings.max_sources_per_collection,
         ),
+    )
+    crawler = HttpCrawler(sandbox, CrawlLimits(user_agent=settings.crawl_user_agent))
+    connectors = SourceConnectors(
+        crawler,
+        directories=settings.source_directories,
+        secrets_directory=settings.secrets_directory,
+        max_document_bytes=settings.max_document_bytes,
+        spool_directory=settings.spool_directory,
     )
     worker = Worker(
         stores.queue,
@@ -206,10 +222,18 @@ def assemble(
         crawls=stores.crawls,
         crawling=Crawling(
             stores.crawls,
-            HttpCrawler(sandbox, CrawlLimits(user_agent=settings.crawl_user_agent)),
+            crawler,
             quotas,
             allow_private_addresses=settings.crawl_private_addresses,
         ),
+        sources=stores.sources,
+        run_source=SourceRuns(
+            stores.sources,
+            stores.collections,
+            connectors,
+            quotas,
+            allow_private_addresses=settings.crawl_private_addresses,
+        ).run,
     )
     collections, jobs = stores.collections, stores.jobs
     servicer = IngestorServicer(
@@ -226,6 +250,7 @@ def assemble(
             on_enqueued=worker.wake,
         ),
         JobService(collections, jobs, on_enqueued=worker.wake),
+        SourceService(collections, jobs, stores.sources, connectors, quotas, on_enqueued=worker.wake),
         ReindexService(collections, jobs, stores.reindex, embedder, on_enqueued=worker.wake),
         EmbeddingService(embedder),
         max_documents=settings.max_documents_per_request,

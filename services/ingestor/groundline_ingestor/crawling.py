@@ -74,6 +74,8 @@ class CrawlFailure:
     url: str
     reason: str
     message: str
+    status: int = 0
+    """Of the server's answer, where that is the reason."""
 
 
 def link_target(link: str, base: str) -> str | None:

@@ -1,12 +1,12 @@
 """What the use cases need of the world, beside groundline_embedding's Embedder."""
 
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from groundline.v1 import chat_pb2, collection_pb2, document_pb2, job_pb2, passage_pb2
+from groundline.v1 import chat_pb2, collection_pb2, document_pb2, job_pb2, passage_pb2, source_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_filters import Filter
 
@@ -29,12 +29,14 @@ from groundline_ingestor.domain.feeding import (
     Refusals,
 )
 from groundline_ingestor.domain.quotas import CallerUse, CollectionUse
+from groundline_ingestor.domain.sources import Change, StoredSource
 from groundline_ingestor.domain.texts import ExtractedText, Section, TextSegment, Vectors
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, Progress
 
 __all__ = [
     "ClaimLostError",
     "CollectionRepository",
+    "Connectors",
     "ContextCache",
     "ContextWriter",
     "CrawlRepository",
@@ -50,6 +52,8 @@ __all__ = [
     "LexicalIndexes",
     "QuotaRepository",
     "ReindexRepository",
+    "SourceRepository",
+    "SourceSchedule",
     "Splitter",
     "StoredOutcome",
     "TextStream",
@@ -361,6 +365,103 @@ class CrawlRepository(Protocol):
 
     async def finish(self, claim: ItemClaim) -> None:
         """End the crawl; its pages go on. Raises ClaimLostError."""
+
+
+class SourceSchedule(Protocol):
+    """Runs of sources that are due. Any method raises UnavailableError while the store is down."""
+
+    async def enqueue_due(self) -> Sequence[str]:
+        """Begin runs of the sources whose time has come, and set the next; returns ids of the jobs."""
+
+    async def lease(
+        self, lease_id: str, *, seconds: float, alone: bool
+    ) -> tuple[LeasedItem, StoredSource] | None:
+        """Claim the first queued run; as CrawlRepository.lease."""
+
+
+class SourceRepository(SourceSchedule, Protocol):
+    """Stores sources, their runs, which are items of jobs as crawls are, and what they have brought.
+
+    What WorkQueue does with a claim it does with a run's as well. Any method raises UnavailableError while
+    the store is down.
+    """
+
+    async def create(self, source: source_pb2.DocumentSource, principals: Sequence[str]) -> None:
+        """Store a source with its ids, due at once. Raises AlreadyExistsError (SOURCE_NAME_TAKEN),
+        NotFoundError when the collection is gone."""
+
+    async def find(self, collection_id: str, source_id: str) -> StoredSource | None:
+        """A source by its id."""
+
+    async def list_sources(self, collection_id: str, *, after: str, limit: int) -> Sequence[StoredSource]:
+        """The first `limit` sources by name, above the name `after`."""
+
+    async def delete(self, collection: StoredCollection, source: StoredSource, *, documents: bool) -> bool:
+        """Delete a source and cancel its run, with what it has brought where `documents` says so, in one
+        transaction; False when it is gone."""
+
+    async def enqueue(self, source: StoredSource, *, full: bool = False) -> str:
+        """The id of the job of a run: of the one that has not ended, or else of a new one. `full`: as if
+        nothing of the source were known. Raises NotFoundError when the source is gone."""
+
+    async def unchanged(
+        self, claim: ItemClaim, source: StoredSource, versions: Mapping[str, str | None]
+    ) -> Collection[str]:
+        """Note that the run found documents, by uri with their versions, None for the one known; returns the
+        uris of those that need not be read: their version is the one known, and they are there. Raises
+        ClaimLostError."""
+
+    async def owned_by_others(self, source: StoredSource, uris: Sequence[str]) -> Collection[str]:
+        """Those of the uris whose documents another source has brought."""
+
+    async def add(
+        self,
+        claim: ItemClaim,
+        source: StoredSource,
+        collection: StoredCollection,
+        found: HandedIn,
+        version: str,
+    ) -> None:
+        """Queue a document as an item of the run's job and note its version, in one transaction. Nothing
+        where the job has the document. Raises ClaimLostError."""
+
+    async def add_failure(self, claim: ItemClaim, uri: str, failure: document_pb2.IngestionFailure) -> None:
+        """Note a document that could not be had as a failed item; as CrawlRepository.add_failure."""
+
+    async def remove(
+        self,
+        claim: ItemClaim,
+        source: StoredSource,
+        collection: StoredCollection,
+        uris: Sequence[str] | None = None,
+    ) -> int:
+        """Delete documents that the source brought: those of the uris, or at most some hundreds of those that
+        the run did not find; returns how many it was, and knows them no longer. Raises ClaimLostError,
+        AbortedError when the collection's partition is gone."""
+
+    async def reach(self, claim: ItemClaim, source: StoredSource, cursor: str) -> None:
+        """Store up to where the source was read. Raises ClaimLostError."""
+
+    async def finish(self, claim: ItemClaim) -> None:
+        """End the run; its documents go on. Raises ClaimLostError."""
+
+    async def is_held(self, claim: ItemClaim) -> bool:
+        """As CrawlRepository.is_held."""
+
+
+class Connectors(Protocol):
+    """Read what is behind sources of every kind."""
+
+    def require_available(self, source: source_pb2.DocumentSource) -> None:
+        """Raise FailedPreconditionError (SOURCE_NOT_AVAILABLE) where a directory or secret that the source
+        names is not for its collection."""
+
+    def changes(self, source: StoredSource, *, private_addresses: bool) -> AsyncGenerator[Change, None]:
+        """What there is, or has changed since the source's cursor. Close it to stop early.
+
+        Raises UnavailableError (SOURCE_UNREACHABLE), FailedPreconditionError (SOURCE_REFUSED,
+        SOURCE_NOT_AVAILABLE, ADDRESS_NOT_ALLOWED).
+        """
 
 
 class ReindexRepository(Protocol):

@@ -27,6 +27,7 @@ from groundline_ingestor.service.embeddings import EmbeddingService
 from groundline_ingestor.service.ingestion import IngestionService
 from groundline_ingestor.service.jobs import JobService
 from groundline_ingestor.service.reindex import ReindexService
+from groundline_ingestor.service.sources import SourceService
 
 __all__ = ["SERVICE_NAME", "IngestorServicer"]
 
@@ -46,6 +47,7 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         documents: DocumentService,
         ingestion: IngestionService,
         jobs: JobService,
+        sources: SourceService,
         reindex: ReindexService,
         embedding: EmbeddingService,
         *,
@@ -55,6 +57,7 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         self._documents = documents
         self._ingestion = ingestion
         self._jobs = jobs
+        self._sources = sources
         self._reindex = reindex
         self._embedding = embedding
         self._max_documents = max_documents
@@ -203,6 +206,32 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
     async def RetryJob(self, request: pb.RetryJobRequest, context: Context) -> pb.RetryJobResponse:
         validate(request)
         return pb.RetryJobResponse(job=await self._jobs.retry(current_caller(), request.job_id))
+
+    async def CreateSource(
+        self, request: pb.CreateSourceRequest, context: Context
+    ) -> pb.CreateSourceResponse:
+        validate(request)
+        return pb.CreateSourceResponse(source=await self._sources.create(current_caller(), request))
+
+    async def GetSource(self, request: pb.GetSourceRequest, context: Context) -> pb.GetSourceResponse:
+        validate(request)
+        found = await self._sources.get(current_caller(), request.collection_id, request.source_id)
+        return pb.GetSourceResponse(source=found)
+
+    async def ListSources(self, request: pb.ListSourcesRequest, context: Context) -> pb.ListSourcesResponse:
+        validate(request)
+        return await self._sources.list(current_caller(), request)
+
+    async def RunSource(self, request: pb.RunSourceRequest, context: Context) -> pb.RunSourceResponse:
+        validate(request)
+        return pb.RunSourceResponse(job=await self._sources.run(current_caller(), request))
+
+    async def DeleteSource(
+        self, request: pb.DeleteSourceRequest, context: Context
+    ) -> pb.DeleteSourceResponse:
+        validate(request)
+        await self._sources.delete(current_caller(), request)
+        return pb.DeleteSourceResponse()
 
     async def ReindexCollection(
         self, request: pb.ReindexCollectionRequest, context: Context

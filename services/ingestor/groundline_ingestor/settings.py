@@ -63,6 +63,9 @@ class IngestorSettings(MigrationSettings):
     max_bytes_per_collection: Annotated[int, Field(ge=1)] = 100 * 1024**3
     """Maximum bytes of a collection's documents, as handed in."""
 
+    max_sources_per_collection: Annotated[int, Field(ge=1, le=10_000)] = 100
+    """Maximum sources of a collection."""
+
     max_document_bytes: Annotated[int, Field(ge=1, le=2 * 1024**3 - 1)] = 256 * 1024**2
     """Largest document; a larger one fails, the others of its request do not."""
 
@@ -124,12 +127,21 @@ class IngestorSettings(MigrationSettings):
     answers requests, and other replicas do the jobs."""
 
     crawls: Annotated[int, Field(ge=0, le=100)] = 2
-    """Web sites that this process crawls at a time, where it has workers. 0: it leaves them to other
-    replicas."""
+    """Web sites that this process crawls and sources that it runs at a time, where it has workers. 0: it
+    leaves them to other replicas."""
 
     crawl_private_addresses: bool = False
-    """Whether collections may allow their crawls private, loopback, link-local and other addresses that are
-    not the internet's. Whoever may write such a collection reaches what this process reaches."""
+    """Whether collections may allow their crawls and sources private, loopback, link-local and other
+    addresses that are not the internet's. Whoever may write such a collection reaches what this process
+    reaches."""
+
+    source_directories: tuple[Path, ...] = ()
+    """Directories that sources may read, with all below them, as a JSON list of absolute paths. Whoever
+    administers a collection may bring them in. Empty: no source reads a directory."""
+
+    secrets_directory: Path | None = None
+    """Folder of the secrets that sources name: the file COLLECTION/NAME holds the one that sources of that
+    collection may use. Unset: there are none."""
 
     crawl_user_agent: Annotated[str, Field(pattern=r"^[A-Za-z0-9][ -~]{0,199}$")] = "groundline"
     """What crawls call themselves to web servers and look for in robots.txt."""

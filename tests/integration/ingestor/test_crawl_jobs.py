@@ -2,11 +2,8 @@
 
 import asyncio
 import sys
-import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,77 +26,15 @@ from groundline_runtime.server import Application
 from groundline_runtime.status import from_rpc_error
 from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.ingestor.messages import EVERYONES_ACCESS, settings_of
+from groundline_tests.ingestor.site import Site, serving
 from groundline_tests.runtime import serve
 from pydantic import SecretStr
 
 
-@dataclass(frozen=True)
-class Hold:
-    asked: threading.Event = field(default_factory=threading.Event)
-    answer: threading.Event = field(default_factory=threading.Event)
-
-
-class Site:
-    """A web server whose pages are set by the test: text and links by path. A request for a path in `held`
-    is answered when the test lets it go."""
-
-    def __init__(self) -> None:
-        self.pages: dict[str, str] = {}
-        self.asked: list[str] = []
-        self.held: dict[str, Hold] = {}
-        site = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                site.asked.append(self.path)
-                if hold := site.held.get(self.path):
-                    hold.asked.set()
-                    hold.answer.wait(30)
-                body = site.pages.get(self.path)
-                self.send_response(200 if body is not None else 404)
-                content = (body or "").encode()
-                kind = "text/plain" if self.path == "/robots.txt" else "text/html"
-                self.send_header("Content-Type", f"{kind}; charset=utf-8")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                with suppress(BrokenPipeError, ConnectionResetError):  # who asked was killed
-                    self.wfile.write(content)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-
-    def put(self, path: str, text: str, *links: str) -> None:
-        anchors = "".join(f'<li><a href="{link}">link</a></li>' for link in links)
-        self.pages[path] = (
-            f"<html><head><title>Page {path}</title></head><body><article><h1>{path}</h1>"
-            f"<p>{text} It is a page with enough words to be worth reading by anybody who comes along.</p>"
-            f"</article><ul>{anchors}</ul></body></html>"
-        )
-
-    def hold(self, path: str) -> threading.Event:
-        """Hold requests for a path until the event is set."""
-        self.held[path] = Hold()
-        return self.held[path].answer
-
-    async def is_asked_for(self, path: str) -> None:
-        """Wait for a request for a path in `held`."""
-        assert await asyncio.to_thread(self.held[path].asked.wait, 30)
-
-
 @pytest.fixture
 def site() -> Iterator[Site]:
-    site = Site()
-    thread = threading.Thread(target=site.server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield site
-    for hold in site.held.values():
-        hold.answer.set()
-    site.server.shutdown()
-    site.server.server_close()
-    thread.join()
+    with serving(Site()) as site:
+        yield site
 
 
 @pytest.fixture
@@ -325,6 +260,32 @@ async def test_another_worker_begins_a_killed_ones_crawl_again_and_doubles_nothi
         "/travel",
         "/gone",
     ]
+    assert (job.done_count, job.failed_count) == (3, 1)
+    assert len(await documents(front, collection_id)) == 3
+
+
+async def test_another_worker_goes_on_with_a_killed_ones_run_of_a_source_and_doubles_nothing(
+    pool: Pool, database_url: str, front: Any, collection_id: str, handbook: Site
+) -> None:
+    hold = handbook.hold("/travel")
+    source = {"name": "handbook", "web": {"startUrl": handbook.url, "delaySeconds": 0}}
+    request = {"collectionId": collection_id, "source": source}
+    created = await front.CreateSource(json_format.ParseDict(request, pb.CreateSourceRequest()))
+    run = pb.RunSourceRequest(collection_id=collection_id, source_id=created.source.source_id)
+    job_id = (await front.RunSource(run)).job.job_id
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(Path(__file__).with_name("worker_process.py")), database_url, "crawling"
+    )
+    try:
+        await handbook.is_asked_for("/travel")
+    finally:
+        process.kill()  # with -9
+        await process.wait()
+    hold.set()
+    assert (await front.RunSource(run)).job.job_id == job_id
+    async with replica(pool, database_url) as stub:
+        job, items = await ended(stub, job_id)
+    assert items[0].attempts == 2
     assert (job.done_count, job.failed_count) == (3, 1)
     assert len(await documents(front, collection_id)) == 3
 

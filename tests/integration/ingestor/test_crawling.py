@@ -285,6 +285,7 @@ async def test_redirects_are_followed_within_the_host_and_not_for_ever(site: Sit
     pages, failures = await crawl(f"{site.url}/", names=names, delay_seconds=0)
     assert pages == [f"{site.url}/", f"{site.url}/new"]
     assert failures == {
+        f"{site.url}/away": "OTHER_HOST",
         f"{site.url}/loop": "TOO_MANY_REDIRECTS",
         f"{site.url}/odd": "INVALID_REDIRECT",
     }

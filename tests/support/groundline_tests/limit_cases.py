@@ -36,6 +36,16 @@ _NEEDED: Mapping[str, Mapping[str, Any]] = {
     "DocumentInput": {"text": "text"},
     "IngestDocumentsRequest": {"documents": [{"text": "text"}]},
     "WebCrawl": {"startUrl": "https://example.com/"},
+    "WebSource": {"startUrl": "https://example.com/"},
+    "GitSource": {"url": "https://example.com/a.git"},
+    "S3Source": {
+        "endpointUrl": "https://example.com",
+        "bucket": "abc",
+        "accessKeySecret": "a",
+        "secretKeySecret": "a",
+    },
+    "DocumentSource": {"name": "a", "directory": {"path": "/srv/a"}},
+    "CreateSourceRequest": {"source": {"name": "a", "directory": {"path": "/srv/a"}}},
 }
 
 # Columns that must match each other: one value alone never is beyond its limit and nothing else.
@@ -50,6 +60,7 @@ _RIGHT = {
     limits_pb2.TEXT_FORMAT_CHUNK_ID: ("0", str(2**63 - 1)),
     limits_pb2.TEXT_FORMAT_POSITION: ("0" * 16, f"{2**63 - 1:x}"),
     limits_pb2.TEXT_FORMAT_PRINCIPAL: ("u", "p" * 200),
+    limits_pb2.TEXT_FORMAT_SECRET_NAME: ("a", "A.b_-0", "s" * 100),
     limits_pb2.TEXT_FORMAT_LANGUAGE: ("english", "simple"),
     limits_pb2.TEXT_FORMAT_FILTER: ('{"year": 2024}', "{}"),
 }
@@ -58,6 +69,7 @@ _WRONG = {
     limits_pb2.TEXT_FORMAT_UUID: ("1", str(uuid.UUID(int=1)).replace("-", ""), f"{{{uuid.UUID(int=1)}}}"),
     limits_pb2.TEXT_FORMAT_CHUNK_ID: ("-1", "01", str(2**63), "x"),
     limits_pb2.TEXT_FORMAT_POSITION: ("0", f"{2**63:x}", "0/1A2B3C4D", "A" * 16),
+    limits_pb2.TEXT_FORMAT_SECRET_NAME: (".a", "..", "a/b", "s" * 101, "a b"),
     limits_pb2.TEXT_FORMAT_PRINCIPAL: ("p" * 201, "a b", "a\tb"),
     limits_pb2.TEXT_FORMAT_LANGUAGE: ("e", "English", "x" * 31),
     limits_pb2.TEXT_FORMAT_FILTER: ("year", "[]", '{"$no": 1}'),

@@ -49,6 +49,8 @@ FOR_PROGRAMS = {
     "GetJob",
     "ListJobs",
     "WatchJob",
+    "GetSource",
+    "ListSources",
 }
 SEARCH_FIELDS = {
     "query": "query",

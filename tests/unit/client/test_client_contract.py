@@ -85,6 +85,11 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "ListChunks": lambda c: c.list_chunks("docs", UUID),
     "DeleteDocument": lambda c: c.delete_document("docs", UUID),
     "DeleteDocuments": lambda c: c.delete_documents("docs", {"year": 2024}, dry_run=True),
+    "CreateSource": lambda c: c.create_source("docs", {"name": "a", "directory": {"path": "/srv/a"}}),
+    "GetSource": lambda c: c.get_source("docs", UUID),
+    "ListSources": lambda c: c.list_sources("docs"),
+    "RunSource": lambda c: c.run_source("docs", UUID, full=True),
+    "DeleteSource": lambda c: c.delete_source("docs", UUID, delete_documents=True),
     "GetJob": lambda c: c.list_job_items(UUID),
     "ListJobs": lambda c: c.list_jobs(collection_id="docs"),
     "WatchJob": lambda c: c.watch_job(UUID),
@@ -153,6 +158,9 @@ def value(field: FieldDescriptor) -> Any:
     }.get(field.cpp_type, 0.5)
 
 
+_QUERY_VALUES = {"true": True, "false": False}
+
+
 def sent_fields(name: str, request: httpx.Request) -> dict[str, Any]:
     """The request in JSON, put together from path, query and body."""
     rule = METHODS[name].GetOptions().Extensions[annotations_pb2.http]
@@ -164,7 +172,7 @@ def sent_fields(name: str, request: httpx.Request) -> dict[str, Any]:
     fields: dict[str, Any] = dict(found.groupdict())
     for key, text in request.url.params.multi_items():
         repeated = key == "allowedPrincipals"
-        fields[key] = [*fields.get(key, []), text] if repeated else text
+        fields[key] = [*fields.get(key, []), text] if repeated else _QUERY_VALUES.get(text, text)
     if rule.body == "*":
         fields |= json.loads(request.content)
     return fields

@@ -526,6 +526,8 @@ def test_every_place_that_connects_to_the_database_is_in_the_sum_of_connections(
         ("services/coordinator/groundline_coordinator/__main__.py", "open_pool"),
         ("services/ingestor/groundline_ingestor/__main__.py", "listening"),
         ("services/ingestor/groundline_ingestor/__main__.py", "open_pool"),
+        # To the databases that sources read; never the suite's own.
+        ("services/ingestor/groundline_ingestor/adapters/sources/postgres.py", "asyncpg.connect"),
         ("services/retriever/groundline_retriever/__main__.py", "open_chunk_store"),
         ("services/retriever/groundline_retriever/adapters/postgres.py", "open_chunk_store"),
         ("services/retriever/groundline_retriever/adapters/postgres.py", "open_pool"),

@@ -5,7 +5,7 @@ import time
 import pytest
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import passage_pb2
-from groundline_ingestor.adapters.crawling import is_public
+from groundline_ingestor.adapters.addresses import is_public
 from groundline_ingestor.crawling import CrawledPage, link_target, path_matches, takes
 
 

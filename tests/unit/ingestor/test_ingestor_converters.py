@@ -22,7 +22,7 @@ def parsed[M: Message](message: M, values: dict[str, Any]) -> M:
 def servicer() -> IngestorServicer:
     """One whose services are never reached."""
     nothing: Any = None
-    return IngestorServicer(nothing, nothing, nothing, nothing, nothing, nothing, max_documents=3)
+    return IngestorServicer(nothing, nothing, nothing, nothing, nothing, nothing, nothing, max_documents=3)
 
 
 async def test_every_wrong_field_is_named_at_once() -> None:

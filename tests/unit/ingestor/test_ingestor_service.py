@@ -46,6 +46,7 @@ from groundline_runtime.errors import (
 from groundline_runtime.paging import page_token
 from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.ingestor import MemoryStores
+from groundline_tests.ingestor.memory import NoSources
 from groundline_tests.ingestor.messages import settings_of
 from structlog.testing import capture_logs
 
@@ -157,6 +158,10 @@ class FullDisk(Preparation):
         return open("/dev/full", "w+b", buffering=0)
 
 
+async def no_run(*_: object) -> None:
+    raise AssertionError("there are no sources")
+
+
 def services_over(
     stores: MemoryStores,
     sandbox: Sandbox,
@@ -191,6 +196,8 @@ def services_over(
             allow_private_addresses=operator_allows_private,
             check_seconds=0.01,
         ),
+        sources=NoSources(),
+        run_source=no_run,
     )
     return Services(
         stores,

@@ -326,6 +326,18 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """The distributed index lacks what was written lately; searches do not find that yet."""
     SEARCH_INDEX_INCOMPLETE: _ErrorReason.ValueType  # 153
     """There may be more matches: too much of what the distributed index proposed does not match, or may not be read."""
+    SOURCE_NOT_FOUND: _ErrorReason.ValueType  # 154
+    """There is no such source."""
+    SOURCE_NAME_TAKEN: _ErrorReason.ValueType  # 155
+    """The collection has a source of this name."""
+    SOURCE_NOT_AVAILABLE: _ErrorReason.ValueType  # 156
+    """The ingestor has no directory or secret that the source names."""
+    SOURCE_UNREACHABLE: _ErrorReason.ValueType  # 157
+    """What the source reads from does not answer."""
+    SOURCE_REFUSED: _ErrorReason.ValueType  # 158
+    """What the source reads from refuses it: wrong credentials, no such bucket, repository, branch or column, a wrong query."""
+    URI_OF_OTHER_SOURCE: _ErrorReason.ValueType  # 159
+    """Another source of the collection has brought a document of this uri."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -639,4 +651,16 @@ SEARCH_INDEX_BEHIND: ErrorReason.ValueType  # 152
 """The distributed index lacks what was written lately; searches do not find that yet."""
 SEARCH_INDEX_INCOMPLETE: ErrorReason.ValueType  # 153
 """There may be more matches: too much of what the distributed index proposed does not match, or may not be read."""
+SOURCE_NOT_FOUND: ErrorReason.ValueType  # 154
+"""There is no such source."""
+SOURCE_NAME_TAKEN: ErrorReason.ValueType  # 155
+"""The collection has a source of this name."""
+SOURCE_NOT_AVAILABLE: ErrorReason.ValueType  # 156
+"""The ingestor has no directory or secret that the source names."""
+SOURCE_UNREACHABLE: ErrorReason.ValueType  # 157
+"""What the source reads from does not answer."""
+SOURCE_REFUSED: ErrorReason.ValueType  # 158
+"""What the source reads from refuses it: wrong credentials, no such bucket, repository, branch or column, a wrong query."""
+URI_OF_OTHER_SOURCE: ErrorReason.ValueType  # 159
+"""Another source of the collection has brought a document of this uri."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

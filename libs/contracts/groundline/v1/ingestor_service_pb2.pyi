@@ -16,6 +16,7 @@ from groundline.v1 import document_pb2 as _document_pb2
 from groundline.v1 import job_pb2 as _job_pb2
 from groundline.v1 import passage_pb2 as _passage_pb2
 from groundline.v1 import quota_pb2 as _quota_pb2
+from groundline.v1 import source_pb2 as _source_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -1489,3 +1490,266 @@ class Embedding(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Embedding: _TypeAlias = Embedding  # noqa: Y015
+
+@_typing.final
+class CreateSourceRequest(_message.Message):
+    """Request of CreateSource."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    @_builtins.property
+    def source(self) -> _source_pb2.DocumentSource:
+        """The source; fields that the service sets are passed over."""
+
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        source: _source_pb2.DocumentSource | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateSourceRequest: _TypeAlias = CreateSourceRequest  # noqa: Y015
+
+@_typing.final
+class CreateSourceResponse(_message.Message):
+    """Response of CreateSource."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def source(self) -> _source_pb2.DocumentSource:
+        """The new source."""
+
+    def __init__(
+        self,
+        *,
+        source: _source_pb2.DocumentSource | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateSourceResponse: _TypeAlias = CreateSourceResponse  # noqa: Y015
+
+@_typing.final
+class GetSourceRequest(_message.Message):
+    """Request of GetSource."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    SOURCE_ID_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    source_id: _builtins.str
+    """The source."""
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        source_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "source_id", b"source_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetSourceRequest: _TypeAlias = GetSourceRequest  # noqa: Y015
+
+@_typing.final
+class GetSourceResponse(_message.Message):
+    """Response of GetSource."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def source(self) -> _source_pb2.DocumentSource:
+        """The source."""
+
+    def __init__(
+        self,
+        *,
+        source: _source_pb2.DocumentSource | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetSourceResponse: _TypeAlias = GetSourceResponse  # noqa: Y015
+
+@_typing.final
+class ListSourcesRequest(_message.Message):
+    """Request of ListSources."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    page_size: _builtins.int
+    """Maximum number of sources to return; 100 if 0, and 1000 where it is more."""
+    page_token: _builtins.str
+    """Where to go on, from the last response."""
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "page_size", b"page_size", "page_token", b"page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSourcesRequest: _TypeAlias = ListSourcesRequest  # noqa: Y015
+
+@_typing.final
+class ListSourcesResponse(_message.Message):
+    """Response of ListSources."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """For the next page; empty on the last."""
+    @_builtins.property
+    def sources(self) -> _containers.RepeatedCompositeFieldContainer[_source_pb2.DocumentSource]:
+        """By name."""
+
+    def __init__(
+        self,
+        *,
+        sources: _abc.Iterable[_source_pb2.DocumentSource] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "sources", b"sources"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListSourcesResponse: _TypeAlias = ListSourcesResponse  # noqa: Y015
+
+@_typing.final
+class RunSourceRequest(_message.Message):
+    """Request of RunSource."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    SOURCE_ID_FIELD_NUMBER: _builtins.int
+    FULL_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    source_id: _builtins.str
+    """The source."""
+    full: _builtins.bool
+    """Whether everything is read again, whatever the source knows of it, such as documents that failed. Those that have not
+    changed cost no more than reading them. Default: false.
+    """
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        source_id: _builtins.str = ...,
+        full: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "full", b"full", "source_id", b"source_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunSourceRequest: _TypeAlias = RunSourceRequest  # noqa: Y015
+
+@_typing.final
+class RunSourceResponse(_message.Message):
+    """Response of RunSource."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def job(self) -> _job_pb2.IngestionJob:
+        """The job of the run."""
+
+    def __init__(
+        self,
+        *,
+        job: _job_pb2.IngestionJob | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunSourceResponse: _TypeAlias = RunSourceResponse  # noqa: Y015
+
+@_typing.final
+class DeleteSourceRequest(_message.Message):
+    """Request of DeleteSource."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    SOURCE_ID_FIELD_NUMBER: _builtins.int
+    DELETE_DOCUMENTS_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    source_id: _builtins.str
+    """The source."""
+    delete_documents: _builtins.bool
+    """Whether the documents that it brought are deleted as well. Default: false."""
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        source_id: _builtins.str = ...,
+        delete_documents: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "delete_documents", b"delete_documents", "source_id", b"source_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteSourceRequest: _TypeAlias = DeleteSourceRequest  # noqa: Y015
+
+@_typing.final
+class DeleteSourceResponse(_message.Message):
+    """Response of DeleteSource."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeleteSourceResponse: _TypeAlias = DeleteSourceResponse  # noqa: Y015

@@ -149,6 +149,31 @@ class IngestorServiceStub:
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.EmbedTextsRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.EmbedTextsResponse.FromString,
                 _registered_method=True)
+        self.CreateSource = channel.unary_unary(
+                '/groundline.v1.IngestorService/CreateSource',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.CreateSourceRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.CreateSourceResponse.FromString,
+                _registered_method=True)
+        self.GetSource = channel.unary_unary(
+                '/groundline.v1.IngestorService/GetSource',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.GetSourceRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.GetSourceResponse.FromString,
+                _registered_method=True)
+        self.ListSources = channel.unary_unary(
+                '/groundline.v1.IngestorService/ListSources',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ListSourcesRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.ListSourcesResponse.FromString,
+                _registered_method=True)
+        self.RunSource = channel.unary_unary(
+                '/groundline.v1.IngestorService/RunSource',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.RunSourceRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.RunSourceResponse.FromString,
+                _registered_method=True)
+        self.DeleteSource = channel.unary_unary(
+                '/groundline.v1.IngestorService/DeleteSource',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.DeleteSourceRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.DeleteSourceResponse.FromString,
+                _registered_method=True)
 
 
 class IngestorServiceServicer:
@@ -400,6 +425,58 @@ class IngestorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateSource(self, request, context):
+        """Creates a source of a collection; it runs for the first time at once.
+
+        INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection. PERMISSION_DENIED: the
+        caller may use it, but not administer it. ALREADY_EXISTS: the collection has a source of this name.
+        FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the ingestor has no directory or secret that it names.
+        RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetSource(self, request, context):
+        """Returns a source with its last run.
+
+        INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such source. PERMISSION_DENIED: the caller may use the collection,
+        but not administer it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListSources(self, request, context):
+        """Lists the sources of a collection, by name.
+
+        INVALID_ARGUMENT: the page is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but not
+        administer it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RunSource(self, request, context):
+        """Runs a source now; the job of a run that has not ended is returned instead of a second one. CancelJob ends a run.
+
+        INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such source. PERMISSION_DENIED: the caller may use the collection,
+        but not administer it. RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteSource(self, request, context):
+        """Deletes a source and cancels its run; its documents stay, unless they are to go with it.
+
+        INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such source. PERMISSION_DENIED: the caller may use the collection,
+        but not administer it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_IngestorServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -512,6 +589,31 @@ def add_IngestorServiceServicer_to_server(servicer, server):
                     servicer.EmbedTexts,
                     request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.EmbedTextsRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.EmbedTextsResponse.SerializeToString,
+            ),
+            'CreateSource': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateSource,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.CreateSourceRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.CreateSourceResponse.SerializeToString,
+            ),
+            'GetSource': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetSource,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.GetSourceRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.GetSourceResponse.SerializeToString,
+            ),
+            'ListSources': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSources,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.ListSourcesRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ListSourcesResponse.SerializeToString,
+            ),
+            'RunSource': grpc.unary_unary_rpc_method_handler(
+                    servicer.RunSource,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.RunSourceRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.RunSourceResponse.SerializeToString,
+            ),
+            'DeleteSource': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteSource,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.DeleteSourceRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.DeleteSourceResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1113,6 +1215,141 @@ class IngestorService:
             '/groundline.v1.IngestorService/EmbedTexts',
             groundline_dot_v1_dot_ingestor__service__pb2.EmbedTextsRequest.SerializeToString,
             groundline_dot_v1_dot_ingestor__service__pb2.EmbedTextsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateSource(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.IngestorService/CreateSource',
+            groundline_dot_v1_dot_ingestor__service__pb2.CreateSourceRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.CreateSourceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetSource(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.IngestorService/GetSource',
+            groundline_dot_v1_dot_ingestor__service__pb2.GetSourceRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.GetSourceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListSources(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.IngestorService/ListSources',
+            groundline_dot_v1_dot_ingestor__service__pb2.ListSourcesRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.ListSourcesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RunSource(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.IngestorService/RunSource',
+            groundline_dot_v1_dot_ingestor__service__pb2.RunSourceRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.RunSourceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteSource(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.IngestorService/DeleteSource',
+            groundline_dot_v1_dot_ingestor__service__pb2.DeleteSourceRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.DeleteSourceResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -191,6 +191,38 @@ class IngestorServiceStub:
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
     names another model than the one running.
     """
+    CreateSource: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.CreateSourceRequest, _ingestor_service_pb2.CreateSourceResponse]
+    """Creates a source of a collection; it runs for the first time at once.
+
+    INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection. PERMISSION_DENIED: the
+    caller may use it, but not administer it. ALREADY_EXISTS: the collection has a source of this name.
+    FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the ingestor has no directory or secret that it names.
+    RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
+    """
+    GetSource: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetSourceRequest, _ingestor_service_pb2.GetSourceResponse]
+    """Returns a source with its last run.
+
+    INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such source. PERMISSION_DENIED: the caller may use the collection,
+    but not administer it.
+    """
+    ListSources: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListSourcesRequest, _ingestor_service_pb2.ListSourcesResponse]
+    """Lists the sources of a collection, by name.
+
+    INVALID_ARGUMENT: the page is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but not
+    administer it.
+    """
+    RunSource: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.RunSourceRequest, _ingestor_service_pb2.RunSourceResponse]
+    """Runs a source now; the job of a run that has not ended is returned instead of a second one. CancelJob ends a run.
+
+    INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such source. PERMISSION_DENIED: the caller may use the collection,
+    but not administer it. RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
+    """
+    DeleteSource: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.DeleteSourceRequest, _ingestor_service_pb2.DeleteSourceResponse]
+    """Deletes a source and cancels its run; its documents stay, unless they are to go with it.
+
+    INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such source. PERMISSION_DENIED: the caller may use the collection,
+    but not administer it.
+    """
 
 @_typing.type_check_only
 class IngestorServiceAsyncStub(IngestorServiceStub):
@@ -354,6 +386,38 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
 
     INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
     names another model than the one running.
+    """
+    CreateSource: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.CreateSourceRequest, _ingestor_service_pb2.CreateSourceResponse]  # type: ignore[assignment]
+    """Creates a source of a collection; it runs for the first time at once.
+
+    INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection. PERMISSION_DENIED: the
+    caller may use it, but not administer it. ALREADY_EXISTS: the collection has a source of this name.
+    FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the ingestor has no directory or secret that it names.
+    RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
+    """
+    GetSource: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.GetSourceRequest, _ingestor_service_pb2.GetSourceResponse]  # type: ignore[assignment]
+    """Returns a source with its last run.
+
+    INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such source. PERMISSION_DENIED: the caller may use the collection,
+    but not administer it.
+    """
+    ListSources: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.ListSourcesRequest, _ingestor_service_pb2.ListSourcesResponse]  # type: ignore[assignment]
+    """Lists the sources of a collection, by name.
+
+    INVALID_ARGUMENT: the page is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but not
+    administer it.
+    """
+    RunSource: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.RunSourceRequest, _ingestor_service_pb2.RunSourceResponse]  # type: ignore[assignment]
+    """Runs a source now; the job of a run that has not ended is returned instead of a second one. CancelJob ends a run.
+
+    INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such source. PERMISSION_DENIED: the caller may use the collection,
+    but not administer it. RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
+    """
+    DeleteSource: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.DeleteSourceRequest, _ingestor_service_pb2.DeleteSourceResponse]  # type: ignore[assignment]
+    """Deletes a source and cancels its run; its documents stay, unless they are to go with it.
+
+    INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such source. PERMISSION_DENIED: the caller may use the collection,
+    but not administer it.
     """
 
 class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
@@ -647,6 +711,68 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: a field is wrong; every wrong field is named. FAILED_PRECONDITION (EMBEDDING_MODEL_MISMATCH): it
         names another model than the one running.
+        """
+
+    @_abc_1.abstractmethod
+    def CreateSource(
+        self,
+        request: _ingestor_service_pb2.CreateSourceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingestor_service_pb2.CreateSourceResponse, _abc.Awaitable[_ingestor_service_pb2.CreateSourceResponse]]:
+        """Creates a source of a collection; it runs for the first time at once.
+
+        INVALID_ARGUMENT: a field is wrong; every wrong field is named. NOT_FOUND: no such collection. PERMISSION_DENIED: the
+        caller may use it, but not administer it. ALREADY_EXISTS: the collection has a source of this name.
+        FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the ingestor has no directory or secret that it names.
+        RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
+        """
+
+    @_abc_1.abstractmethod
+    def GetSource(
+        self,
+        request: _ingestor_service_pb2.GetSourceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingestor_service_pb2.GetSourceResponse, _abc.Awaitable[_ingestor_service_pb2.GetSourceResponse]]:
+        """Returns a source with its last run.
+
+        INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such source. PERMISSION_DENIED: the caller may use the collection,
+        but not administer it.
+        """
+
+    @_abc_1.abstractmethod
+    def ListSources(
+        self,
+        request: _ingestor_service_pb2.ListSourcesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingestor_service_pb2.ListSourcesResponse, _abc.Awaitable[_ingestor_service_pb2.ListSourcesResponse]]:
+        """Lists the sources of a collection, by name.
+
+        INVALID_ARGUMENT: the page is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but not
+        administer it.
+        """
+
+    @_abc_1.abstractmethod
+    def RunSource(
+        self,
+        request: _ingestor_service_pb2.RunSourceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingestor_service_pb2.RunSourceResponse, _abc.Awaitable[_ingestor_service_pb2.RunSourceResponse]]:
+        """Runs a source now; the job of a run that has not ended is returned instead of a second one. CancelJob ends a run.
+
+        INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such source. PERMISSION_DENIED: the caller may use the collection,
+        but not administer it. RESOURCE_EXHAUSTED (QUOTA_EXHAUSTED): a quota is used up; the error names it.
+        """
+
+    @_abc_1.abstractmethod
+    def DeleteSource(
+        self,
+        request: _ingestor_service_pb2.DeleteSourceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingestor_service_pb2.DeleteSourceResponse, _abc.Awaitable[_ingestor_service_pb2.DeleteSourceResponse]]:
+        """Deletes a source and cancels its run; its documents stay, unless they are to go with it.
+
+        INVALID_ARGUMENT: an id is wrong. NOT_FOUND: no such source. PERMISSION_DENIED: the caller may use the collection,
+        but not administer it.
         """
 
 def add_IngestorServiceServicer_to_server(servicer: IngestorServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

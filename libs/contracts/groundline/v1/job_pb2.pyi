@@ -145,7 +145,9 @@ class IngestionItem(_message.Message):
     attempts: _builtins.int
     """How often it was begun, those times included that do not count against the maximum."""
     is_crawl: _builtins.bool
-    """Whether it is the job's crawl, whose pages are items of their own. It is EXTRACTING while it goes from page to page."""
+    """Whether it is the job's crawl, or the run of a source, whose documents are items of their own. It is EXTRACTING
+    while it goes from one to the next.
+    """
     item_index: _builtins.int
     """Its place in the job, from 0."""
     @_builtins.property
@@ -204,6 +206,7 @@ class IngestionJob(_message.Message):
     START_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
     POSITION_FIELD_NUMBER: _builtins.int
+    DELETED_COUNT_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """Identifier, a UUID."""
     collection_id: _builtins.str
@@ -225,6 +228,8 @@ class IngestionJob(_message.Message):
     the min_position of a search or question it makes sure that they see it, wherever they read. Opaque; a later
     request may give another one of the same job.
     """
+    deleted_count: _builtins.int
+    """Documents that a run of a source deleted, since they have gone from it."""
     @_builtins.property
     def chunks(self) -> Global___ChunkCounts:
         """Chunks of all items."""
@@ -262,10 +267,11 @@ class IngestionJob(_message.Message):
         start_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
         position: _builtins.str = ...,
+        deleted_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "create_time", b"create_time", "end_time", b"end_time", "start_time", b"start_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancelled_count", b"cancelled_count", "chunks", b"chunks", "collection_id", b"collection_id", "create_time", b"create_time", "done_count", b"done_count", "end_time", b"end_time", "failed_count", b"failed_count", "item_count", b"item_count", "job_id", b"job_id", "position", b"position", "start_time", b"start_time", "state", b"state", "unchanged_count", b"unchanged_count", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancelled_count", b"cancelled_count", "chunks", b"chunks", "collection_id", b"collection_id", "create_time", b"create_time", "deleted_count", b"deleted_count", "done_count", b"done_count", "end_time", b"end_time", "failed_count", b"failed_count", "item_count", b"item_count", "job_id", b"job_id", "position", b"position", "start_time", b"start_time", "state", b"state", "unchanged_count", b"unchanged_count", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import descriptor_pb2 as google_dot_protobuf_dot_descriptor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1agroundline/v1/limits.proto\x12\rgroundline.v1\x1a google/protobuf/descriptor.proto\"\x9d\x03\n\x06Limits\x12\x14\n\x07minimum\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x14\n\x07maximum\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x17\n\nmin_length\x18\x03 \x01(\x05H\x02\x88\x01\x01\x12\x17\n\nmax_length\x18\x04 \x01(\x05H\x03\x88\x01\x01\x12\x16\n\tmax_bytes\x18\x05 \x01(\x05H\x04\x88\x01\x01\x12\x16\n\tmin_items\x18\x06 \x01(\x05H\x05\x88\x01\x01\x12\x16\n\tmax_items\x18\x07 \x01(\x05H\x06\x88\x01\x01\x12.\n\x0btext_format\x18\x08 \x01(\x0e\x32\x19.groundline.v1.TextFormat\x12\x32\n\rstruct_format\x18\t \x01(\x0e\x32\x1b.groundline.v1.StructFormat\x12\x16\n\x0e\x61llowed_values\x18\n \x03(\t\x12\x11\n\tallow_nul\x18\x0b \x01(\x08\x42\n\n\x08_minimumB\n\n\x08_maximumB\r\n\x0b_min_lengthB\r\n\x0b_max_lengthB\x0c\n\n_max_bytesB\x0c\n\n_min_itemsB\x0c\n\n_max_items*\xdf\x01\n\nTextFormat\x12\x1b\n\x17TEXT_FORMAT_UNSPECIFIED\x10\x00\x12\x1d\n\x19TEXT_FORMAT_COLLECTION_ID\x10\x01\x12\x14\n\x10TEXT_FORMAT_UUID\x10\x02\x12\x18\n\x14TEXT_FORMAT_CHUNK_ID\x10\x03\x12\x19\n\x15TEXT_FORMAT_PRINCIPAL\x10\x04\x12\x18\n\x14TEXT_FORMAT_LANGUAGE\x10\x05\x12\x16\n\x12TEXT_FORMAT_FILTER\x10\x06\x12\x18\n\x14TEXT_FORMAT_POSITION\x10\x07*_\n\x0cStructFormat\x12\x1d\n\x19STRUCT_FORMAT_UNSPECIFIED\x10\x00\x12\x18\n\x14STRUCT_FORMAT_FILTER\x10\x01\x12\x16\n\x12STRUCT_FORMAT_JSON\x10\x02:F\n\x06limits\x12\x1d.google.protobuf.FieldOptions\x18\xf1\x8c\x03 \x01(\x0b\x32\x15.groundline.v1.Limitsb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1agroundline/v1/limits.proto\x12\rgroundline.v1\x1a google/protobuf/descriptor.proto\"\x9d\x03\n\x06Limits\x12\x14\n\x07minimum\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x14\n\x07maximum\x18\x02 \x01(\x01H\x01\x88\x01\x01\x12\x17\n\nmin_length\x18\x03 \x01(\x05H\x02\x88\x01\x01\x12\x17\n\nmax_length\x18\x04 \x01(\x05H\x03\x88\x01\x01\x12\x16\n\tmax_bytes\x18\x05 \x01(\x05H\x04\x88\x01\x01\x12\x16\n\tmin_items\x18\x06 \x01(\x05H\x05\x88\x01\x01\x12\x16\n\tmax_items\x18\x07 \x01(\x05H\x06\x88\x01\x01\x12.\n\x0btext_format\x18\x08 \x01(\x0e\x32\x19.groundline.v1.TextFormat\x12\x32\n\rstruct_format\x18\t \x01(\x0e\x32\x1b.groundline.v1.StructFormat\x12\x16\n\x0e\x61llowed_values\x18\n \x03(\t\x12\x11\n\tallow_nul\x18\x0b \x01(\x08\x42\n\n\x08_minimumB\n\n\x08_maximumB\r\n\x0b_min_lengthB\r\n\x0b_max_lengthB\x0c\n\n_max_bytesB\x0c\n\n_min_itemsB\x0c\n\n_max_items*\xfc\x01\n\nTextFormat\x12\x1b\n\x17TEXT_FORMAT_UNSPECIFIED\x10\x00\x12\x1d\n\x19TEXT_FORMAT_COLLECTION_ID\x10\x01\x12\x14\n\x10TEXT_FORMAT_UUID\x10\x02\x12\x18\n\x14TEXT_FORMAT_CHUNK_ID\x10\x03\x12\x19\n\x15TEXT_FORMAT_PRINCIPAL\x10\x04\x12\x18\n\x14TEXT_FORMAT_LANGUAGE\x10\x05\x12\x16\n\x12TEXT_FORMAT_FILTER\x10\x06\x12\x18\n\x14TEXT_FORMAT_POSITION\x10\x07\x12\x1b\n\x17TEXT_FORMAT_SECRET_NAME\x10\x08*_\n\x0cStructFormat\x12\x1d\n\x19STRUCT_FORMAT_UNSPECIFIED\x10\x00\x12\x18\n\x14STRUCT_FORMAT_FILTER\x10\x01\x12\x16\n\x12STRUCT_FORMAT_JSON\x10\x02:F\n\x06limits\x12\x1d.google.protobuf.FieldOptions\x18\xf1\x8c\x03 \x01(\x0b\x32\x15.groundline.v1.Limitsb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,9 +33,9 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'groundline.v1.limits_pb2', 
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_TEXTFORMAT']._serialized_start=496
-  _globals['_TEXTFORMAT']._serialized_end=719
-  _globals['_STRUCTFORMAT']._serialized_start=721
-  _globals['_STRUCTFORMAT']._serialized_end=816
+  _globals['_TEXTFORMAT']._serialized_end=748
+  _globals['_STRUCTFORMAT']._serialized_start=750
+  _globals['_STRUCTFORMAT']._serialized_end=845
   _globals['_LIMITS']._serialized_start=80
   _globals['_LIMITS']._serialized_end=493
 # @@protoc_insertion_point(module_scope)

@@ -43,6 +43,8 @@ class _TextFormatEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TextFormat
     """A condition on documents as JSON; see ChatRequest.filter."""
     TEXT_FORMAT_POSITION: _TextFormat.ValueType  # 7
     """A position in what was written; see IngestionJob.position."""
+    TEXT_FORMAT_SECRET_NAME: _TextFormat.ValueType  # 8
+    """The name of a secret: 1 to 100 letters, digits, ".", "_" and "-", beginning with a letter or digit."""
 
 class TextFormat(_TextFormat, metaclass=_TextFormatEnumTypeWrapper):
     """What the text of a field must be."""
@@ -63,6 +65,8 @@ TEXT_FORMAT_FILTER: TextFormat.ValueType  # 6
 """A condition on documents as JSON; see ChatRequest.filter."""
 TEXT_FORMAT_POSITION: TextFormat.ValueType  # 7
 """A position in what was written; see IngestionJob.position."""
+TEXT_FORMAT_SECRET_NAME: TextFormat.ValueType  # 8
+"""The name of a secret: 1 to 100 letters, digits, ".", "_" and "-", beginning with a letter or digit."""
 Global___TextFormat: _TypeAlias = TextFormat  # noqa: Y015
 
 class _StructFormat:

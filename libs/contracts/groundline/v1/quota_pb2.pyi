@@ -39,6 +39,8 @@ class _QuotaEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Quota.ValueType
     """Chat and Answer requests of the caller that are under way in one replica."""
     QUOTA_TOKENS: _Quota.ValueType  # 7
     """Tokens that the caller's answers took, prompts included, since midnight UTC."""
+    QUOTA_SOURCES: _Quota.ValueType  # 8
+    """Sources of the collection."""
 
 class Quota(_Quota, metaclass=_QuotaEnumTypeWrapper):
     """What may be taken only so often or so much."""
@@ -59,6 +61,8 @@ QUOTA_ANSWERS: Quota.ValueType  # 6
 """Chat and Answer requests of the caller that are under way in one replica."""
 QUOTA_TOKENS: Quota.ValueType  # 7
 """Tokens that the caller's answers took, prompts included, since midnight UTC."""
+QUOTA_SOURCES: Quota.ValueType  # 8
+"""Sources of the collection."""
 Global___Quota: _TypeAlias = Quota  # noqa: Y015
 
 @_typing.final

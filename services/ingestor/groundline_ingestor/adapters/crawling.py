@@ -1,8 +1,6 @@
 """Web pages over httpx, from addresses that were checked."""
 
 import asyncio
-import ipaddress
-import socket
 import time
 import zlib
 from collections import deque
@@ -17,11 +15,18 @@ import structlog
 from groundline.v1 import ingestor_service_pb2 as pb
 from protego import Protego
 
+from groundline_ingestor.adapters.addresses import (
+    AddressNotAllowedError,
+    PinnedTransport,
+    Resolve,
+    is_public,
+    resolve,
+)
 from groundline_ingestor.adapters.extraction.readers.common import ReadError
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
 from groundline_ingestor.crawling import CrawledPage, CrawlFailure, link_target, takes
 
-__all__ = ["CrawlLimits", "HttpCrawler", "is_public"]
+__all__ = ["CrawlLimits", "HttpCrawler"]
 
 MAX_REDIRECTS: Final = 5
 MAX_ROBOTS_BYTES: Final = 512 * 1024
@@ -38,16 +43,7 @@ _TYPES: Final = {
     "application/pdf",
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
 }
-_GLOBAL_UNICAST: Final = ipaddress.ip_network("2000::/3")
-# What Python's is_global does not know of: relays of 6to4, documentation, and the address by which Azure's
-# machines reach their host.
-_NOT_THE_INTERNETS: Final = tuple(
-    map(ipaddress.ip_network, ("192.88.99.0/24", "3fff::/20", "168.63.129.16/32"))
-)
-
 _log = structlog.get_logger(__name__)
-
-type Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 @dataclass(frozen=True)
@@ -61,62 +57,11 @@ class CrawlLimits:
 
 
 class _RefusedError(Exception):
-    def __init__(self, reason: str, message: str) -> None:
+    def __init__(self, reason: str, message: str, status: int = 0) -> None:
         super().__init__(message)
         self.reason = reason
         self.message = message
-
-
-async def resolve(host: str, port: int) -> Sequence[str]:
-    """The addresses of a host. Raises OSError."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(address[4][0]) for address in found]
-
-
-def is_public(address: str) -> bool:
-    """Whether an IP address is one of the internet's; none of those is that carry an IPv4 address within."""
-    ip = ipaddress.ip_address(address.split("%", 1)[0])
-    is_assigned = ip.version == 4 or ip in _GLOBAL_UNICAST
-    is_other = any(ip in network for network in _NOT_THE_INTERNETS if network.version == ip.version)
-    return is_assigned and ip.is_global and not ip.is_multicast and not is_other
-
-
-class _PinnedTransport(httpx.AsyncBaseTransport):
-    """Resolves a host once, checks its addresses, and connects to one that was checked: a name that changes
-    its mind in between leads nowhere. Certificates are checked against the name."""
-
-    def __init__(self, resolve: Resolve, is_allowed: Callable[[str], bool]) -> None:
-        self._resolve = resolve
-        self._is_allowed = is_allowed
-        # Connections are pooled by address, and certificates checked by name: none is kept for another name.
-        self._inner = httpx.AsyncHTTPTransport(limits=httpx.Limits(max_keepalive_connections=0))
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        host = request.url.host
-        port = request.url.port or (443 if request.url.scheme == "https" else 80)
-        try:
-            addresses = await self._resolve(host, port)
-        except OSError as error:
-            raise httpx.ConnectError("the name has no address") from error
-        if not addresses:
-            raise httpx.ConnectError("the name has no address")
-        if not all(map(self._is_allowed, addresses)):
-            raise _RefusedError(
-                "ADDRESS_NOT_ALLOWED",
-                f"{host[:200]} is not a public address of the internet; collection and operator would both "
-                "have to allow it",
-            )
-        pinned = httpx.Request(
-            request.method,
-            request.url.copy_with(host=addresses[0]),
-            headers=request.headers,  # with the Host that was asked for
-            stream=request.stream,
-            extensions=request.extensions | {"sni_hostname": host},
-        )
-        return await self._inner.handle_async_request(pinned)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
+        self.status = status
 
 
 class _Unpacking:
@@ -171,7 +116,7 @@ class HttpCrawler:
     ) -> AsyncGenerator[CrawledPage | CrawlFailure, None]:
         """Pages and failures as they come; what robots.txt forbids is passed over, but for the start."""
         any_address = private_addresses
-        transport = _PinnedTransport(self._resolve, lambda address: any_address or self._is_public(address))
+        transport = PinnedTransport(self._resolve, lambda address: any_address or self._is_public(address))
         async with httpx.AsyncClient(
             transport=transport,
             trust_env=False,  # a proxy would resolve names by itself
@@ -214,7 +159,7 @@ class _Run:
                     page = await self._fetch(url, None if depth == 0 else host)
             except _RefusedError as refused:
                 if depth == 0 or refused.reason not in _PASSED_OVER:
-                    yield CrawlFailure(url, refused.reason, refused.message)
+                    yield CrawlFailure(url, refused.reason, refused.message, refused.status)
                 continue
             except TimeoutError:
                 yield CrawlFailure(url, "TIMEOUT", "the page took longer than it may")
@@ -268,7 +213,8 @@ class _Run:
                 url = target
                 continue
             if response.status_code != httpx.codes.OK:
-                raise _RefusedError("HTTP_STATUS", f"the server answered {response.status_code}")
+                message = f"the server answered {response.status_code}"
+                raise _RefusedError("HTTP_STATUS", message, response.status_code)
             mime_type = response.headers.get("content-type", "text/html").split(";", 1)[0].strip().lower()
             if mime_type not in _TYPES:
                 raise _RefusedError("UNSUPPORTED_TYPE", f"{mime_type[:100]} is not a page")
@@ -283,6 +229,8 @@ class _Run:
                     unpacked = _Unpacking(response.headers.get_list("content-encoding"), most)
                     async for part in response.aiter_raw(64 * 1024):
                         content += unpacked.feed(part)
+        except AddressNotAllowedError as error:
+            raise _RefusedError("ADDRESS_NOT_ALLOWED", str(error)) from None
         except httpx.TimeoutException:
             raise _RefusedError("TIMEOUT", "the server did not answer in time") from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -323,4 +271,4 @@ class _Run:
         self.next_time[host] = time.monotonic() + min(delay, MAX_DELAY_SECONDS)
 
 
-_PASSED_OVER: Final = {"ROBOTS_DISALLOWED", "UNSUPPORTED_TYPE", "OTHER_HOST"}
+_PASSED_OVER: Final = {"ROBOTS_DISALLOWED", "UNSUPPORTED_TYPE"}

@@ -29,7 +29,7 @@ from groundline_ingestor.domain.jobs import begin, finish
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem
 from groundline_ingestor.ports import ClaimLostError, HandedIn
 
-__all__ = ["PostgresCrawls"]
+__all__ = ["PostgresCrawls", "insert_page"]
 
 _LEASE: Final = f"""
     SELECT i.*, j.collection_id AS job_collection_id
@@ -108,57 +108,8 @@ class PostgresCrawls:
         return held is not None
 
     async def add_page(self, claim: ItemClaim, collection: StoredCollection, page: HandedIn) -> None:
-        given, version = page
         async with transaction(self._pool) as connection:
-            index, is_new = await _place(connection, claim, version.uri)
-            if index is None:
-                return
-            await self._jobs.insert_documents(connection, collection, [page])
-            # What must not be replaced stays unknown to the job.
-            document_id = await connection.fetchval(
-                f"""
-                SELECT d.document_id FROM documents d JOIN ingestion_jobs j ON j.job_id = $3::uuid
-                WHERE d.collection_id = $1 AND d.uri = $2 AND {is_replaceable_document("j.principals", "d")}
-                """,
-                collection.collection_id,
-                version.uri,
-                claim.job_id,
-            )
-            if is_new:
-                await connection.execute(
-                    """
-                    INSERT INTO ingestion_items
-                        (job_id, item_index, collection_id, uri, document_id, state, input, is_page)
-                    VALUES ($1::uuid, $2, $3, $4, $5, 'queued', $6, true)
-                    """,
-                    claim.job_id,
-                    index,
-                    collection.collection_id,
-                    version.uri,
-                    document_id,
-                    input_json(given),
-                )
-            else:
-                await connection.execute(
-                    """
-                    UPDATE ingestion_items SET
-                        state = 'queued', failure = NULL, document_id = $3, input = $4, end_time = NULL,
-                        change_time = clock_timestamp()
-                    WHERE job_id = $1::uuid AND item_index = $2
-                    """,
-                    claim.job_id,
-                    index,
-                    document_id,
-                    input_json(given),
-                )
-            await connection.copy_records_to_table(
-                "ingestion_payloads",
-                records=(
-                    (claim.job_id, index, part, data)
-                    for part, data in enumerate(payload_parts(given.content))
-                ),
-                columns=("job_id", "item_index", "part", "data"),
-            )
+            await insert_page(connection, self._jobs, claim, collection, page)
 
     async def add_failure(self, claim: ItemClaim, uri: str, failure: document_pb2.IngestionFailure) -> None:
         async with transaction(self._pool) as connection:
@@ -187,6 +138,65 @@ class PostgresCrawls:
                 claim,
                 partial(finish, outcome=job_pb2.INGESTION_OUTCOME_UNSPECIFIED, chunk_count=0),
             )
+
+
+async def insert_page(
+    connection: Connection,
+    jobs: PostgresJobs,
+    claim: ItemClaim,
+    collection: StoredCollection,
+    page: HandedIn,
+) -> bool:
+    """Queue what the claim's item found as an item of its job; False where the job has it. Raises
+    ClaimLostError."""
+    given, version = page
+    index, is_new = await _place(connection, claim, version.uri)
+    if index is None:
+        return False
+    await jobs.insert_documents(connection, collection, [page])
+    # What must not be replaced stays unknown to the job.
+    document_id = await connection.fetchval(
+        f"""
+        SELECT d.document_id FROM documents d JOIN ingestion_jobs j ON j.job_id = $3::uuid
+        WHERE d.collection_id = $1 AND d.uri = $2 AND {is_replaceable_document("j.principals", "d")}
+        """,
+        collection.collection_id,
+        version.uri,
+        claim.job_id,
+    )
+    if is_new:
+        await connection.execute(
+            """
+            INSERT INTO ingestion_items
+                (job_id, item_index, collection_id, uri, document_id, state, input, is_page)
+            VALUES ($1::uuid, $2, $3, $4, $5, 'queued', $6, true)
+            """,
+            claim.job_id,
+            index,
+            collection.collection_id,
+            version.uri,
+            document_id,
+            input_json(given),
+        )
+    else:
+        await connection.execute(
+            """
+            UPDATE ingestion_items SET
+                state = 'queued', failure = NULL, document_id = $3, input = $4, end_time = NULL,
+                change_time = clock_timestamp()
+            WHERE job_id = $1::uuid AND item_index = $2
+            """,
+            claim.job_id,
+            index,
+            document_id,
+            input_json(given),
+        )
+    await connection.copy_records_to_table(
+        "ingestion_payloads",
+        records=((claim.job_id, index, part, data) for part, data in enumerate(payload_parts(given.content))),
+        columns=("job_id", "item_index", "part", "data"),
+    )
+    return True
 
 
 async def _place(connection: Connection, claim: ItemClaim, uri: str) -> tuple[int | None, bool]:

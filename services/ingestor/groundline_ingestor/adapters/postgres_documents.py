@@ -47,6 +47,7 @@ __all__ = [
     "PostgresDocuments",
     "chunk_records",
     "copy_chunks",
+    "delete_documents",
     "document_values",
     "hold_collection",
     "text_parts",
@@ -304,7 +305,9 @@ class PostgresDocuments:
     async def delete(self, collection: StoredCollection, document_id: str) -> bool:
         async with transaction(self._pool) as connection:
             await hold_collection(connection, collection)
-            return await _delete(connection, collection, "document_id = $2::uuid", [document_id]) == 1
+            return (
+                await delete_documents(connection, collection, "document_id = $2::uuid", [document_id]) == 1
+            )
 
     async def count_selected(
         self, collection: StoredCollection, selection: Filter, principals: Sequence[str]
@@ -326,7 +329,7 @@ class PostgresDocuments:
             await hold_collection(connection, collection)
             if request_id and (earlier := await _begin_deletion(connection, *key)) is not None:
                 return earlier
-            count = await _delete(connection, collection, *_selected(selection, principals))
+            count = await delete_documents(connection, collection, *_selected(selection, principals))
             if request_id:
                 await connection.execute(
                     "UPDATE document_deletions SET deleted_count = $3 "
@@ -459,7 +462,7 @@ async def _begin_deletion(connection: Connection, collection_id: str, request_id
     return earlier
 
 
-async def _delete(
+async def delete_documents(
     connection: Connection, collection: StoredCollection, predicate: str, values: Sequence[Any]
 ) -> int:
     """Delete documents by a condition whose values are numbered from $2; returns how many there were."""

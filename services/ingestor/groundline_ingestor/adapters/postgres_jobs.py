@@ -49,10 +49,11 @@ _VISIBLE_ITEM: Final = f"""
 """
 _SELECT = f"""
     SELECT j.job_id, j.collection_id, j.kind, j.state, j.create_time, j.end_time,
-           j.cancel_time IS NOT NULL AS is_cancelled, {WRITTEN_POSITION} AS position,
+           j.cancel_time IS NOT NULL AS is_cancelled, j.deleted_count, {WRITTEN_POSITION} AS position,
            (
                SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]') FROM (
-                   SELECT i.state, i.crawl IS NOT NULL AS is_crawl, i.attempts > 0 AS is_begun,
+                   SELECT i.state, num_nonnulls(i.crawl, i.source_id) > 0 AS is_crawl,
+                          i.attempts > 0 AS is_begun,
                           i.outcome IS NOT DISTINCT FROM 'unchanged' AS is_unchanged,
                           {_VISIBLE_ITEM} AS is_visible, count(*) AS count,
                           min(i.start_time) AS start_time, max(i.end_time) AS end_time,
@@ -219,9 +220,13 @@ class PostgresJobs:
 
     async def cancel(self, job_id: str) -> None:
         async with transaction(self._pool) as connection:
-            # Its crawl adds no page from here on, so that the next statement sees all there are.
+            # Its crawl or run adds nothing from here on, so that the next statement sees all there are.
             await connection.execute(
-                "SELECT FROM ingestion_items WHERE job_id = $1::uuid AND crawl IS NOT NULL FOR UPDATE", job_id
+                """
+                SELECT FROM ingestion_items
+                WHERE job_id = $1::uuid AND num_nonnulls(crawl, source_id) > 0 FOR UPDATE
+                """,
+                job_id,
             )
             await change_items(connection, f"job_id = $1::uuid AND {PENDING}", [job_id], cancel)
             await connection.execute(
@@ -379,7 +384,7 @@ def _item(row: asyncpg.Record) -> job_pb2.IngestionItem:
         attempts=item.attempts,
         chunks=item.chunks,
         usage=usage if usage.ByteSize() else None,
-        is_crawl=row["crawl"] is not None,
+        is_crawl=(row["crawl"] or row["source_id"]) is not None,
     )
 
 
@@ -393,6 +398,7 @@ def _job(row: asyncpg.Record) -> job_pb2.IngestionJob:
         state=read_enum(job_pb2.JobState, row["state"]),
         end_time=row["end_time"],
         position=position_text(row["position"]),
+        deleted_count=row["deleted_count"],
     )
     return summarize(stored, [_tally(one) for one in row["tallies"]])
 

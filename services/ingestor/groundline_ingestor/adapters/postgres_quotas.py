@@ -39,11 +39,12 @@ class PostgresQuotas:
         async with acquire(self._pool) as connection:
             row = await connection.fetchrow(
                 """
-                SELECT count(*) AS documents, coalesce(sum(size_bytes), 0)::bigint AS bytes
+                SELECT count(*) AS documents, coalesce(sum(size_bytes), 0)::bigint AS bytes,
+                       (SELECT count(*) FROM sources WHERE collection_id = $1) AS sources
                 FROM documents WHERE collection_id = $1 AND uri <> ALL($2::text[])
                 """,
                 collection_id,
                 list(uris),
             )
         assert row is not None, "aggregates have a row"
-        return CollectionUse(row["documents"], row["bytes"])
+        return CollectionUse(row["documents"], row["bytes"], row["sources"])

@@ -203,6 +203,8 @@ class StoredJob:
     end_time: datetime | None = None
     position: str = ""
     """Up to where the database was written when this was read."""
+    deleted_count: int = 0
+    """Documents that the run of a source deleted."""
 
 
 def summarize(job: StoredJob, tallies: Sequence[Tally]) -> job_pb2.IngestionJob:
@@ -233,6 +235,7 @@ def summarize(job: StoredJob, tallies: Sequence[Tally]) -> job_pb2.IngestionJob:
         end_time=timestamp(end_time),
         # Until then more follows it.
         position=job.position if end_time else "",
+        deleted_count=job.deleted_count,
     )
 
 

@@ -8,6 +8,7 @@ from groundline.v1.quota_pb2 import (
     QUOTA_COLLECTIONS,
     QUOTA_DOCUMENTS,
     QUOTA_JOBS,
+    QUOTA_SOURCES,
     QuotaUsage,
 )
 
@@ -22,6 +23,7 @@ class Limits:
     jobs: int
     documents: int
     bytes: int
+    sources: int = 100
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,11 @@ class CallerUse:
 
 @dataclass(frozen=True)
 class CollectionUse:
-    """Documents of a collection, and their bytes."""
+    """Documents of a collection, their bytes, and its sources."""
 
     documents: int
     bytes: int
+    sources: int = 0
 
 
 def quota_usages(limits: Limits, caller: CallerUse, collection: CollectionUse) -> Iterator[QuotaUsage]:
@@ -46,3 +49,4 @@ def quota_usages(limits: Limits, caller: CallerUse, collection: CollectionUse) -
     yield QuotaUsage(quota=QUOTA_JOBS, used=caller.jobs, limit=limits.jobs)
     yield QuotaUsage(quota=QUOTA_DOCUMENTS, used=collection.documents, limit=limits.documents)
     yield QuotaUsage(quota=QUOTA_BYTES, used=collection.bytes, limit=limits.bytes)
+    yield QuotaUsage(quota=QUOTA_SOURCES, used=collection.sources, limit=limits.sources)

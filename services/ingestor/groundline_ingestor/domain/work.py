@@ -37,7 +37,7 @@ class LeasedItem:
     collection_id: str
     uri: str
     document_id: str
-    """Empty for a crawl."""
+    """Empty for a crawl and for the run of a source."""
     attempts: int
     """This one included; forgiven ones not."""
     input: Mapping[str, Any] | None = None

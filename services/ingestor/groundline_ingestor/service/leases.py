@@ -6,14 +6,13 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, Protocol
 
 from groundline.v1 import document_pb2, job_pb2
-from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_runtime.errors import UnavailableError
 
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem, Progress
-from groundline_ingestor.ports import CrawlRepository, WorkQueue
+from groundline_ingestor.ports import WorkQueue
 
 __all__ = ["Leases"]
 
@@ -25,11 +24,19 @@ DRAINING_SECONDS: Final = 30.0
 long documents keep it from being without others."""
 
 
+class _Searched[Request](Protocol):
+    """Where documents are looked for: crawls, and runs of sources."""
+
+    async def lease(self, lease_id: str, *, seconds: float, alone: bool) -> tuple[LeasedItem, Request] | None:
+        """Claim the first that waits; see CrawlRepository.lease."""
+
+
 class Leases:
     """The items that this process works on, with how far each has come.
 
     A suspect, which is an item that was at work when a worker was lost, is worked on alone: if the process is
-    lost again, it is at fault. A crawl that is a suspect may take hours, so only other crawls wait for it.
+    lost again, it is at fault. A crawl or run of a source that is a suspect may take hours, so only others of
+    these wait for it.
     """
 
     def __init__(
@@ -54,7 +61,7 @@ class Leases:
         self._shown: dict[ItemClaim, Progress] = {}
         self._documents: dict[ItemClaim, str] = {}
         """With whose they are."""
-        self._crawls: set[ItemClaim] = set()
+        self._searches: set[ItemClaim] = set()
         self._suspect: ItemClaim | None = None
         self._suspects_wait = False
         self._leasing = asyncio.Lock()
@@ -101,18 +108,18 @@ class Leases:
         counts = Counter(self._documents.values())
         return [client for client, count in counts.items() if count >= self._items_per_client]
 
-    async def lease_crawl(self, crawls: CrawlRepository) -> tuple[LeasedItem, pb.WebCrawl] | None:
-        """Take a crawl to do. None begins while documents are suspects, which would be charged for its
-        faults. Raises UnavailableError."""
+    async def lease_search[Request](self, searched: _Searched[Request]) -> tuple[LeasedItem, Request] | None:
+        """Take a crawl or the run of a source to do. None begins while documents are suspects, which would be
+        charged for its faults. Raises UnavailableError."""
         async with self._leasing:
             if self._suspect or self._suspects_wait:
                 return None
-            leased = await crawls.lease(
-                str(uuid.uuid4()), seconds=self._lease_seconds, alone=not self._crawls
+            leased = await searched.lease(
+                str(uuid.uuid4()), seconds=self._lease_seconds, alone=not self._searches
             )
             if leased:
                 self._hold(leased[0])
-                self._crawls.add(leased[0].claim)
+                self._searches.add(leased[0].claim)
             return leased
 
     def _hold(self, item: LeasedItem) -> None:
@@ -125,7 +132,7 @@ class Leases:
         self._held.pop(claim, None)
         self._shown.pop(claim, None)
         self._documents.pop(claim, None)
-        self._crawls.discard(claim)
+        self._searches.discard(claim)
         if self._suspect == claim:
             self._suspect = None
         if self._suspects_wait:
@@ -176,7 +183,7 @@ class Leases:
         self._held.clear()
         self._shown.clear()
         self._documents.clear()
-        self._crawls.clear()
+        self._searches.clear()
         self._suspect = None
 
     def _ids(self) -> list[str]:

@@ -40,6 +40,11 @@ class Quotas:
         require_within(quota_pb2.QUOTA_DOCUMENTS, used.documents, len(sizes), self._limits.documents)
         require_within(quota_pb2.QUOTA_BYTES, used.bytes, sum(sizes.values()), self._limits.bytes)
 
+    async def require_source(self, collection_id: str) -> None:
+        """Room for a source."""
+        used = await self._repository.used_in(collection_id)
+        require_within(quota_pb2.QUOTA_SOURCES, used.sources, 1, self._limits.sources)
+
     async def usages(self, caller: Caller, collection_id: str) -> Sequence[quota_pb2.QuotaUsage]:
         """What the caller and the collection have used."""
         by_caller = await self._repository.used_by(caller.owner)

@@ -14,6 +14,7 @@ from groundline_ingestor.ports import (
     EmbeddingCache,
     LexicalIndexes,
     ReindexRepository,
+    SourceSchedule,
     VectorIndexes,
     WorkQueue,
 )
@@ -42,6 +43,7 @@ class Upkeep:
         leases: Leases,
         queue: WorkQueue,
         reindex: ReindexRepository,
+        sources: SourceSchedule,
         lexical_indexes: LexicalIndexes,
         vector_indexes: VectorIndexes,
         cache: EmbeddingCache,
@@ -51,6 +53,7 @@ class Upkeep:
         self._leases = leases
         self._queue = queue
         self._reindex = reindex
+        self._sources = sources
         self._lexical_indexes = lexical_indexes
         self._vector_indexes = vector_indexes
         self._cache = cache
@@ -71,6 +74,7 @@ class Upkeep:
                 (self._leases.show_progress, _every(PROGRESS_SECONDS)),
                 (self._leases.extend, _every(self._options.lease_seconds / 3)),
                 (self._leases.expire, partial(self._until_stirred, self._options.lease_seconds / 3)),
+                (self._begin_runs, partial(self._until_stirred, IDLE_SECONDS)),
                 (self._settle, partial(self._until_stirred, IDLE_SECONDS)),
                 (self._rebuild_lexical_indexes, partial(self._until_stirred, IDLE_SECONDS)),
                 (self._build_vector_indexes, partial(self._until_stirred, IDLE_SECONDS)),
@@ -87,6 +91,10 @@ class Upkeep:
         with suppress(TimeoutError):
             async with asyncio.timeout(idle_seconds):
                 await self._stirred.wait()
+
+    async def _begin_runs(self) -> None:
+        for job_id in await self._sources.enqueue_due():
+            _log.info("source_run_begun", job_id=job_id)
 
     async def _settle(self) -> None:
         for job_id in await self._reindex.settle(self._options.reindex_grace_seconds):

@@ -1,13 +1,15 @@
 """All that one process does for jobs."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import structlog
-from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_runtime.errors import UnavailableError
 
-from groundline_ingestor.domain.work import LeasedItem
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.sources import StoredSource
+from groundline_ingestor.domain.work import ItemClaim, LeasedItem
 from groundline_ingestor.ports import (
     ClaimLostError,
     CollectionRepository,
@@ -16,6 +18,7 @@ from groundline_ingestor.ports import (
     EmbeddingCache,
     LexicalIndexes,
     ReindexRepository,
+    SourceSchedule,
     VectorIndexes,
     WorkQueue,
 )
@@ -39,7 +42,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Worker:
-    """Works on documents and crawls, and keeps up what they need."""
+    """Works on documents, crawls and runs of sources, and keeps up what they need."""
 
     def __init__(
         self,
@@ -57,10 +60,14 @@ class Worker:
         *,
         crawls: CrawlRepository,
         crawling: Crawling,
+        sources: SourceSchedule,
+        run_source: Callable[[ItemClaim, StoredSource, StoredCollection], Awaitable[None]],
     ) -> None:
         self._collections = collections
         self._crawls = crawls
         self._crawling = crawling
+        self._sources = sources
+        self._run_source = run_source
         self._options = options
         self._waking = Waking()
         self._leases = Leases(
@@ -93,7 +100,15 @@ class Worker:
             collections, embedder, items, self._leases, self._outcomes, self._waking, options
         )
         self._upkeep = Upkeep(
-            self._leases, queue, reindex, lexical_indexes, vector_indexes, cache, contextualization, options
+            self._leases,
+            queue,
+            reindex,
+            sources,
+            lexical_indexes,
+            vector_indexes,
+            cache,
+            contextualization,
+            options,
         )
 
     def wake(self) -> None:
@@ -120,29 +135,54 @@ class Worker:
                 tasks.create_task(self._pipeline.run())
                 tasks.create_task(self._upkeep.run())
                 for _ in range(self._options.crawls):
-                    tasks.create_task(self._crawl_sites())
+                    tasks.create_task(self._search())
         finally:
             await self._leases.release()
 
-    async def _crawl_sites(self) -> None:
+    async def _search(self) -> None:
+        """Do crawls and runs of sources, one at a time."""
         while True:
             seen = self._waking.calls
-            leased = await self._lease_crawl()
-            if leased is None:
+            if not (await self._crawl_next() or await self._run_next()):
                 await self._waking.wait(seen, self._options.poll_seconds)
-            else:
-                await self._outcomes.guarded(leased[0], self._crawl(*leased))
 
-    async def _lease_crawl(self) -> tuple[LeasedItem, pb.WebCrawl] | None:
+    async def _crawl_next(self) -> bool:
+        """Do a crawl; False where none waits."""
+        leased = await self._lease(self._leases.lease_search(self._crawls))
+        if leased is None:
+            return False
+        item, request = leased
+
+        async def crawl() -> None:
+            await self._crawling.crawl(item.claim, request, await self._collection_of(item))
+            self._outcomes.ended(item, "crawled")
+
+        await self._outcomes.guarded(item, crawl())
+        return True
+
+    async def _run_next(self) -> bool:
+        """Do the run of a source; False where none waits."""
+        leased = await self._lease(self._leases.lease_search(self._sources))
+        if leased is None:
+            return False
+        item, source = leased
+
+        async def run() -> None:
+            await self._run_source(item.claim, source, await self._collection_of(item))
+            self._outcomes.ended(item, "read")
+
+        await self._outcomes.guarded(item, run())
+        return True
+
+    async def _lease[Leased](self, leasing: Awaitable[Leased | None]) -> Leased | None:
         try:
-            return await self._leases.lease_crawl(self._crawls)
+            return await leasing
         except UnavailableError as error:
             _log.warning("lease_failed", reason=error.reason)
             return None
 
-    async def _crawl(self, item: LeasedItem, request: pb.WebCrawl) -> None:
+    async def _collection_of(self, item: LeasedItem) -> StoredCollection:
         collection = await self._collections.find(item.collection_id)
         if collection is None:
             raise ClaimLostError(item.claim)
-        await self._crawling.crawl(item.claim, request, collection)
-        self._outcomes.ended(item, "crawled")
+        return collection

@@ -45,6 +45,7 @@ from groundline_ingestor.domain.jobs import (
     summarize,
 )
 from groundline_ingestor.domain.quotas import CallerUse, CollectionUse
+from groundline_ingestor.domain.sources import StoredSource
 from groundline_ingestor.domain.texts import DocumentText, PreparedChunk, TextSegment, Vectors
 from groundline_ingestor.domain.times import timestamp
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, Progress, ReindexTarget
@@ -1046,6 +1047,18 @@ class MemoryReindex:
             )
             for index, document in enumerate(documents, start=first)
         ]
+
+
+class NoSources:
+    """Implements SourceSchedule where there are no sources."""
+
+    async def lease(
+        self, lease_id: str, *, seconds: float, alone: bool
+    ) -> tuple[LeasedItem, StoredSource] | None:
+        return None
+
+    async def enqueue_due(self) -> Sequence[str]:
+        return ()
 
 
 class NoLexicalIndexes:

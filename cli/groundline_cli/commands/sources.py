@@ -1,0 +1,158 @@
+"""groundline sources"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+from groundline_client import AsyncClient, JsonObject, to_json
+from groundline_client.models import DocumentSource
+
+from groundline_cli.commands.gateway import CommandFailedError, all_of, json_option, run, with_gateway
+from groundline_cli.commands.manage import print_job, watch_job
+from groundline_cli.connection import Connection
+from groundline_cli.terminal import print_columns, print_json, shown_enum, shown_time
+
+__all__ = ["sources"]
+
+_HEADINGS = ("SOURCE", "NAME", "KIND", "DOCUMENTS", "LAST RUN", "BEGUN", "NEXT RUN")
+
+
+@click.group(short_help="Directories, sites, buckets, repositories and queries that a collection follows.")
+def sources() -> None:
+    """Where documents of a collection come from, again and again.
+
+    The ingestor reads a source when it is created, at its interval and when asked to, brings in what is new
+    or has changed, and deletes what has gone. Who administers the collection has sources.
+    """
+
+
+@sources.command("create")
+@click.argument("collection")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
+@json_option
+@with_gateway
+def create_source(connection: Connection, collection: str, file: Path, as_json: bool) -> None:
+    """Create the source of COLLECTION that FILE describes, in JSON; - is standard input.
+
+    \b
+      {
+        "name": "handbook",
+        "intervalSeconds": 3600,
+        "includePaths": ["**.md"],
+        "git": {"url": "https://git.example/handbook.git", "passwordSecret": "git-token"}
+      }
+
+    Instead of git: directory, s3, postgres or web. Secrets are named, and never given: the ingestor's
+    operator puts them into its SECRETS_DIRECTORY.
+    """
+    described = _read(file)
+    made = run(connection, lambda client: client.create_source(collection, described))
+    if as_json:
+        print_json({"source": to_json(made)})
+    else:
+        print_columns(_HEADINGS, [_row(made)])
+
+
+@sources.command("list")
+@click.argument("collection")
+@json_option
+@with_gateway
+def list_sources(connection: Connection, collection: str, as_json: bool) -> None:
+    """List the sources of COLLECTION, with their last runs."""
+    found = run(connection, lambda client: all_of(client.list_sources(collection)))
+    if as_json:
+        print_json({"sources": [to_json(one) for one in found]})
+    else:
+        print_columns(_HEADINGS, [_row(one) for one in found])
+
+
+@sources.command("get")
+@click.argument("collection")
+@click.argument("source")
+@with_gateway
+def get_source(connection: Connection, collection: str, source: str) -> None:
+    """Print a SOURCE of COLLECTION, by its id or its name, as JSON."""
+    found = run(connection, lambda client: _find(client, collection, source))
+    print_json({"source": to_json(found)})
+
+
+@sources.command("run")
+@click.argument("collection")
+@click.argument("source")
+@click.option("--full", is_flag=True, help="Read everything again, also what has not changed.")
+@click.option(
+    "--watch/--detach", default=True, help="Wait until its documents are searchable, or only begin."
+)
+@json_option
+@with_gateway
+def run_source(
+    connection: Connection, collection: str, source: str, full: bool, watch: bool, as_json: bool
+) -> None:
+    """Run a SOURCE of COLLECTION, by its id or its name, now.
+
+    `groundline jobs JOB` shows what failed. Exit code 1: the run was waited for and did not reach its end.
+    """
+
+    async def work(client: AsyncClient) -> Any:
+        found = await _find(client, collection, source)
+        job = await client.run_source(collection, found.source_id, full=full)
+        return await watch_job(client, job.job_id) if watch else job
+
+    print_job(run(connection, work), as_json, must_be_done=watch)
+
+
+@sources.command("delete")
+@click.argument("collection")
+@click.argument("source")
+@click.option("--documents", is_flag=True, help="Delete the documents that it brought, too.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@with_gateway
+def delete_source(connection: Connection, collection: str, source: str, documents: bool, yes: bool) -> None:
+    """Delete a SOURCE of COLLECTION, by its id or its name. Its documents stay, unless --documents."""
+    found = run(connection, lambda client: _find(client, collection, source))
+    if not yes:
+        also = f" and its {found.document_count} documents" if documents else ""
+        click.confirm(f"Delete the source {found.name}{also}?", abort=True)
+    run(
+        connection,
+        lambda client: client.delete_source(collection, found.source_id, delete_documents=documents),
+    )
+    click.echo(f"deleted {found.name}")
+
+
+def _read(file: Path) -> JsonObject:
+    text = sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")
+    try:
+        described = json.loads(text)
+    except ValueError as error:
+        raise CommandFailedError(f"{file}: not JSON ({error})") from error
+    if not isinstance(described, dict):
+        raise CommandFailedError(
+            f"{file}: must describe a source, as `groundline sources create --help` shows"
+        )
+    return described
+
+
+async def _find(client: AsyncClient, collection: str, source: str) -> DocumentSource:
+    found = [
+        one for one in await all_of(client.list_sources(collection)) if source in (one.source_id, one.name)
+    ]
+    if not found:
+        raise CommandFailedError(f"{collection} has no source {source}")
+    return found[0]
+
+
+def _row(source: DocumentSource) -> tuple[object, ...]:
+    kinds = ("directory", "s3", "git", "postgres", "web")
+    job = source.last_job
+    return (
+        source.source_id,
+        source.name,
+        next((kind for kind in kinds if getattr(source, kind) is not None), ""),
+        source.document_count,
+        shown_enum(job.state) if job else "",
+        shown_time(job.create_time) if job else "",
+        shown_time(source.next_run_time) if source.next_run_time else "",
+    )

@@ -1,0 +1,371 @@
+"""Sources, their runs and what they have brought, in PostgreSQL."""
+
+# ruff: noqa: S608 - what is put into SQL here are constants
+
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+import asyncpg
+from google.protobuf import json_format
+from groundline.v1 import document_pb2, source_pb2
+from groundline_database import Connection, Pool, acquire, is_replaceable_document, transaction
+from groundline_runtime.errors import AlreadyExistsError, NotFoundError
+
+from groundline_ingestor.adapters.postgres_crawls import PostgresCrawls, insert_page
+from groundline_ingestor.adapters.postgres_documents import delete_documents, hold_collection
+from groundline_ingestor.adapters.postgres_items import (
+    HELD,
+    PENDING,
+    cancel_items_of,
+    change_items,
+    held_by,
+    item_state,
+    save_items,
+)
+from groundline_ingestor.adapters.postgres_jobs import PostgresJobs
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.jobs import begin, cancel
+from groundline_ingestor.domain.sources import StoredSource, definition_of
+from groundline_ingestor.domain.times import timestamp
+from groundline_ingestor.domain.work import ItemClaim, LeasedItem
+from groundline_ingestor.ports import ClaimLostError, HandedIn
+
+__all__ = ["PostgresSources"]
+
+REMOVED_AT_ONCE: Final = 500
+"""Documents deleted in one transaction of a run."""
+BEGUN_AT_ONCE: Final = 100
+
+_SELECT: Final = """
+    SELECT s.*, (SELECT count(*) FROM source_documents d WHERE d.source_id = s.source_id) AS document_count
+    FROM sources s
+"""
+_LEASE: Final = f"""
+    SELECT i.*, j.collection_id AS job_collection_id, j.principals
+    FROM ingestion_items i JOIN ingestion_jobs j USING (job_id)
+    WHERE i.source_id IS NOT NULL AND i.{PENDING} AND i.lease_id IS NULL
+      AND i.available_time <= clock_timestamp()
+    ORDER BY i.queue_id LIMIT 1 FOR UPDATE OF i SKIP LOCKED
+"""
+
+
+class PostgresSources:
+    """Implements SourceRepository."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._jobs = PostgresJobs(pool)
+        self._crawls = PostgresCrawls(pool)
+
+    async def create(self, source: source_pb2.DocumentSource, principals: Sequence[str]) -> None:
+        try:
+            async with transaction(self._pool) as connection:
+                await connection.execute(
+                    """
+                    INSERT INTO sources (
+                        source_id, collection_id, name, definition, principals, interval_seconds,
+                        next_run_time
+                    )
+                    VALUES ($1::uuid, $2, $3, $4, $5, $6, clock_timestamp())
+                    """,
+                    source.source_id,
+                    source.collection_id,
+                    source.name,
+                    definition_of(source),
+                    list(principals),
+                    source.interval_seconds,
+                )
+                await connection.execute("SELECT pg_notify('groundline_items', '')")
+        except asyncpg.UniqueViolationError:
+            raise AlreadyExistsError(
+                "SOURCE_NAME_TAKEN", f"the collection has a source named {source.name!r}"
+            ) from None
+        except asyncpg.ForeignKeyViolationError:
+            raise NotFoundError("COLLECTION_NOT_FOUND", f"no collection {source.collection_id!r}") from None
+
+    async def find(self, collection_id: str, source_id: str) -> StoredSource | None:
+        async with acquire(self._pool) as connection:
+            row = await connection.fetchrow(
+                f"{_SELECT} WHERE collection_id = $1 AND source_id = $2::uuid", collection_id, source_id
+            )
+        return _source(row) if row else None
+
+    async def list_sources(self, collection_id: str, *, after: str, limit: int) -> Sequence[StoredSource]:
+        async with acquire(self._pool) as connection:
+            rows = await connection.fetch(
+                f"{_SELECT} WHERE collection_id = $1 AND name > $2 ORDER BY name LIMIT $3",
+                collection_id,
+                after,
+                limit,
+            )
+        return [_source(row) for row in rows]
+
+    async def delete(self, collection: StoredCollection, source: StoredSource, *, documents: bool) -> bool:
+        source_id = source.message.source_id
+        async with transaction(self._pool) as connection:
+            await hold_collection(connection, collection)
+            if not await connection.fetchval(
+                "SELECT true FROM sources WHERE source_id = $1::uuid FOR UPDATE", source_id
+            ):
+                return False
+            await change_items(connection, f"source_id = $1::uuid AND {PENDING}", [source_id], cancel)
+            if documents:
+                uris = await connection.fetch(
+                    "SELECT uri FROM source_documents WHERE source_id = $1::uuid", source_id
+                )
+                await _delete(connection, collection, source, [row["uri"] for row in uris])
+            await connection.execute("DELETE FROM sources WHERE source_id = $1::uuid", source_id)
+        return True
+
+    async def enqueue(self, source: StoredSource, *, full: bool = False) -> str:
+        source_id = source.message.source_id
+        async with transaction(self._pool) as connection:
+            row = await connection.fetchrow(
+                "SELECT * FROM sources WHERE source_id = $1::uuid FOR UPDATE", source_id
+            )
+            if row is None:
+                raise NotFoundError("SOURCE_NOT_FOUND", f"no source {source_id}")
+            if full:
+                await connection.execute(
+                    "UPDATE source_documents SET version = '' WHERE source_id = $1::uuid", source_id
+                )
+                await connection.execute(
+                    "UPDATE sources SET cursor = '' WHERE source_id = $1::uuid", source_id
+                )
+            return await _enqueue(connection, row)
+
+    async def enqueue_due(self) -> Sequence[str]:
+        async with transaction(self._pool) as connection:
+            rows = await connection.fetch(
+                """
+                SELECT * FROM sources WHERE next_run_time <= clock_timestamp()
+                ORDER BY next_run_time LIMIT $1 FOR UPDATE SKIP LOCKED
+                """,
+                BEGUN_AT_ONCE,
+            )
+            begun = [await _enqueue(connection, row) for row in rows]
+            await connection.execute(
+                """
+                UPDATE sources SET next_run_time = CASE WHEN interval_seconds > 0 THEN
+                    clock_timestamp() + make_interval(secs => interval_seconds * (.9 + .2 * random())) END
+                WHERE source_id = ANY($1::uuid[])
+                """,
+                [row["source_id"] for row in rows],
+            )
+        return begun
+
+    async def lease(
+        self, lease_id: str, *, seconds: float, alone: bool
+    ) -> tuple[LeasedItem, StoredSource] | None:
+        async with transaction(self._pool) as connection:
+            row = await connection.fetchrow(_LEASE)
+            if row is None or (row["is_suspect"] and not alone):
+                return None
+            source = await connection.fetchrow(f"{_SELECT} WHERE source_id = $1", row["source_id"])
+            if source is None:
+                return None
+            claim = ItemClaim(str(row["job_id"]), row["item_index"], lease_id)
+            begun = begin(item_state(row), lease_id, alone=row["is_suspect"])
+            await save_items(connection, {(claim.job_id, claim.item_index): begun}, lease_seconds=seconds)
+        item = LeasedItem(
+            claim=claim,
+            collection_id=row["job_collection_id"],
+            uri=row["uri"],
+            document_id="",
+            attempts=begun.counted_attempts,
+            principals=row["principals"],
+        )
+        return item, _source(source)
+
+    async def unchanged(
+        self, claim: ItemClaim, source: StoredSource, versions: Mapping[str, str | None]
+    ) -> Collection[str]:
+        async with transaction(self._pool) as connection:
+            await _require(connection, claim)
+            # What was deleted by hand is brought again.
+            rows = await connection.fetch(
+                """
+                UPDATE source_documents s SET job_id = $1::uuid
+                FROM unnest($4::text[], $5::text[]) AS f (uri, version)
+                WHERE s.collection_id = $2 AND s.source_id = $3::uuid AND s.uri = f.uri
+                RETURNING s.uri, (f.version IS NULL OR s.version = f.version) AND EXISTS (
+                    SELECT FROM documents d WHERE d.collection_id = s.collection_id AND d.uri = s.uri
+                ) AS is_unchanged
+                """,
+                claim.job_id,
+                source.message.collection_id,
+                source.message.source_id,
+                list(versions),
+                list(versions.values()),
+            )
+        return {row["uri"] for row in rows if row["is_unchanged"]}
+
+    async def owned_by_others(self, source: StoredSource, uris: Sequence[str]) -> Collection[str]:
+        async with acquire(self._pool) as connection:
+            rows = await connection.fetch(
+                """
+                SELECT uri FROM source_documents
+                WHERE collection_id = $1 AND uri = ANY($2::text[]) AND source_id <> $3::uuid
+                """,
+                source.message.collection_id,
+                list(uris),
+                source.message.source_id,
+            )
+        return {row["uri"] for row in rows}
+
+    async def add(
+        self,
+        claim: ItemClaim,
+        source: StoredSource,
+        collection: StoredCollection,
+        found: HandedIn,
+        version: str,
+    ) -> None:
+        async with transaction(self._pool) as connection:
+            if await insert_page(connection, self._jobs, claim, collection, found):
+                await connection.execute(
+                    """
+                    INSERT INTO source_documents (collection_id, uri, source_id, version, job_id)
+                    VALUES ($1, $2, $3::uuid, $4, $5::uuid)
+                    ON CONFLICT (collection_id, uri) DO UPDATE
+                    SET version = excluded.version, job_id = excluded.job_id
+                    WHERE source_documents.source_id = excluded.source_id
+                    """,
+                    collection.collection_id,
+                    found[1].uri,
+                    source.message.source_id,
+                    version,
+                    claim.job_id,
+                )
+
+    async def add_failure(self, claim: ItemClaim, uri: str, failure: document_pb2.IngestionFailure) -> None:
+        await self._crawls.add_failure(claim, uri, failure)
+
+    async def remove(
+        self,
+        claim: ItemClaim,
+        source: StoredSource,
+        collection: StoredCollection,
+        uris: Sequence[str] | None = None,
+    ) -> int:
+        async with transaction(self._pool) as connection:
+            await hold_collection(connection, collection)
+            await _require(connection, claim)
+            rows = await connection.fetch(
+                """
+                SELECT uri FROM source_documents
+                WHERE source_id = $1::uuid
+                  AND CASE WHEN $2::text[] IS NULL THEN job_id <> $3::uuid ELSE uri = ANY($2::text[]) END
+                ORDER BY uri LIMIT $4 FOR UPDATE
+                """,
+                source.message.source_id,
+                None if uris is None else list(uris),
+                claim.job_id,
+                REMOVED_AT_ONCE if uris is None else len(uris),
+            )
+            gone = [row["uri"] for row in rows]
+            deleted = await _delete(connection, collection, source, gone)
+            await connection.execute(
+                "DELETE FROM source_documents WHERE collection_id = $1 AND uri = ANY($2::text[])",
+                collection.collection_id,
+                gone,
+            )
+            await connection.execute(
+                "UPDATE ingestion_jobs SET deleted_count = deleted_count + $2 WHERE job_id = $1::uuid",
+                claim.job_id,
+                deleted,
+            )
+        return len(gone)
+
+    async def reach(self, claim: ItemClaim, source: StoredSource, cursor: str) -> None:
+        async with transaction(self._pool) as connection:
+            await _require(connection, claim)
+            await connection.execute(
+                "UPDATE sources SET cursor = $2 WHERE source_id = $1::uuid", source.message.source_id, cursor
+            )
+
+    async def finish(self, claim: ItemClaim) -> None:
+        await self._crawls.finish(claim)
+
+    async def is_held(self, claim: ItemClaim) -> bool:
+        return await self._crawls.is_held(claim)
+
+
+async def _require(connection: Connection, claim: ItemClaim) -> None:
+    """Lock the run's item, so that nobody takes it before the transaction ends. Raises ClaimLostError."""
+    if not await connection.fetchval(
+        f"SELECT true FROM ingestion_items WHERE {HELD} FOR UPDATE", *held_by(claim)
+    ):
+        raise ClaimLostError(claim)
+
+
+async def _enqueue(connection: Connection, source: asyncpg.Record) -> str:
+    """The job of a run of a source whose row is locked. Of earlier runs those that found nothing go."""
+    pending = await connection.fetchval(
+        f"SELECT job_id FROM ingestion_items WHERE source_id = $1 AND {PENDING}", source["source_id"]
+    )
+    if pending:
+        return str(pending)
+    if source["last_job_id"]:
+        await connection.execute(
+            """
+            DELETE FROM ingestion_jobs j WHERE job_id = $1 AND deleted_count = 0
+              AND EXISTS (SELECT FROM ingestion_items i WHERE i.job_id = j.job_id AND i.state = 'done')
+              AND NOT EXISTS (
+                  SELECT FROM ingestion_items i WHERE i.job_id = j.job_id AND i.source_id IS NULL
+              )
+            """,
+            source["last_job_id"],
+        )
+    job_id = str(uuid.uuid4())
+    await connection.execute(
+        """
+        INSERT INTO ingestion_jobs (job_id, collection_id, state, principals)
+        VALUES ($1::uuid, $2, 'queued', $3)
+        """,
+        job_id,
+        source["collection_id"],
+        source["principals"],
+    )
+    await connection.execute(
+        """
+        INSERT INTO ingestion_items (job_id, item_index, uri, state, source_id)
+        VALUES ($1::uuid, 0, $2, 'queued', $3)
+        """,
+        job_id,
+        source["name"],
+        source["source_id"],
+    )
+    await connection.execute(
+        "UPDATE sources SET last_job_id = $2::uuid WHERE source_id = $1", source["source_id"], job_id
+    )
+    return job_id
+
+
+async def _delete(
+    connection: Connection, collection: StoredCollection, source: StoredSource, uris: Sequence[str]
+) -> int:
+    """Delete the documents of uris, but those that the source's creator may not replace."""
+    await cancel_items_of(connection, collection.collection_id, uris)
+    return await delete_documents(
+        connection,
+        collection,
+        f"uri = ANY($2::text[]) AND {is_replaceable_document('$3', 'documents')}",
+        [list(uris), list(source.principals)],
+    )
+
+
+def _source(row: asyncpg.Record) -> StoredSource:
+    message = source_pb2.DocumentSource()
+    # A field that a newer release stored must not make the source unreadable.
+    json_format.ParseDict(row["definition"], message, ignore_unknown_fields=True)
+    message.source_id = str(row["source_id"])
+    message.collection_id = row["collection_id"]
+    message.document_count = row["document_count"]
+    message.MergeFrom(
+        source_pb2.DocumentSource(
+            create_time=timestamp(row["create_time"]), next_run_time=timestamp(row["next_run_time"])
+        )
+    )
+    return StoredSource(message, tuple(row["principals"]), row["cursor"], str(row["last_job_id"] or ""))

@@ -1,0 +1,1 @@
+"""Connectors: what is behind sources of each kind."""

@@ -1,0 +1,147 @@
+"""Files of a branch of a git repository, over HTTP."""
+
+import shutil
+import tempfile
+from collections.abc import Generator
+from functools import partial
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import urllib3
+from dulwich.client import HttpGitClient, HTTPUnauthorized
+from dulwich.errors import GitProtocolError, HangupException, NotGitRepository
+from dulwich.objects import Blob, Commit, ObjectID
+from dulwich.repo import Repo
+from groundline.v1 import source_pb2
+from groundline_runtime.errors import FailedPreconditionError, GroundlineError
+from urllib3.exceptions import HTTPError
+
+from groundline_ingestor.adapters.addresses import AddressNotAllowedError
+from groundline_ingestor.adapters.sources.common import host_of, not_had, refused, unreachable
+from groundline_ingestor.domain.documents import GivenDocument
+from groundline_ingestor.domain.sources import Change, Found, Reached, takes_path, uri_prefix
+
+__all__ = ["git_changes"]
+
+MAX_PACK_BYTES: Final = 4 * 1024**3
+"""Of one commit's files, compressed."""
+DEFAULT_USERNAME: Final = "x-token"
+_HEAD: Final = b"HEAD"
+_FILE_TYPES: Final = 0o170000
+_REGULAR: Final = 0o100000
+
+
+def git_changes(
+    source: source_pb2.DocumentSource,
+    pool: urllib3.PoolManager,
+    *,
+    cursor: str,
+    password: str | None,
+    max_bytes: int,
+    spool: Path | None,
+) -> Generator[Change]:
+    """All files of the branch's last commit, a file's version being its blob's id; nothing where the cursor,
+    which is a commit's id, is that commit's. Blocks.
+
+    The pool is closed at the end. The commit is fetched without its history into a temporary folder: replicas
+    share no disk.
+
+    Raises UnavailableError (SOURCE_UNREACHABLE), FailedPreconditionError (SOURCE_REFUSED,
+    ADDRESS_NOT_ALLOWED).
+    """
+    git = source.git
+    parts = urlsplit(git.url)
+    username = (git.username or DEFAULT_USERNAME) if password is not None else None
+    client = HttpGitClient(
+        f"{parts.scheme}://{parts.netloc}/",
+        pool_manager=pool,
+        username=username,
+        password=password,
+        quiet=True,
+    )
+    folder = Path(tempfile.mkdtemp(prefix="groundline-git-", dir=spool))
+    try:
+        head = _head(client, parts.path, git.branch)
+        state = f"{head.decode()} {git.branch}"
+        if state == cursor:
+            return
+        repository = Repo.init_bare(str(folder))
+        try:
+            _fetch(client, parts.path, repository, head)
+            commit = repository.object_store[head]
+            if not isinstance(commit, Commit):
+                raise refused("the branch leads to no commit")
+            yield from _files(source, repository, commit, max_bytes)
+            yield Reached(state, is_complete=True)
+        finally:
+            repository.close()
+    except GroundlineError:
+        raise
+    except AddressNotAllowedError as error:
+        raise FailedPreconditionError("ADDRESS_NOT_ALLOWED", str(error)) from None
+    except (HTTPUnauthorized, NotGitRepository):
+        raise refused("the server knows no such repository, or not for these credentials") from None
+    except (HTTPError, HangupException):
+        raise unreachable(host_of(git.url)) from None
+    except (GitProtocolError, KeyError, ValueError):
+        raise refused("the server's answer is not that of a git repository") from None
+    finally:
+        pool.clear()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _head(client: HttpGitClient, path: str, branch: str) -> ObjectID:
+    """The id of the branch's last commit."""
+    refs = client.get_refs(path).refs
+    name = b"refs/heads/" + branch.encode() if branch else _HEAD
+    found = {bytes(key): value for key, value in refs.items()}.get(name)
+    if found is None:
+        raise refused(f"the repository has no branch {branch!r}" if branch else "the repository is empty")
+    return found
+
+
+def _fetch(client: HttpGitClient, path: str, repository: Repo, head: ObjectID) -> None:
+    pack, commit, abort = repository.object_store.add_pack()
+    size = 0
+
+    def write(data: bytes) -> int:
+        nonlocal size
+        size += len(data)
+        if size > MAX_PACK_BYTES:
+            raise refused(f"the commit has more than {MAX_PACK_BYTES} bytes")
+        return pack.write(data)
+
+    try:
+        client.fetch_pack(
+            path, lambda refs, depth=None: [head], repository.get_graph_walker(), write, depth=1
+        )
+    except BaseException:
+        abort()
+        raise
+    commit()
+
+
+def _files(
+    source: source_pb2.DocumentSource, repository: Repo, commit: Commit, max_bytes: int
+) -> Generator[Change]:
+    below = source.git.path.strip("/")
+    below = f"{below}/" if below else ""
+    prefix = uri_prefix(source)
+    for entry in repository.object_store.iter_tree_contents(commit.tree):
+        name = entry.path.decode("utf-8", "replace")
+        path = name.removeprefix(below)
+        # Neither links nor submodules.
+        is_file = entry.mode & _FILE_TYPES == _REGULAR
+        if is_file and name.startswith(below) and takes_path(source, path):
+            load = partial(_load, repository, entry.sha, prefix + path, max_bytes)
+            yield Found(prefix + path, entry.sha.decode(), load)
+
+
+def _load(repository: Repo, sha: ObjectID, uri: str, max_bytes: int) -> GivenDocument:
+    blob = repository.object_store[sha]
+    if not isinstance(blob, Blob):
+        raise not_had("SOURCE_REFUSED", "it is no file")
+    if blob.raw_length() > max_bytes:
+        raise not_had("DOCUMENT_TOO_LARGE", f"more than {max_bytes} bytes")
+    return GivenDocument(content=blob.data, uri=uri)

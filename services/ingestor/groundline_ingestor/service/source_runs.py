@@ -1,0 +1,185 @@
+"""Runs of sources: what a connector finds joins the run's job, and what has gone is deleted."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from typing import Final
+
+import structlog
+from groundline.v1 import document_pb2
+from groundline_runtime.errors import FailedPreconditionError, ResourceExhaustedError, UnavailableError
+from groundline_runtime.reasons import reason_value
+
+from groundline_ingestor.domain.collections import StoredCollection, is_writable
+from groundline_ingestor.domain.documents import FileContent, GivenDocument, IngestionError, restriction
+from groundline_ingestor.domain.metadata import plain_values
+from groundline_ingestor.domain.sources import Change, Found, Gone, Present, Reached, StoredSource, Unreadable
+from groundline_ingestor.domain.work import ItemClaim
+from groundline_ingestor.ports import ClaimLostError, CollectionRepository, Connectors, SourceRepository
+from groundline_ingestor.service.preparation import identify
+from groundline_ingestor.service.quotas import Quotas
+
+__all__ = ["SourceRuns"]
+
+CHECK_SECONDS: Final = 1.0
+"""So soon a run ends that was cancelled, whatever it waits for."""
+BATCH: Final = 200
+"""Documents whose versions are compared at a time."""
+BATCH_BYTES: Final = 1024**2
+"""Of documents that are in memory before they are compared."""
+RUN_SECONDS: Final = 4 * 3600.0
+"""After so long a run is put off, to go on where it was."""
+
+_log = structlog.get_logger(__name__)
+
+
+class SourceRuns:
+    """Does runs that were leased. A run that another worker began goes on at the cursor, and passes over what
+    its job has."""
+
+    def __init__(
+        self,
+        sources: SourceRepository,
+        collections: CollectionRepository,
+        connectors: Connectors,
+        quotas: Quotas,
+        *,
+        allow_private_addresses: bool,
+    ) -> None:
+        """`allow_private_addresses`: whether collections may allow them."""
+        self._sources = sources
+        self._collections = collections
+        self._connectors = connectors
+        self._quotas = quotas
+        self._allow_private_addresses = allow_private_addresses
+
+    async def run(self, claim: ItemClaim, source: StoredSource, collection: StoredCollection) -> None:
+        """Go through the source to its end and end the item. Its lease is the caller's to extend.
+
+        Raises ClaimLostError soon after the item was cancelled, what Connectors raise, UnavailableError,
+        IngestionError (QUOTA_EXHAUSTED).
+        """
+        if not is_writable(collection.message, source.principals):
+            raise FailedPreconditionError(
+                "COLLECTION_NOT_WRITABLE", "who created the source may no longer write the collection"
+            )
+        work = asyncio.create_task(self._work(claim, source, collection))
+        loss = asyncio.create_task(self._until_lost(claim))
+        try:
+            async with asyncio.timeout(RUN_SECONDS):
+                done, _ = await asyncio.wait({work, loss}, return_when=asyncio.FIRST_COMPLETED)
+            await (work if work in done else loss)
+        finally:
+            for task in (work, loss):
+                task.cancel()
+            await asyncio.gather(work, loss, return_exceptions=True)
+
+    async def _work(self, claim: ItemClaim, source: StoredSource, collection: StoredCollection) -> None:
+        allowed = collection.settings.crawl.allow_private_addresses and self._allow_private_addresses
+        batch: list[Change] = []
+        held = 0
+        async with aclosing(self._connectors.changes(source, private_addresses=allowed)) as changes:
+            async for change in changes:
+                batch.append(change)
+                held += change.held_bytes if isinstance(change, Found) else 0
+                if len(batch) == BATCH or held > BATCH_BYTES or isinstance(change, Reached):
+                    await self._take(claim, source, collection, batch)
+                    batch, held = [], 0
+                if isinstance(change, Reached):
+                    await self._reach(claim, source, change)
+        await self._take(claim, source, collection, batch)
+        await self._sources.finish(claim)
+        _log.info("source_read", source_id=source.message.source_id, job_id=claim.job_id)
+
+    async def _take(
+        self,
+        claim: ItemClaim,
+        source: StoredSource,
+        collection: StoredCollection,
+        batch: Sequence[Change],
+    ) -> None:
+        """Deal with what was found since the last batch."""
+        for one in batch:
+            if isinstance(one, Unreadable):
+                await self._fail(claim, one)
+        versions: dict[str, str | None] = {
+            one.uri: None for one in batch if isinstance(one, Present | Unreadable)
+        }
+        versions.update((one.uri, one.version) for one in batch if isinstance(one, Found))
+        unchanged = await self._sources.unchanged(claim, source, versions)
+        changed = [one for one in batch if isinstance(one, Found) and one.uri not in unchanged]
+        foreign = await self._sources.owned_by_others(source, [one.uri for one in changed])
+        for one in changed:
+            if one.uri in foreign:
+                message = "another source of the collection has brought a document of this uri"
+                await self._fail(claim, Unreadable(one.uri, "URI_OF_OTHER_SOURCE", message))
+            else:
+                await self._add(claim, source, collection, one)
+        if gone := [one.uri for one in batch if isinstance(one, Gone)]:
+            current = await self._current(claim, source)
+            await self._sources.remove(claim, source, current, gone)
+
+    async def _add(
+        self, claim: ItemClaim, source: StoredSource, collection: StoredCollection, found: Found
+    ) -> None:
+        try:
+            given = await asyncio.to_thread(found.load)
+        except IngestionError as error:
+            await self._sources.add_failure(claim, found.uri, error.failure)
+            return
+        try:
+            given = _with_what_the_source_says(given, source)
+            handed_in = await asyncio.to_thread(identify, given, collection)
+            await self._require_room(collection, found.uri, handed_in[1].size_bytes)
+            await self._sources.add(claim, source, collection, handed_in, found.version)
+        finally:
+            if isinstance(given.content, FileContent):
+                given.content.file.close()
+
+    async def _fail(self, claim: ItemClaim, unreadable: Unreadable) -> None:
+        failure = document_pb2.IngestionFailure(
+            stage=document_pb2.INGESTION_STATE_EXTRACTING,
+            reason=reason_value(unreadable.reason),
+            message=unreadable.message,
+        )
+        await self._sources.add_failure(claim, unreadable.uri, failure)
+
+    async def _reach(self, claim: ItemClaim, source: StoredSource, reached: Reached) -> None:
+        """Delete what was not found where all was to be, and store the cursor."""
+        if reached.is_complete:
+            while await self._sources.remove(claim, source, await self._current(claim, source)):
+                pass
+        await self._sources.reach(claim, source, reached.cursor)
+
+    async def _current(self, claim: ItemClaim, source: StoredSource) -> StoredCollection:
+        """The collection in the partition that it has by now."""
+        collection = await self._collections.find(source.message.collection_id)
+        if collection is None:
+            raise ClaimLostError(claim)
+        return collection
+
+    async def _require_room(self, collection: StoredCollection, uri: str, size_bytes: int) -> None:
+        """End the run where there is none for a document more; those that were found are ingested."""
+        try:
+            await self._quotas.require_documents(collection.collection_id, {uri: size_bytes})
+        except ResourceExhaustedError as error:
+            raise IngestionError(
+                document_pb2.INGESTION_STATE_EXTRACTING, error.reason, error.message
+            ) from error
+
+    async def _until_lost(self, claim: ItemClaim) -> None:
+        while True:
+            await asyncio.sleep(CHECK_SECONDS)
+            with suppress(UnavailableError):
+                if not await self._sources.is_held(claim):
+                    raise ClaimLostError(claim)
+
+
+def _with_what_the_source_says(given: GivenDocument, source: StoredSource) -> GivenDocument:
+    """Metadata and readers that the source gives all its documents; a document's own metadata goes before."""
+    return replace(
+        given,
+        metadata=plain_values(source.message.metadata) | dict(given.metadata),
+        allowed_principals=restriction(source.message.allowed_principals),
+    )

@@ -1,0 +1,137 @@
+"""Sources: creating, reading, running and deleting them."""
+
+import uuid
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+from groundline.v1 import ingestor_service_pb2 as pb
+from groundline.v1 import job_pb2, source_pb2
+from groundline_runtime.context import Caller
+from groundline_runtime.errors import NotFoundError
+from groundline_runtime.paging import page_size, page_token, read_page_token
+
+from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.sources import StoredSource
+from groundline_ingestor.ports import CollectionRepository, Connectors, JobRepository, SourceRepository
+from groundline_ingestor.service.access import administrable_collection
+from groundline_ingestor.service.quotas import Quotas
+
+__all__ = ["SourceService"]
+
+DEFAULT_PAGE_SIZE: Final = 100
+
+_log = structlog.get_logger(__name__)
+
+
+class SourceService:
+    """Use cases of sources; every method acts for `caller`, who has to administer the collection.
+
+    Each raises NotFoundError and PermissionDeniedError.
+    """
+
+    def __init__(
+        self,
+        collections: CollectionRepository,
+        jobs: JobRepository,
+        sources: SourceRepository,
+        connectors: Connectors,
+        quotas: Quotas,
+        *,
+        on_enqueued: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._collections = collections
+        self._jobs = jobs
+        self._sources = sources
+        self._connectors = connectors
+        self._quotas = quotas
+        self._on_enqueued = on_enqueued
+
+    async def create(self, caller: Caller, request: pb.CreateSourceRequest) -> source_pb2.DocumentSource:
+        """Store a source, which is due at once.
+
+        Raises AlreadyExistsError, FailedPreconditionError (SOURCE_NOT_AVAILABLE), ResourceExhaustedError
+        (QUOTA_EXHAUSTED).
+        """
+        await administrable_collection(self._collections, caller, request.collection_id)
+        source = source_pb2.DocumentSource()
+        source.CopyFrom(request.source)
+        source.source_id, source.collection_id = str(uuid.uuid4()), request.collection_id
+        self._connectors.require_available(source)
+        await self._quotas.require_source(request.collection_id)
+        await self._sources.create(source, caller.principals)
+        _log.info(
+            "source_created",
+            source_id=source.source_id,
+            collection_id=source.collection_id,
+            kind=source.WhichOneof("kind"),
+            caller=caller.owner,
+        )
+        self._on_enqueued()
+        return await self._shown(caller, (await self._find(request.collection_id, source.source_id)))
+
+    async def get(self, caller: Caller, collection_id: str, source_id: str) -> source_pb2.DocumentSource:
+        """The source with its last run."""
+        _, source = await self._administrable(caller, collection_id, source_id)
+        return await self._shown(caller, source)
+
+    async def list(self, caller: Caller, request: pb.ListSourcesRequest) -> pb.ListSourcesResponse:
+        """A page of sources, by name. Raises InvalidArgumentError for a wrong token."""
+        size = page_size(request.page_size, DEFAULT_PAGE_SIZE)
+        [after] = read_page_token(request.page_token, "sources", str) or ("",)
+        await administrable_collection(self._collections, caller, request.collection_id)
+        found = await self._sources.list_sources(request.collection_id, after=after, limit=size + 1)
+        return pb.ListSourcesResponse(
+            sources=[await self._shown(caller, one) for one in found[:size]],
+            next_page_token=page_token("sources", found[size - 1].message.name) if len(found) > size else "",
+        )
+
+    async def run(self, caller: Caller, request: pb.RunSourceRequest) -> job_pb2.IngestionJob:
+        """The job of a run, which is the one that has not ended, where there is one. Raises
+        ResourceExhaustedError (QUOTA_EXHAUSTED)."""
+        _, source = await self._administrable(caller, request.collection_id, request.source_id)
+        await self._quotas.require_job(caller)
+        job_id = await self._sources.enqueue(source, full=request.full)
+        _log.info("source_run", source_id=request.source_id, job_id=job_id, caller=caller.owner)
+        self._on_enqueued()
+        job = await self._jobs.find(job_id, caller.principals)
+        if job is None:
+            raise _not_found(request.source_id)
+        return job
+
+    async def delete(self, caller: Caller, request: pb.DeleteSourceRequest) -> None:
+        """Delete a source, and what it brought where the request says so."""
+        collection, source = await self._administrable(caller, request.collection_id, request.source_id)
+        if not await self._sources.delete(collection, source, documents=request.delete_documents):
+            raise _not_found(request.source_id)
+        _log.info(
+            "source_deleted",
+            source_id=request.source_id,
+            collection_id=request.collection_id,
+            documents=request.delete_documents,
+            caller=caller.owner,
+        )
+
+    async def _administrable(
+        self, caller: Caller, collection_id: str, source_id: str
+    ) -> tuple[StoredCollection, StoredSource]:
+        collection = await administrable_collection(self._collections, caller, collection_id)
+        return collection, await self._find(collection_id, source_id)
+
+    async def _find(self, collection_id: str, source_id: str) -> StoredSource:
+        source = await self._sources.find(collection_id, source_id)
+        if source is None:
+            raise _not_found(source_id)
+        return source
+
+    async def _shown(self, caller: Caller, source: StoredSource) -> source_pb2.DocumentSource:
+        shown = source_pb2.DocumentSource()
+        shown.CopyFrom(source.message)
+        job = await self._jobs.find(source.last_job_id, caller.principals) if source.last_job_id else None
+        if job:
+            shown.last_job.CopyFrom(job)
+        return shown
+
+
+def _not_found(source_id: str) -> NotFoundError:
+    return NotFoundError("SOURCE_NOT_FOUND", f"no source {source_id}")

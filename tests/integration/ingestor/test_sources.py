@@ -1,0 +1,669 @@
+"""Sources: a real server of each kind, real PostgreSQL, workers that are killed."""
+
+import asyncio
+import base64
+import os
+import subprocess
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+import grpc
+import pytest
+from google.protobuf import json_format
+from groundline.v1 import error_pb2, job_pb2
+from groundline.v1 import ingestor_service_pb2 as pb
+from groundline.v1.ingestor_service_pb2_grpc import (
+    IngestorServiceStub,
+    add_IngestorServiceServicer_to_server,
+)
+from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
+from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
+from groundline_ingestor.servicer import SERVICE_NAME
+from groundline_ingestor.settings import IngestorSettings
+from groundline_lexical import detect_lexical_index
+from groundline_runtime.errors import GroundlineError
+from groundline_runtime.server import Application
+from groundline_runtime.status import from_rpc_error
+from groundline_tests.embedding import FakeEmbedder
+from groundline_tests.ingestor.site import Site, serving
+from groundline_tests.relay import over_tcp
+from groundline_tests.runtime import serve
+from minio import Minio
+from moto.server import ThreadedMotoServer
+from pydantic import SecretStr
+
+OWNER, STRANGER = (("x-groundline-principals", "user:ann"),), (("x-groundline-principals", "user:bob"),)
+
+
+@pytest.fixture(scope="module")
+async def pool(database_url: str) -> AsyncIterator[Pool]:
+    async with open_pool(
+        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=12), init=register_vectors
+    ) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that sources may read."""
+    return tmp_path_factory.mktemp("shared")
+
+
+@pytest.fixture(scope="module")
+def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("secrets")
+
+
+@asynccontextmanager
+async def replica(
+    pool: Pool, database_url: str, shared: Path, secrets: Path, **settings: Any
+) -> AsyncIterator[Any]:
+    """A stub of an ingestor that works."""
+    chosen = IngestorSettings(
+        database_url=SecretStr(database_url),
+        lease_seconds=1,
+        source_directories=(shared,),
+        secrets_directory=secrets,
+        **{"crawl_private_addresses": True, **settings},
+    )
+    async with acquire(pool) as connection:
+        stores = stores_on(pool, await detect_lexical_index(connection))
+    async with open_sandbox(chosen) as sandbox:
+        servicer, worker = assemble(chosen, stores, FakeEmbedder(), sandbox)
+        application = Application(
+            {SERVICE_NAME: lambda server: add_IngestorServiceServicer_to_server(servicer, server)}
+        )
+        async with (
+            working(worker, chosen),
+            serve(application) as target,
+            grpc.aio.insecure_channel(target) as channel,
+        ):
+            yield IngestorServiceStub(channel)
+
+
+@pytest.fixture(scope="module")
+async def stub(pool: Pool, database_url: str, shared: Path, secrets: Path) -> AsyncIterator[Any]:
+    async with replica(pool, database_url, shared, secrets) as stub:
+        yield stub
+
+
+@pytest.fixture
+async def collection_id(stub: Any, secrets: Path, request: pytest.FixtureRequest) -> AsyncIterator[str]:
+    """A collection of user:ann's with a folder for secrets."""
+    settings = {"crawl": {"allowPrivateAddresses": True}}
+    message = json_format.ParseDict(
+        {"name": request.node.name[5:60], "settings": settings}, pb.CreateCollectionRequest()
+    )
+    created = (await stub.CreateCollection(message, metadata=OWNER)).collection.collection_id
+    (secrets / created).mkdir(exist_ok=True)
+    yield created
+    await stub.DeleteCollection(pb.DeleteCollectionRequest(collection_id=created), metadata=OWNER)
+
+
+async def create(stub: Any, collection_id: str, source: dict[str, Any], metadata: Any = OWNER) -> str:
+    """Id of the source."""
+    request = {"collectionId": collection_id, "source": {"name": "handbook", **source}}
+    answer = await stub.CreateSource(
+        json_format.ParseDict(request, pb.CreateSourceRequest()), metadata=metadata
+    )
+    return str(answer.source.source_id)
+
+
+async def get(stub: Any, collection_id: str, source_id: str) -> Any:
+    request = pb.GetSourceRequest(collection_id=collection_id, source_id=source_id)
+    return (await stub.GetSource(request, metadata=OWNER)).source
+
+
+async def first_run(stub: Any, collection_id: str, source_id: str) -> dict[str, str]:
+    """What became of each document, when the run that begins by itself has ended."""
+    return await ended(stub, await job_after(stub, collection_id, source_id, ""))
+
+
+async def job_after(stub: Any, collection_id: str, source_id: str, earlier: str) -> str:
+    """The id of the job of the run that follows an earlier one."""
+    async with asyncio.timeout(60):
+        while True:
+            job_id = (await get(stub, collection_id, source_id)).last_job.job_id
+            if job_id != earlier:
+                return str(job_id)
+            await asyncio.sleep(0.05)
+
+
+async def run(stub: Any, collection_id: str, source_id: str, *, full: bool = False) -> dict[str, str]:
+    request = pb.RunSourceRequest(collection_id=collection_id, source_id=source_id, full=full)
+    return await ended(stub, (await stub.RunSource(request, metadata=OWNER)).job.job_id)
+
+
+async def ended(stub: Any, job_id: str) -> dict[str, str]:
+    """By uri, of all but the run itself where that is done: what became of it, or why it failed."""
+    async with asyncio.timeout(60):
+        async for _ in stub.WatchJob(pb.WatchJobRequest(job_id=job_id), metadata=OWNER):
+            pass
+    found = await stub.GetJob(pb.GetJobRequest(job_id=job_id, page_size=1000), metadata=OWNER)
+    return {
+        item.uri: error_pb2.ErrorReason.Name(item.failure.reason)
+        if item.HasField("failure")
+        else job_pb2.IngestionOutcome.Name(item.outcome).removeprefix("INGESTION_OUTCOME_")
+        for item in found.items
+        if not item.is_crawl or item.HasField("failure")
+    }
+
+
+async def documents(stub: Any, collection_id: str) -> dict[str, Any]:
+    """By uri."""
+    answer = await stub.ListDocuments(pb.ListDocumentsRequest(collection_id=collection_id), metadata=OWNER)
+    return {one.uri: one for one in answer.documents}
+
+
+async def text_of(stub: Any, document: Any) -> str:
+    request = pb.GetDocumentTextRequest(
+        collection_id=document.collection_id, document_id=document.document_id
+    )
+    return str((await stub.GetDocumentText(request, metadata=OWNER)).text)
+
+
+async def refusal(call: Any) -> GroundlineError:
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await call
+    return from_rpc_error(raised.value)
+
+
+# --- sources ---
+
+
+async def test_a_wrong_source_is_refused_with_every_wrong_field(stub: Any, collection_id: str) -> None:
+    source = {
+        "name": "",
+        "s3": {"endpointUrl": "https://u:p@s3.test/x", "bucket": "b", "accessKeySecret": "../x"},
+        "intervalSeconds": 5,
+    }
+    error = await refusal(create(stub, collection_id, source))
+    assert {violation.field for violation in error.violations} == {
+        "source.name",
+        "source.s3.endpoint_url",
+        "source.s3.bucket",
+        "source.s3.access_key_secret",
+        "source.s3.secret_key_secret",
+        "source.interval_seconds",
+    }
+
+
+async def test_a_directory_that_the_operator_does_not_allow_is_refused(
+    stub: Any, collection_id: str, shared: Path, tmp_path: Path
+) -> None:
+    (shared / "way-out").symlink_to(tmp_path)
+    for path in (tmp_path, shared / ".." / "elsewhere", shared / "way-out"):
+        error = await refusal(create(stub, collection_id, {"directory": {"path": str(path)}}))
+        assert error.reason == "SOURCE_NOT_AVAILABLE"
+
+
+async def test_a_secret_of_another_collection_is_refused(
+    stub: Any, collection_id: str, secrets: Path
+) -> None:
+    (secrets / "other").mkdir()
+    (secrets / "other" / "database").write_text("postgresql://localhost/x")
+    query = {"urlSecret": "database", "query": "SELECT 1 AS id", "idColumn": "id"}
+    error = await refusal(create(stub, collection_id, {"postgres": query}))
+    assert error.reason == "SOURCE_NOT_AVAILABLE"
+
+
+async def test_only_who_administers_the_collection_may_have_sources(
+    stub: Any, collection_id: str, shared: Path
+) -> None:
+    error = await refusal(create(stub, collection_id, {"directory": {"path": str(shared)}}, STRANGER))
+    assert error.reason == "COLLECTION_NOT_FOUND"
+
+
+async def test_a_name_is_given_once(stub: Any, collection_id: str, shared: Path) -> None:
+    (shared / "names").mkdir()
+    source = {"directory": {"path": str(shared / "names")}}
+    await create(stub, collection_id, source)
+    assert (await refusal(create(stub, collection_id, source))).reason == "SOURCE_NAME_TAKEN"
+
+
+async def test_an_address_that_is_not_the_internets_is_not_reached_unless_both_allow_it(
+    pool: Pool, database_url: str, stub: Any, shared: Path, secrets: Path
+) -> None:
+    request = pb.CreateCollectionRequest(collection_id="walled")
+    await stub.CreateCollection(request, metadata=OWNER)
+    (secrets / "walled").mkdir()
+    (secrets / "walled" / "database").write_text("postgresql://127.0.0.1:1/x")
+    sources: list[dict[str, Any]] = [
+        {"name": "web", "web": {"startUrl": "http://127.0.0.1:1/"}},
+        {"name": "git", "git": {"url": "http://127.0.0.1:1/a.git"}},
+        {"name": "s3", "s3": {"endpointUrl": "http://127.0.0.1:1", "bucket": "handbook"}},
+        {
+            "name": "postgres",
+            "postgres": {"urlSecret": "database", "query": "SELECT 1 AS id", "idColumn": "id"},
+        },
+    ]
+    for source in sources:
+        outcomes = await first_run(stub, "walled", await create(stub, "walled", source))
+        assert list(outcomes.values()) == ["ADDRESS_NOT_ALLOWED"], source["name"]
+    await stub.DeleteCollection(pb.DeleteCollectionRequest(collection_id="walled"), metadata=OWNER)
+
+
+async def test_a_source_runs_again_by_itself(pool: Pool, stub: Any, collection_id: str, shared: Path) -> None:
+    folder = shared / "scheduled"
+    folder.mkdir()
+    source_id = await create(
+        stub, collection_id, {"directory": {"path": str(folder)}, "intervalSeconds": 3600}
+    )
+    assert await first_run(stub, collection_id, source_id) == {}
+    (folder / "a.md").write_text("# Leave\n\nEverybody has leave.")
+    before = await get(stub, collection_id, source_id)
+    assert 0.8 < (before.next_run_time.seconds - before.create_time.seconds) / 3600 < 1.2
+    async with acquire(pool) as connection:
+        await connection.execute(
+            "UPDATE sources SET next_run_time = now() WHERE source_id = $1::uuid", source_id
+        )
+        await connection.execute("SELECT pg_notify('groundline_items', '')")
+    job_id = await job_after(stub, collection_id, source_id, before.last_job.job_id)
+    assert await ended(stub, job_id) == {"a.md": "CREATED"}
+
+
+# --- directory ---
+
+
+async def test_a_directory_is_followed(stub: Any, collection_id: str, shared: Path) -> None:
+    folder = shared / "handbook"
+    (folder / "hr").mkdir(parents=True)
+    (folder / "hr" / "leave.md").write_text("# Leave\n\nEverybody has twenty-seven days.")
+    (folder / "travel.md").write_text("# Travel\n\nBy train.")
+    (folder / "notes.txt").write_text("Not wanted.")
+    (folder / ".hidden.md").write_text("Not shown.")
+    (folder / "broken.pdf").write_bytes(b"%PDF-1.7 no more")
+    (folder / "passwd.md").symlink_to("/etc/passwd")
+    os.mkfifo(folder / "pipe.md")
+    source = {
+        "directory": {"path": str(folder)},
+        "includePaths": ["**.md", "**.pdf"],
+        "uriPrefix": "files/",
+        "metadata": {"team": "people"},
+        "allowedPrincipals": ["user:ann"],
+    }
+    source_id = await create(stub, collection_id, source)
+    created = {"files/hr/leave.md": "CREATED", "files/travel.md": "CREATED"}
+    broken = {"files/broken.pdf": "CORRUPT_DOCUMENT"}
+    assert await first_run(stub, collection_id, source_id) == created | broken
+    found = await documents(stub, collection_id)
+    assert found["files/travel.md"].metadata["team"] == "people"
+    assert list(found["files/travel.md"].allowed_principals) == ["user:ann"]
+    assert await run(stub, collection_id, source_id) == {}
+
+    (folder / "travel.md").write_text("# Travel\n\nBy train, or by ship.")
+    (folder / "hr" / "leave.md").unlink()
+    (folder / "hr" / "pay.md").write_text("# Pay\n\nAt the end of the month.")
+    assert await run(stub, collection_id, source_id) == {
+        "files/travel.md": "UPDATED",
+        "files/hr/pay.md": "CREATED",
+    }
+    after = await get(stub, collection_id, source_id)
+    assert (after.document_count, after.last_job.deleted_count) == (3, 1)
+    assert set(await documents(stub, collection_id)) == {
+        "files/travel.md",
+        "files/hr/pay.md",
+        "files/broken.pdf",
+    }
+
+
+async def test_a_directory_that_is_gone_deletes_nothing(stub: Any, collection_id: str, shared: Path) -> None:
+    folder = shared / "unmounted"
+    folder.mkdir()
+    (folder / "a.md").write_text("# A\n\nA text.")
+    source_id = await create(stub, collection_id, {"directory": {"path": str(folder)}})
+    await first_run(stub, collection_id, source_id)
+    folder.rename(shared / "elsewhere")
+    assert await run(stub, collection_id, source_id) == {"handbook": "SOURCE_REFUSED"}
+    assert set(await documents(stub, collection_id)) == {"a.md"}
+
+
+async def test_a_document_deleted_by_hand_is_brought_again(
+    stub: Any, collection_id: str, shared: Path
+) -> None:
+    folder = shared / "by-hand"
+    folder.mkdir()
+    (folder / "a.md").write_text("# A\n\nA text.")
+    source_id = await create(stub, collection_id, {"directory": {"path": str(folder)}})
+    await first_run(stub, collection_id, source_id)
+    document = (await documents(stub, collection_id))["a.md"]
+    await stub.DeleteDocument(
+        pb.DeleteDocumentRequest(collection_id=collection_id, document_id=document.document_id),
+        metadata=OWNER,
+    )
+    assert await run(stub, collection_id, source_id) == {"a.md": "CREATED"}
+
+
+async def test_a_full_run_reads_what_has_not_changed_and_finds_it_unchanged(
+    stub: Any, collection_id: str, shared: Path
+) -> None:
+    folder = shared / "full"
+    folder.mkdir()
+    (folder / "a.md").write_text("# A\n\nA text.")
+    source_id = await create(stub, collection_id, {"directory": {"path": str(folder)}})
+    await first_run(stub, collection_id, source_id)
+    assert await run(stub, collection_id, source_id, full=True) == {"a.md": "UNCHANGED"}
+
+
+async def test_a_uri_belongs_to_the_source_that_brought_it_first(
+    stub: Any, collection_id: str, shared: Path
+) -> None:
+    for name in ("first", "second"):
+        (shared / name).mkdir()
+        (shared / name / "a.md").write_text(f"# A\n\nThe text of the {name}.")
+    first = await create(stub, collection_id, {"directory": {"path": str(shared / "first")}})
+    await first_run(stub, collection_id, first)
+    second = await create(
+        stub, collection_id, {"name": "second", "directory": {"path": str(shared / "second")}}
+    )
+    assert await first_run(stub, collection_id, second) == {"a.md": "URI_OF_OTHER_SOURCE"}
+    assert "first" in await text_of(stub, (await documents(stub, collection_id))["a.md"])
+
+
+@pytest.mark.parametrize("delete_documents", [False, True])
+async def test_a_deleted_source_leaves_its_documents_or_takes_them_along(
+    stub: Any, collection_id: str, shared: Path, delete_documents: bool
+) -> None:
+    folder = shared / f"deleted-{delete_documents}"
+    folder.mkdir()
+    (folder / "a.md").write_text("# A\n\nA text.")
+    source_id = await create(stub, collection_id, {"directory": {"path": str(folder)}})
+    await first_run(stub, collection_id, source_id)
+    request = pb.DeleteSourceRequest(
+        collection_id=collection_id, source_id=source_id, delete_documents=delete_documents
+    )
+    await stub.DeleteSource(request, metadata=OWNER)
+    assert set(await documents(stub, collection_id)) == (set() if delete_documents else {"a.md"})
+    assert (await refusal(get(stub, collection_id, source_id))).reason == "SOURCE_NOT_FOUND"
+    listed = await stub.ListSources(pb.ListSourcesRequest(collection_id=collection_id), metadata=OWNER)
+    assert not listed.sources
+
+
+# --- web ---
+
+
+async def test_a_web_site_is_followed(stub: Any, collection_id: str) -> None:
+    with serving(Site()) as site:
+        site.put("/", "Welcome to the handbook.", "/leave", "/travel")
+        site.put("/leave", "Everybody has twenty-seven days of leave.")
+        site.put("/travel", "Travel is by train.")
+        source_id = await create(stub, collection_id, {"web": {"startUrl": site.url, "delaySeconds": 0}})
+        assert len(await first_run(stub, collection_id, source_id)) == 3
+
+        site.put("/", "Welcome to the new handbook.", "/leave", "/travel")
+        del site.pages["/travel"]
+        assert await run(stub, collection_id, source_id) == {
+            f"{site.url}/": "UPDATED",
+            f"{site.url}/travel": "HTTP_STATUS",
+        }
+        assert set(await documents(stub, collection_id)) == {f"{site.url}/", f"{site.url}/leave"}
+        # A page that fails may be the only one that leads to others.
+        site.pages.clear()
+        site.pages["/robots.txt"] = "User-agent: *\nDisallow: /"
+        await run(stub, collection_id, source_id)
+        assert set(await documents(stub, collection_id)) == {f"{site.url}/", f"{site.url}/leave"}
+
+
+# --- S3 ---
+
+
+@pytest.fixture(scope="module")
+def storage() -> Iterator[str]:
+    """URL of a server with S3's API."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+async def test_a_bucket_is_followed(
+    stub: Any, collection_id: str, storage: str, secrets: Path, tmp_path: Path
+) -> None:
+    (secrets / collection_id / "access").write_text("access\n")
+    (secrets / collection_id / "secret").write_text("secret\n")
+    client = Minio(urlsplit(storage).netloc, "access", "secret", secure=False, region="us-east-1")
+
+    def put(key: str, text: str) -> None:
+        (tmp_path / "object").write_text(text)
+        client.fput_object("handbook", key, str(tmp_path / "object"), content_type="text/markdown")
+
+    client.make_bucket("handbook")
+    put("docs/leave.md", "# Leave\n\nTwenty-seven days.")
+    put("docs/hr/pay.md", "# Pay\n\nAt the end of the month.")
+    put("other/plan.md", "# Plan\n\nNot wanted.")
+    source = {
+        "s3": {
+            "endpointUrl": storage,
+            "bucket": "handbook",
+            "prefix": "docs/",
+            "accessKeySecret": "access",
+            "secretKeySecret": "secret",
+        }
+    }
+    source_id = await create(stub, collection_id, source)
+    leave, pay = "s3://handbook/docs/leave.md", "s3://handbook/docs/hr/pay.md"
+    assert await first_run(stub, collection_id, source_id) == {leave: "CREATED", pay: "CREATED"}
+    assert await run(stub, collection_id, source_id) == {}
+    put("docs/leave.md", "# Leave\n\nThirty days.")
+    client.remove_object("handbook", "docs/hr/pay.md")
+    assert await run(stub, collection_id, source_id) == {leave: "UPDATED"}
+    found = await documents(stub, collection_id)
+    assert set(found) == {leave}
+    assert "Thirty" in await text_of(stub, found[leave])
+
+
+async def test_a_bucket_that_there_is_not_fails_the_run(stub: Any, collection_id: str, storage: str) -> None:
+    source_id = await create(
+        stub, collection_id, {"s3": {"endpointUrl": storage, "bucket": "no-such-bucket"}}
+    )
+    assert await first_run(stub, collection_id, source_id) == {"handbook": "SOURCE_REFUSED"}
+
+
+# --- git ---
+
+
+@pytest.fixture
+def repositories(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """URL and folder of bare repositories, which git itself serves, to user:token alone."""
+    top = tmp_path / "repositories"
+    top.mkdir()
+    expected = f"Basic {base64.b64encode(b'user:token').decode()}"
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.headers["authorization"] != expected:
+                self.send_response(401)
+                self.send_header("WWW-Authenticate", "Basic")
+                self.end_headers()
+                return
+            address = urlsplit(self.path)
+            environment = {
+                "PATH": os.environ["PATH"],
+                "GIT_PROJECT_ROOT": str(top),
+                "GIT_HTTP_EXPORT_ALL": "1",
+                "GIT_CONFIG_COUNT": "1",
+                "GIT_CONFIG_KEY_0": "safe.directory",
+                "GIT_CONFIG_VALUE_0": "*",
+                "PATH_INFO": address.path,
+                "QUERY_STRING": address.query,
+                "REQUEST_METHOD": self.command,
+                "CONTENT_TYPE": self.headers.get("content-type", ""),
+                "HTTP_CONTENT_ENCODING": self.headers.get("content-encoding", ""),
+                "HTTP_GIT_PROTOCOL": self.headers.get("git-protocol", ""),
+            }
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            done = subprocess.run(
+                ["git", "http-backend"], input=body, env=environment, capture_output=True, check=True
+            )
+            head, _, content = done.stdout.partition(b"\r\n\r\n")
+            headers = dict(line.split(": ", 1) for line in head.decode().splitlines())
+            self.send_response(int(headers.pop("Status", "200").split()[0]))
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_POST = do_GET  # noqa: N815
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}", top
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def git(folder: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=Ann", "-c", "user.email=ann@example.com", "-c", "init.defaultBranch=main"]
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+def commit(folder: Path) -> None:
+    git(folder, "add", "--all")
+    git(folder, "commit", "--message", "Change")
+    git(folder, "push", "origin", "HEAD:main")
+
+
+async def test_a_git_repository_is_followed(
+    stub: Any, collection_id: str, repositories: tuple[str, Path], secrets: Path, tmp_path: Path
+) -> None:
+    url, top = repositories
+    (secrets / collection_id / "token").write_text("token\n")
+    git(top, "init", "--bare", "handbook.git")
+    work = tmp_path / "work"
+    git(tmp_path, "clone", str(top / "handbook.git"), "work")
+    (work / "docs").mkdir()
+    (work / "docs" / "leave.md").write_text("# Leave\n\nTwenty-seven days.")
+    (work / "docs" / "pay.md").write_text("# Pay\n\nAt the end of the month.")
+    (work / "docs" / "link.md").symlink_to("pay.md")
+    (work / "README.md").write_text("# Read me\n\nNot wanted.")
+    commit(work)
+    source = {
+        "git": {
+            "url": f"{url}/handbook.git",
+            "path": "docs",
+            "username": "user",
+            "passwordSecret": "token",
+        },
+        "uriPrefix": "https://git.test/",
+    }
+    source_id = await create(stub, collection_id, source)
+    leave, pay = "https://git.test/leave.md", "https://git.test/pay.md"
+    assert await first_run(stub, collection_id, source_id) == {leave: "CREATED", pay: "CREATED"}
+    assert await run(stub, collection_id, source_id) == {}
+    (work / "docs" / "leave.md").write_text("# Leave\n\nThirty days.")
+    (work / "docs" / "pay.md").unlink()
+    commit(work)
+    assert await run(stub, collection_id, source_id) == {leave: "UPDATED"}
+    found = await documents(stub, collection_id)
+    assert set(found) == {leave}
+    assert "Thirty" in await text_of(stub, found[leave])
+
+    (secrets / collection_id / "token").write_text("revoked")
+    assert await run(stub, collection_id, source_id) == {"handbook": "SOURCE_REFUSED"}
+    assert set(await documents(stub, collection_id)) == {leave}
+
+
+# --- PostgreSQL ---
+
+
+@dataclass(frozen=True)
+class Tickets:
+    """A database with a table, and its URL."""
+
+    url: str
+    connection: "asyncpg.Connection[Any]"
+
+
+@pytest.fixture
+async def tickets(database_url: str) -> AsyncIterator[Tickets]:
+    connection = await asyncpg.connect(database_url)
+    await connection.execute(
+        """
+        CREATE TABLE tickets (
+            number integer PRIMARY KEY, subject text, body text, priority integer,
+            changed timestamptz NOT NULL DEFAULT clock_timestamp()
+        )
+        """
+    )
+    await connection.execute(
+        """
+        INSERT INTO tickets VALUES
+            (1, 'Printer', 'It prints {nothing}.', 2), (2, 'Coffee', 'There is none.', 1)
+        """
+    )
+    async with over_tcp(database_url) as url:
+        yield Tickets(url, connection)
+    await connection.execute("DROP TABLE tickets")
+    await connection.close()
+
+
+@pytest.mark.parametrize("update_column", ["", "changed"])
+async def test_the_rows_of_a_query_are_followed(
+    stub: Any,
+    collection_id: str,
+    secrets: Path,
+    tickets: Tickets,
+    update_column: str,
+) -> None:
+    (secrets / collection_id / "tickets").write_text(f"{tickets.url}\n")
+    source = {
+        "postgres": {
+            "urlSecret": "tickets",
+            "query": "SELECT * FROM tickets -- all of them",
+            "idColumn": "number",
+            "updateColumn": update_column,
+            "textTemplate": "{subject}: {body} {{as told}}",
+            "titleColumn": "subject",
+            "metadataColumns": ["priority"],
+        },
+        "uriPrefix": "https://tickets.test/",
+    }
+    source_id = await create(stub, collection_id, source)
+    one, two, three = (f"https://tickets.test/{number}" for number in (1, 2, 3))
+    assert await first_run(stub, collection_id, source_id) == {one: "CREATED", two: "CREATED"}
+    found = await documents(stub, collection_id)
+    assert (found[one].title, found[one].metadata["priority"]) == ("Printer", 2)
+    assert await text_of(stub, found[one]) == "Printer: It prints {nothing}. {as told}"
+    assert await run(stub, collection_id, source_id) == {}
+    await tickets.connection.execute(
+        """
+        UPDATE tickets SET body = 'It prints.', changed = clock_timestamp() WHERE number = 1;
+        DELETE FROM tickets WHERE number = 2;
+        INSERT INTO tickets VALUES (3, 'Tea', 'Too cold.', 3)
+        """
+    )
+    assert await run(stub, collection_id, source_id) == {one: "UPDATED", three: "CREATED"}
+    assert set(await documents(stub, collection_id)) == {one, three}
+
+
+async def test_a_query_may_only_read_and_tells_no_values(
+    stub: Any, collection_id: str, secrets: Path, tickets: Tickets
+) -> None:
+    (secrets / collection_id / "tickets").write_text(tickets.url)
+    queries = {
+        "writing": "SELECT setval(pg_get_serial_sequence('x', 'y'), 1) AS id",
+        "deleting": "WITH gone AS (DELETE FROM tickets RETURNING number AS id) SELECT * FROM gone",
+        "two": "SELECT 1 AS id) q; DELETE FROM tickets; --",
+        "failing": "SELECT number, subject::integer AS id FROM tickets",
+    }
+    for name, query in queries.items():
+        source = {"name": name, "postgres": {"urlSecret": "tickets", "query": query, "idColumn": "id"}}
+        source_id = await create(stub, collection_id, source)
+        assert await first_run(stub, collection_id, source_id) == {name: "SOURCE_REFUSED"}
+        job = (await get(stub, collection_id, source_id)).last_job
+        [item] = (await stub.GetJob(pb.GetJobRequest(job_id=job.job_id), metadata=OWNER)).items
+        assert "Printer" not in item.failure.message
+    assert await tickets.connection.fetchval("SELECT count(*) FROM tickets") == 2

@@ -1,0 +1,82 @@
+"""A web site whose pages a test sets."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+__all__ = ["Site", "serving"]
+
+
+@dataclass(frozen=True)
+class Hold:
+    asked: threading.Event = field(default_factory=threading.Event)
+    answer: threading.Event = field(default_factory=threading.Event)
+
+
+class Site:
+    """A web server whose pages are set by the test: text and links by path. A request for a path in `held`
+    is answered when the test lets it go."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, str] = {}
+        self.asked: list[str] = []
+        self.held: dict[str, Hold] = {}
+        site = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                site.asked.append(self.path)
+                if hold := site.held.get(self.path):
+                    hold.asked.set()
+                    hold.answer.wait(30)
+                body = site.pages.get(self.path)
+                self.send_response(200 if body is not None else 404)
+                content = (body or "").encode()
+                kind = "text/plain" if self.path == "/robots.txt" else "text/html"
+                self.send_header("Content-Type", f"{kind}; charset=utf-8")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                with suppress(BrokenPipeError, ConnectionResetError):  # who asked was killed
+                    self.wfile.write(content)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+
+    def put(self, path: str, text: str, *links: str) -> None:
+        anchors = "".join(f'<li><a href="{link}">link</a></li>' for link in links)
+        self.pages[path] = (
+            f"<html><head><title>Page {path}</title></head><body><article><h1>{path}</h1>"
+            f"<p>{text} It is a page with enough words to be worth reading by anybody who comes along.</p>"
+            f"</article><ul>{anchors}</ul></body></html>"
+        )
+
+    def hold(self, path: str) -> threading.Event:
+        """Hold requests for a path until the event is set."""
+        self.held[path] = Hold()
+        return self.held[path].answer
+
+    async def is_asked_for(self, path: str) -> None:
+        """Wait for a request for a path in `held`."""
+        assert await asyncio.to_thread(self.held[path].asked.wait, 30)
+
+
+@contextmanager
+def serving(site: Site) -> Iterator[Site]:
+    """The site while it answers."""
+    thread = threading.Thread(target=site.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield site
+    finally:
+        for hold in site.held.values():
+            hold.answer.set()
+        site.server.shutdown()
+        site.server.server_close()
+        thread.join()
