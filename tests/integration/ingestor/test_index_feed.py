@@ -439,3 +439,17 @@ async def test_a_partition_that_an_earlier_release_makes_is_fed_as_well(
     await drain(feeding)
 
     assert index.ids(collection.partition_id) == await chunk_ids(pool, collection.partition_id)
+
+
+async def test_a_reindex_is_swapped_in_when_the_index_has_its_partition(
+    stores: Stores, feeding: Feeding
+) -> None:
+    collection = await created(stores, "mills")
+    await drain(feeding)
+
+    job_id = await stores.reindex.begin(collection, collection.settings, "")
+    before = await stores.reindex.settle(0.0)
+    await drain(feeding)
+    after = await stores.reindex.settle(0.0)
+
+    assert (before, after) == ([], [job_id])

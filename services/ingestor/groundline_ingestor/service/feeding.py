@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter, itemgetter
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from groundline_runtime.errors import FailedPreconditionError, GroundlineError
@@ -94,10 +94,7 @@ class Feeding:
                     await self._waking.wait(seen, POLL_SECONDS)
                 pause = 1.0
             except Exception as error:
-                reason = (
-                    {"reason": error.reason} if isinstance(error, GroundlineError) else whereabouts(error)
-                )
-                _log.warning("search_index_feed_failed", pause_seconds=pause, **reason)
+                _log.warning("search_index_feed_failed", pause_seconds=pause, **_why(error))
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, MAX_PAUSE_SECONDS)
 
@@ -161,8 +158,8 @@ class Feeding:
         while True:
             try:
                 self._state = await self._feed.state()
-            except GroundlineError as error:
-                _log.warning("search_index_state_unknown", reason=error.reason)
+            except Exception as error:
+                _log.warning("search_index_state_unknown", **_why(error))
             else:
                 is_late = self._state.behind_seconds > LATE_SECONDS
                 if is_late:
@@ -182,6 +179,11 @@ class Feeding:
             return [] if self._state is None else [metrics.Observation(read(self._state))]
 
         _meter.create_observable_gauge(f"groundline.search_index.{name}", [observed], unit=unit)
+
+
+def _why(error: Exception) -> dict[str, Any]:
+    """For the log; without the text of an error that nobody foresaw."""
+    return {"reason": error.reason} if isinstance(error, GroundlineError) else whereabouts(error)
 
 
 @dataclass(frozen=True)
