@@ -129,7 +129,7 @@ test-frameworks: $(VENV)/.frameworks $(TYPESCRIPT)/node_modules/.package-lock.js
 
 .PHONY: test-cluster
 test-cluster: setup ## Apply the manifests to a real control plane, built from Go modules at first (some minutes), and compile Go stubs
-	@command -v go > /dev/null || { echo "test-cluster: install Go 1.24 or newer" >&2; exit 1; }
+	@command -v go > /dev/null || { echo "test-cluster: install Go 1.26 or newer" >&2; exit 1; }
 	$(BIN)/python -m pytest tests/cluster
 
 .PHONY: test-weaviate
