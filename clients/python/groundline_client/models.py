@@ -1067,6 +1067,10 @@ class Usage:
     """Tokens of the prompt that came from the provider's cache."""
     output_tokens: int = 0
     """Tokens written."""
+    embedding_tokens: int = 0
+    """Tokens that the embedding model read of chunks, an estimate where its tokenizer is out of reach.
+    Texts that were embedded before are not among them.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1845,7 +1849,7 @@ class IngestionItem:
     chunks: ChunkCounts | None = None
     """Its chunks."""
     usage: Usage | None = None
-    """Tokens that its contextualization read and wrote."""
+    """Tokens that its contextualization read and wrote, and that its embedding read, in all attempts."""
     is_crawl: bool = False
     """Whether it is the job's crawl, or the run of a source, whose documents are items of their own. It is
     EXTRACTING while it goes from one to the next.

@@ -765,6 +765,11 @@ export interface Usage {
   cachedTokens: number;
   /** Tokens written. */
   outputTokens: number;
+  /**
+   * Tokens that the embedding model read of chunks, an estimate where its tokenizer is out of reach. Texts that
+   * were embedded before are not among them.
+   */
+  embeddingTokens: number;
 }
 
 /** A claim of the answer and the source that supports it. */
@@ -1757,7 +1762,7 @@ export interface IngestionItem {
   attempts: number;
   /** Its chunks. */
   chunks?: ChunkCounts;
-  /** Tokens that its contextualization read and wrote. */
+  /** Tokens that its contextualization read and wrote, and that its embedding read, in all attempts. */
   usage?: Usage;
   /**
    * Whether it is the job's crawl, or the run of a source, whose documents are items of their own. It is

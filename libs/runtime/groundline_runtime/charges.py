@@ -34,4 +34,5 @@ def total(usages: Iterable[Usage]) -> Usage:
         used.prompt_tokens += usage.prompt_tokens
         used.cached_tokens += usage.cached_tokens
         used.output_tokens += usage.output_tokens
+        used.embedding_tokens += usage.embedding_tokens
     return used

@@ -304,8 +304,8 @@ class WorkQueue(Protocol):
     async def progress(self, progress: Sequence[Progress]) -> None:
         """Show how far items have come."""
 
-    async def spend(self, claim: ItemClaim, usage: chat_pb2.Usage) -> None:
-        """Add tokens to what the item has taken, in all its attempts. Nothing when the claim is lost."""
+    async def spend(self, usages: Sequence[tuple[ItemClaim, chat_pb2.Usage]]) -> None:
+        """Add tokens to what items have taken, in all their attempts. Nothing where a claim is lost."""
 
     async def fail(
         self, claim: ItemClaim, failure: document_pb2.IngestionFailure, chunks: job_pb2.ChunkCounts

@@ -426,6 +426,23 @@ async def test_stats_agree_with_what_was_ingested(busy: Ingestor, collection: St
     assert stats.storage_bytes > stats.text_bytes > 0
 
 
+async def test_tokens_are_counted_of_texts_that_the_model_read(
+    busy: Ingestor, collection: StoredCollection
+) -> None:
+    """The same text under another uri comes from the cache and costs nothing."""
+    words = "Every word of it is read by the model once."
+    [first] = await busy.ingest(collection.collection_id, GivenDocument(words, uri="a", title="t"))
+    [again] = await busy.ingest(
+        collection.collection_id, GivenDocument(f"{words} {words}", uri="a", title="t")
+    )
+    [same] = await busy.ingest(collection.collection_id, GivenDocument(words, uri="a", title="t"))
+    count = len(words.split())
+    assert first.usage.embedding_tokens >= count
+    assert again.usage.embedding_tokens == first.usage.embedding_tokens + count
+    assert same.outcome == job_pb2.INGESTION_OUTCOME_UPDATED
+    assert same.usage.embedding_tokens == 0
+
+
 async def test_a_reindex_loses_no_write_and_swaps_at_once(
     pool: Pool, database_url: str, busy: Ingestor, collection: StoredCollection
 ) -> None:

@@ -61,7 +61,8 @@ _SELECT = f"""
                           sum(i.contextualized_count) AS contextualized_count,
                           sum(i.embedded_count) AS embedded_count, sum(i.stored_count) AS stored_count,
                           sum(i.prompt_tokens) AS prompt_tokens, sum(i.cached_tokens) AS cached_tokens,
-                          sum(i.output_tokens) AS output_tokens
+                          sum(i.output_tokens) AS output_tokens,
+                          sum(i.embedding_tokens) AS embedding_tokens
                    FROM ingestion_items i
                    WHERE i.job_id = j.job_id GROUP BY 1, 2, 3, 4, 5
                ) t
@@ -369,6 +370,7 @@ def _usage(row: asyncpg.Record | Mapping[str, Any]) -> chat_pb2.Usage:
         prompt_tokens=row["prompt_tokens"],
         cached_tokens=row["cached_tokens"],
         output_tokens=row["output_tokens"],
+        embedding_tokens=row["embedding_tokens"],
     )
 
 

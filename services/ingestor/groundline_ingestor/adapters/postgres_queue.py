@@ -275,19 +275,30 @@ class PostgresQueue:
                 [enum_text(document_pb2.IngestionState, one.state) for _, one in shown],
             )
 
-    async def spend(self, claim: ItemClaim, usage: chat_pb2.Usage) -> None:
+    async def spend(self, usages: Sequence[tuple[ItemClaim, chat_pb2.Usage]]) -> None:
+        # In one order, so that two workers do not wait for each other both.
+        spent = sorted(usages, key=lambda each: (each[0].job_id, each[0].item_index))
         async with acquire(self._pool) as connection:
             await connection.execute(
-                f"""
-                UPDATE ingestion_items SET
-                    prompt_tokens = prompt_tokens + $4, cached_tokens = cached_tokens + $5,
-                    output_tokens = output_tokens + $6, change_time = clock_timestamp()
-                WHERE {HELD}
+                """
+                UPDATE ingestion_items i SET
+                    prompt_tokens = i.prompt_tokens + s.prompt_tokens,
+                    cached_tokens = i.cached_tokens + s.cached_tokens,
+                    output_tokens = i.output_tokens + s.output_tokens,
+                    embedding_tokens = i.embedding_tokens + s.embedding_tokens,
+                    change_time = clock_timestamp()
+                FROM unnest($1::uuid[], $2::int[], $3::uuid[], $4::int[], $5::int[], $6::int[], $7::int[])
+                    AS s (job_id, item_index, lease_id, prompt_tokens, cached_tokens, output_tokens,
+                          embedding_tokens)
+                WHERE (i.job_id, i.item_index, i.lease_id) = (s.job_id, s.item_index, s.lease_id)
                 """,
-                *held_by(claim),
-                usage.prompt_tokens,
-                usage.cached_tokens,
-                usage.output_tokens,
+                [claim.job_id for claim, _ in spent],
+                [claim.item_index for claim, _ in spent],
+                [claim.lease_id for claim, _ in spent],
+                [usage.prompt_tokens for _, usage in spent],
+                [usage.cached_tokens for _, usage in spent],
+                [usage.output_tokens for _, usage in spent],
+                [usage.embedding_tokens for _, usage in spent],
             )
 
     async def fail(

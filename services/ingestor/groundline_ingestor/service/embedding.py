@@ -34,12 +34,15 @@ class RememberingEmbedder:
     def embedder(self) -> Embedder:
         return self._embedder
 
-    async def embed(self, texts: Sequence[str]) -> Vectors:
-        """float16 of shape (len(texts), dimensions). Raises what the Embedder and the cache raise."""
+    async def embed(self, texts: Sequence[str]) -> tuple[Vectors, Sequence[bool]]:
+        """float16 of shape (len(texts), dimensions), and of each text whether the model read it.
+
+        Raises what the Embedder and the cache raise.
+        """
         if not texts:
-            return np.empty((0, self._embedder.dimensions), np.float16)
+            return np.empty((0, self._embedder.dimensions), np.float16), ()
         if self._cache is None:
-            return (await self._embedder.embed_documents(texts)).astype(np.float16)
+            return (await self._embedder.embed_documents(texts)).astype(np.float16), [True] * len(texts)
         hashes = await asyncio.to_thread(lambda: [content_hash(text) for text in texts])
         known = {key: self._memory[key] for key in hashes if key in self._memory}
         if unknown := list(dict.fromkeys(key for key in hashes if key not in known)):
@@ -51,7 +54,8 @@ class RememberingEmbedder:
             await self._cache.put(self._embedder.model, made)
             known |= made
         self._remember(known)
-        return np.stack([known[key] for key in hashes]).astype(np.float16, copy=False)
+        vectors_of_all = np.stack([known[key] for key in hashes]).astype(np.float16, copy=False)
+        return vectors_of_all, [new.pop(key, None) is not None for key in hashes]
 
     def _remember(self, vectors: dict[bytes, Vectors]) -> None:
         for key, vector in vectors.items():

@@ -17,7 +17,7 @@ from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion, FileContent
 from groundline_ingestor.domain.hashes import ingestion_hash
 from groundline_ingestor.domain.texts import DocumentText, PreparedChunk, Series, TextSegment, Vectors
-from groundline_ingestor.domain.work import LeasedItem, NewVersion, ReindexTarget
+from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, ReindexTarget
 from groundline_ingestor.ports import (
     DocumentRepository,
     ReindexRepository,
@@ -217,8 +217,8 @@ class ItemWork:
                     document_pb2.INGESTION_STATE_EMBEDDING,
                     _counts(count, count, before),
                 )
-                vectors, tokens = await self.embed([chunk.embedded_text for chunk in chunks])
-                token_count += sum(tokens)
+                [(vectors, count_of_tokens)] = await self.embed([(item.claim, chunks)])
+                token_count += count_of_tokens
                 await self._in_thread(finished.append, chunks, vectors)
             count = len(finished.chunks)
             self._leases.at(item.claim, document_pb2.INGESTION_STATE_STORING, _counts(count, count, count))
@@ -243,7 +243,7 @@ class ItemWork:
         self._leases.at(item.claim, document_pb2.INGESTION_STATE_CONTEXTUALIZING, counts)
 
         async def on_usage(usage: chat_pb2.Usage) -> None:
-            await self._queue.spend(item.claim, usage)
+            await self._queue.spend([(item.claim, usage)])
 
         return await self._contextualization.contextualize(prepared, collection, on_usage)
 
@@ -260,12 +260,27 @@ class ItemWork:
             self._executor, partial(work, *arguments, **named)
         )
 
-    async def embed(self, texts: Sequence[str]) -> tuple[Vectors, Sequence[int]]:
-        """Vectors of at least one text, and the tokens of each."""
+    async def embed(
+        self, owners: Sequence[tuple[ItemClaim, Sequence[PreparedChunk]]]
+    ) -> Sequence[tuple[Vectors, int]]:
+        """Vectors of the chunks of each item, at least one in all, and their tokens; what the model read of
+        them is spent."""
+        texts = [chunk.embedded_text for _, chunks in owners for chunk in chunks]
         with _tracer.start_as_current_span("embed_chunks", attributes={"chunks": len(texts)}):
             parts = [await self._embedder.embed(some) for some in batched(texts, GROUP_CHUNKS)]
-        tokens = await asyncio.to_thread(self._embedder.embedder.count_tokens, texts)
-        return np.concatenate(parts).astype(np.float16, copy=False), tokens
+        vectors = np.concatenate([part for part, _ in parts]).astype(np.float16, copy=False)
+        tokens = np.array(await asyncio.to_thread(self._embedder.embedder.count_tokens, texts), np.int64)
+        read = tokens * [is_read for _, are_read in parts for is_read in are_read]
+        ends = np.cumsum([len(chunks) for _, chunks in owners])[:-1]
+        spent = [
+            (claim, chat_pb2.Usage(embedding_tokens=int(count)))
+            for (claim, _), count in zip(owners, map(np.sum, np.split(read, ends)), strict=True)
+            if count
+        ]
+        if spent:
+            await self._queue.spend(spent)
+        counts = [int(part.sum()) for part in np.split(tokens, ends)]
+        return list(zip(np.split(vectors, ends), counts, strict=True))
 
     async def store(self, batch: Sequence[Work]) -> None:
         """Write a document, or documents of one collection, and end their items, in one transaction."""

@@ -139,8 +139,7 @@ class Pipeline:
         for work in group:
             self._leases.at(work.item.claim, document_pb2.INGESTION_STATE_EMBEDDING, work.counts)
         try:
-            texts = [chunk.embedded_text for work in group for chunk in work.prepared.chunks]
-            vectors, tokens = await self._items.embed(texts)
+            embedded = await self._items.embed([(work.item.claim, work.prepared.chunks) for work in group])
         except Exception as error:
             if len(group) == 1:
                 await self._outcomes.failed(
@@ -148,12 +147,9 @@ class Pipeline:
                 )
                 return []
             # One of them may be to blame: the others get through alone.
-            return [embedded for work in group for embedded in await self._embed([work])]
-        end = 0
-        for work in group:
-            begin, end = end, end + len(work.prepared.chunks)
-            work.vectors = vectors[begin:end]
-            work.token_count = sum(tokens[begin:end])
+            return [one for work in group for one in await self._embed([work])]
+        for work, (vectors, token_count) in zip(group, embedded, strict=True):
+            work.vectors, work.token_count = vectors, token_count
         return list(group)
 
     async def _store(self, group: Sequence[Work]) -> None:

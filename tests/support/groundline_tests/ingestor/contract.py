@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 from google.protobuf import json_format
-from groundline.v1 import collection_pb2, document_pb2, error_pb2, job_pb2, passage_pb2
+from groundline.v1 import chat_pb2, collection_pb2, document_pb2, error_pb2, job_pb2, passage_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_filters import Filter, parse
 from groundline_ingestor.domain.collections import StoredCollection
@@ -573,6 +573,21 @@ class StoreContract:
         ]
         assert await stores.jobs.items(job.job_id, None, after=0, limit=1) == items[1:]
         assert await stores.jobs.items(job.job_id, None, after=-1, limit=10, only_failed=True) == items[1:]
+
+    async def test_tokens_add_up_on_the_items_that_are_held(self, stores: Stores) -> None:
+        collection = await _collection(stores, "tokens")
+        job = await stores.jobs.enqueue(collection, [_handed_in("a.md"), _handed_in("b.md")], (), "")
+        first, second = await _lease(stores)
+        lost = replace(second.claim, lease_id=str(uuid.uuid4()))
+        written = chat_pb2.Usage(prompt_tokens=5, cached_tokens=4, output_tokens=3)
+        await stores.queue.spend([(first.claim, written), (lost, written)])
+        await stores.queue.spend([(first.claim, chat_pb2.Usage(embedding_tokens=7))])
+        items = await stores.jobs.items(job.job_id, None, after=-1, limit=10)
+        all_of_first = chat_pb2.Usage(prompt_tokens=5, cached_tokens=4, output_tokens=3, embedding_tokens=7)
+        assert [item.usage for item in items] == [all_of_first, chat_pb2.Usage()]
+        found = await stores.jobs.find(job.job_id)
+        assert found is not None
+        assert found.usage == all_of_first
 
     async def test_a_lost_claim_changes_nothing(self, stores: Stores) -> None:
         collection = await _collection(stores, "lost")

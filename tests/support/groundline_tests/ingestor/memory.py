@@ -5,6 +5,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -803,9 +804,11 @@ class MemoryQueue:
         for one in progress:
             self._change(one.claim, partial(move, stage=one.state, chunks=one.chunks))
 
-    async def spend(self, claim: ItemClaim, usage: chat_pb2.Usage) -> None:
-        entry = self._data.held(claim)
-        entry.usage = plus(chat_pb2.Usage, [entry.usage, usage])
+    async def spend(self, usages: Sequence[tuple[ItemClaim, chat_pb2.Usage]]) -> None:
+        for claim, usage in usages:
+            with suppress(ClaimLostError):
+                entry = self._data.held(claim)
+                entry.usage = plus(chat_pb2.Usage, [entry.usage, usage])
 
     async def fail(
         self, claim: ItemClaim, failure: document_pb2.IngestionFailure, chunks: job_pb2.ChunkCounts
