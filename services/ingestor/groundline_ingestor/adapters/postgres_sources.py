@@ -43,7 +43,7 @@ _SELECT: Final = """
 """
 _LEASE: Final = f"""
     SELECT i.*, j.collection_id AS job_collection_id, j.principals
-    FROM ingestion_items i JOIN ingestion_jobs j USING (job_id)
+    FROM ingestion_items i JOIN ingestion_jobs j USING (job_id) JOIN sources s USING (source_id)
     WHERE i.source_id IS NOT NULL AND i.{PENDING} AND i.lease_id IS NULL
       AND i.available_time <= clock_timestamp()
     ORDER BY i.queue_id LIMIT 1 FOR UPDATE OF i SKIP LOCKED
@@ -163,7 +163,7 @@ class PostgresSources:
             if row is None or (row["is_suspect"] and not alone):
                 return None
             source = await connection.fetchrow(f"{_SELECT} WHERE source_id = $1", row["source_id"])
-            if source is None:
+            if source is None:  # deleted since
                 return None
             claim = ItemClaim(str(row["job_id"]), row["item_index"], lease_id)
             begun = begin(item_state(row), lease_id, alone=row["is_suspect"])

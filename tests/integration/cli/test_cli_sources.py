@@ -1,0 +1,63 @@
+"""groundline sources, against a gateway that notes what it is asked."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from groundline_tests.gateway import FakeGateway, Reply
+
+ID = "123e4567-e89b-12d3-a456-426614174000"
+SOURCE = {
+    "sourceId": ID,
+    "collectionId": "docs",
+    "name": "handbook",
+    "directory": {"path": "/srv/handbook"},
+    "documentCount": 3,
+    "lastJob": {"jobId": "job-1", "state": "JOB_STATE_DONE"},
+}
+LISTED = Reply(200, {"sources": [SOURCE]})
+
+
+def test_a_file_that_describes_no_source_reaches_no_gateway(
+    groundline: Any, gateway: FakeGateway, tmp_path: Path
+) -> None:
+    file = tmp_path / "source.json"
+    for text in ("{", "[]"):
+        file.write_text(text)
+        result = groundline("sources", "create", "docs", str(file))
+        assert result.exit_code == 1
+        assert str(file) in result.stderr
+    assert gateway.requests == []
+
+
+def test_a_source_that_there_is_not_is_named(groundline: Any, gateway: FakeGateway) -> None:
+    gateway.next_replies = [LISTED]
+    result = groundline("sources", "delete", "docs", "elsewhere", "--yes")
+    assert result.exit_code == 1
+    assert "docs has no source elsewhere" in result.stderr
+    assert gateway.paths("DELETE") == []
+
+
+def test_a_source_is_created_as_its_file_describes_it(
+    groundline: Any, gateway: FakeGateway, tmp_path: Path
+) -> None:
+    described = {"name": "handbook", "directory": {"path": "/srv/handbook"}}
+    (tmp_path / "source.json").write_text(json.dumps(described))
+    gateway.next_replies = [Reply(200, {"source": SOURCE})]
+    result = groundline("sources", "create", "docs", str(tmp_path / "source.json"))
+    [(method, path, body)] = gateway.requests
+    assert (method, path) == ("POST", "/api/collections/docs/sources")
+    assert body["source"] == described
+    assert result.stdout.splitlines()[1].split()[:4] == [ID, "handbook", "directory", "3"]
+
+
+def test_a_source_is_run_and_deleted_by_its_name(groundline: Any, gateway: FakeGateway) -> None:
+    gateway.next_replies = [LISTED, Reply(200, {"job": {"jobId": "job-1", "state": "JOB_STATE_QUEUED"}})]
+    result = groundline("sources", "run", "docs", "handbook", "--full", "--detach")
+    assert "job-1" in result.stdout
+    method, path, body = gateway.requests[-1]
+    assert (method, path, body["full"]) == ("POST", f"/api/collections/docs/sources/{ID}:run", True)
+
+    gateway.next_replies = [LISTED, Reply(200, {})]
+    groundline("sources", "delete", "docs", "handbook", "--documents", "--yes")
+    assert gateway.paths("DELETE") == [f"/api/collections/docs/sources/{ID}"]
