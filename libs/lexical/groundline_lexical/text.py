@@ -43,6 +43,9 @@ _BOUNDARY = re.compile(
     rf"|(?<=[{_LOWER}{_UPPER}])(?=[0-9])|(?<=[0-9])(?=[{_LOWER}{_UPPER}])"  # utf|8, 3|D
 )
 
+# In a text in ASCII, what every word with parts has somewhere.
+_HAS_PARTS = re.compile("_|[a-z][A-Z0-9]|[A-Z][A-Z][a-z]|[A-Z][0-9]|[0-9][A-Za-z]")
+
 # Han, kana and Hangul, as NFKC leaves them.
 _UNSPACED = re.compile(
     r"[\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
@@ -116,6 +119,8 @@ def _marked_word() -> re.Pattern[str]:
 
 
 def _sub_tokens(text: str) -> Iterator[str]:
+    if text.isascii() and not _HAS_PARTS.search(text):
+        return  # as most prose: looking at each of its words takes far longer
     for word in _WORD.findall(text):
         # Nearly every word is of lower-case letters, with a capital at most in front: it has no parts.
         if word.isascii() and word.isalpha() and (word.islower() or word.istitle()):

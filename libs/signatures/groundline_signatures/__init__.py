@@ -24,7 +24,7 @@ MINHASHES = 128
 SIGNATURE_BYTES = TEXT_HASH_BYTES + MINHASHES
 SHINGLE_WORDS = 3
 
-_WORD = re.compile(r"\w+")
+_WORD, _ASCII_WORD = re.compile(r"\w+"), re.compile(rb"\w+")
 _CHANCE = 1 / 256
 """How often two bytes are equal that have nothing to do with each other."""
 _MASK = 2**64 - 1
@@ -54,9 +54,11 @@ def signature(text: str) -> bytes:
     casefolded = text.casefold()
     normalised = " ".join(casefolded.split())
     text_hash = hashlib.blake2b(normalised.encode(errors="surrogatepass"), digest_size=TEXT_HASH_BYTES)
-    words = np.fromiter(
-        (zlib.crc32(word.encode(errors="surrogatepass")) for word in _WORD.findall(casefolded)), np.uint32
-    )
+    if casefolded.isascii():
+        found = _ASCII_WORD.findall(casefolded.encode())  # the same words, without encoding each of them
+    else:
+        found = [word.encode(errors="surrogatepass") for word in _WORD.findall(casefolded)]
+    words = np.fromiter(map(zlib.crc32, found), np.uint32, len(found))
     return text_hash.digest() + _minhashes(words).tobytes()
 
 
