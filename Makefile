@@ -145,6 +145,11 @@ test-lexical: setup ## Test the keyword engines, on the server that GROUNDLINE_T
 bench-lexical: setup ## Measure keyword engines, those of GROUNDLINE_BENCH_POSTGRES_URL if it is set
 	$(BIN)/groundline bench lexical
 
+CHUNKS ?= 10000 100000
+.PHONY: bench-scale
+bench-scale: setup ## Measure retrieval on collections of CHUNKS="10000 100000" chunks, one line of JSON; 1000000 take an hour
+	$(BIN)/groundline bench retrieval $(addprefix --chunks ,$(CHUNKS)) --queries 40 --seconds 4 --json
+
 .PHONY: chaos
 chaos: setup ## Try every fault on a suite of two replicas under load (some 10 minutes); fails where a bound is missed
 	$(BIN)/groundline bench chaos

@@ -6,7 +6,7 @@ import click
 
 __all__ = ["bench"]
 
-_BENCHMARKS = ("chaos", "chat", "extract", "feed", "idle", "ingest", "lexical", "retrieval", "soak")
+_BENCHMARKS = ("chaos", "chat", "extract", "fanout", "feed", "idle", "ingest", "lexical", "retrieval", "soak")
 
 
 class _Benchmarks(click.Group):

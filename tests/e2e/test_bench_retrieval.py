@@ -47,10 +47,14 @@ async def test_every_figure_is_taken(suite: Suite) -> None:
         assert figures.per_second > 0
         assert set(figures.processor_ms) == set(PROCESSES)
     assert len(goals(result)) == 6
+    assert {"copied", "bm25", "hnsw"} == result.load_seconds.keys()
+    assert result.sizes_mib.keys() >= {"rows", "bm25", "hnsw"}
+    assert all(share > 0.9 for share in result.recall.values())
+    assert result.postgres_mib > 0
     assert set(idle.shares) == set(PROCESSES)
 
 
 async def test_what_is_loaded_already_is_taken_as_it_is(suite: Suite) -> None:
     async with suite.connection.client() as client:
         await load_collection(client, suite.database_url, "again", 3)
-        assert await load_collection(client, suite.database_url, "again", 3) == 0
+        assert await load_collection(client, suite.database_url, "again", 3) == {}

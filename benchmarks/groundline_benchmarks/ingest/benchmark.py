@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import batched
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import IO, Any, Final, cast
 
 import numpy as np
 from google.protobuf import json_format
@@ -30,8 +31,10 @@ from groundline_ingestor.adapters.postgres_vector_indexes import (
 )
 from groundline_ingestor.domain.collections import EVERYONE, StoredCollection
 from groundline_ingestor.domain.documents import GivenDocument
+from groundline_ingestor.domain.imports import ImportProgress
 from groundline_ingestor.domain.jobs import has_ended
 from groundline_ingestor.domain.work import NewVersion
+from groundline_ingestor.importing import import_files
 from groundline_ingestor.migrate import migrate
 from groundline_ingestor.service.pipeline import STORING_CONNECTIONS, TRANSACTION_CHUNKS
 from groundline_ingestor.service.preparation import identify
@@ -57,6 +60,7 @@ POOL_SIZE: Final = 10
 
 POLL_SECONDS: Final = 0.05
 PATIENCE_SECONDS: Final = 3600.0
+IMPORT_PROCESSES: Final = (1, 2, 4)
 LIVE_SHARE: Final = 10
 """One in so many of the chunks is added once the index of vectors is there."""
 
@@ -158,6 +162,8 @@ class _Bench:
         await self._require(collection, count + added, indexed=True)
         await self._stores.collections.delete("storing")
 
+        imported = await self._import(rows)
+
         self._report(f"ingesting {count} chunks, from hand-in to both indexes")
         ingested, ready = await self._ingest_given(rows, embedder)
 
@@ -168,6 +174,11 @@ class _Bench:
             Measure("stored, searchable (vectors exactly)", count / stored, unit, beside, raw),
             Measure("stored into live indexes", added / stored_live, unit,
                     "COPY of the same rows into live indexes", added / copied_live),
+            *(
+                Measure(f"imported by {processes}, {name}", count / seconds, unit, beside, raw)
+                for processes, (loaded, ready_all) in imported.items()
+                for name, seconds in (("loaded", loaded), ("both indexes ready", ready_all))
+            ),
             Measure("ingested, both indexes ready", ready, unit, beside, raw),
             Measure("ingested, searchable (vectors exactly)", ingested, unit, beside, raw),
         ]  # fmt: skip
@@ -183,6 +194,32 @@ class _Bench:
         async with asyncio.TaskGroup() as tasks:
             for _ in range(STORING_CONNECTIONS):
                 tasks.create_task(connection())
+
+    async def _import(self, rows: Sequence[NewVersion]) -> Mapping[int, tuple[float, float]]:
+        """By the number of processes: seconds until all were loaded, and until they were searched."""
+        seconds: dict[int, tuple[float, float]] = {}
+        settings = IngestorSettings(database_url=self._dsn)
+        with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+            await asyncio.to_thread(_write_records, file, rows)
+            for processes in IMPORT_PROCESSES:
+                self._report(f"importing them by {processes} processes")
+                name = f"imported-{processes}"
+                collection = await self._collection(name, GivenVectors.model)
+                begun, loaded = time.perf_counter(), 0.0
+
+                def on_progress(progress: ImportProgress) -> None:
+                    nonlocal loaded
+                    if progress.stage == "loading":
+                        loaded = time.perf_counter()
+
+                result = await import_files(
+                    settings, name, [Path(file.name)], processes=processes, on_progress=on_progress
+                )
+                seconds[processes] = loaded - begun, time.perf_counter() - begun
+                if result.chunk_count != sum(len(new.chunks) for new in rows):
+                    raise MeasurementError("a chunk was lost or doubled")
+                await self._stores.collections.delete(collection.collection_id)
+        return seconds
 
     async def _ingest_given(self, rows: Sequence[NewVersion], embedder: GivenVectors) -> tuple[float, float]:
         """Chunks a second through queue, extraction, chunking, caches and storing: until all were searchable,
@@ -363,6 +400,17 @@ class _Floor:
     async def drop(self) -> None:
         async with acquire(self._pool) as connection:
             await connection.execute("DROP TABLE floor")
+
+
+def _write_records(file: IO[str], rows: Sequence[NewVersion]) -> None:
+    """As `groundline import` reads them."""
+    for new in rows:
+        chunks = [
+            {"text": chunk.section.text, "vector": [round(float(value), 4) for value in vector]}
+            for chunk, vector in zip(new.chunks, new.vectors, strict=True)
+        ]
+        file.write(f"{json.dumps({'uri': new.version.uri, 'chunks': chunks})}\n")
+    file.flush()
 
 
 def _records(rows: Sequence[NewVersion]) -> Iterator[tuple[Any, ...]]:

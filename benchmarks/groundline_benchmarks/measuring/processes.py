@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-__all__ = ["peak_rss_mib", "processor_time"]
+__all__ = ["memory_mib", "peak_rss_mib", "processor_time"]
 
 
 def peak_rss_mib(process: psutil.Process) -> float:
@@ -18,6 +18,18 @@ def peak_rss_mib(process: psutil.Process) -> float:
     except FileNotFoundError:
         return float(process.memory_info().rss) / 2**20
     return int(status.split("VmHWM:")[1].split()[0]) / 2**10
+
+
+def memory_mib(process: psutil.Process) -> float:
+    """Of a process and all that it has started; pages that several use are counted once (PSS, on Linux)."""
+    total = 0
+    for one in (process, *process.children(recursive=True)):
+        try:
+            memory = one.memory_full_info()
+        except psutil.NoSuchProcess:  # ended meanwhile
+            continue
+        total += getattr(memory, "pss", memory.uss)
+    return total / 2**20
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from groundline_benchmarks.measuring.load import (
     measure_serially,
     services_to_postgres,
 )
-from groundline_benchmarks.measuring.processes import peak_rss_mib
+from groundline_benchmarks.measuring.processes import memory_mib, peak_rss_mib
 from groundline_benchmarks.measuring.running import Report
 from groundline_benchmarks.measuring.suite import Suite
 from groundline_benchmarks.retrieval.cases import (
@@ -28,10 +28,17 @@ from groundline_benchmarks.retrieval.cases import (
     GATEWAY,
     HYBRID,
     RETRIEVER,
+    SEMANTIC,
     Case,
     Search,
 )
-from groundline_benchmarks.retrieval.corpus import load_collection, queries, questions, size_mib
+from groundline_benchmarks.retrieval.corpus import (
+    load_collection,
+    queries,
+    questions,
+    recall,
+    sizes_mib,
+)
 from groundline_benchmarks.retrieval.ways import open_ways
 
 __all__ = ["Result", "goals", "measure_collection"]
@@ -45,13 +52,18 @@ class Result:
     """Of one number of chunks."""
 
     chunks: int
-    load_seconds: float
+    load_seconds: Mapping[str, float]
+    """Of COPIED and of each index, by its method; empty where an earlier run has loaded it."""
     figures: Mapping[tuple[str, str], Figures]
     """By name of the case and way."""
     retriever_rss_mib: float
     """The most that the process has taken since it started."""
-    loaded_mib: float
-    """Size of the partition with its indexes."""
+    sizes_mib: Mapping[str, float]
+    """Of the partition's rows, and of its indexes by their method."""
+    postgres_mib: float
+    """Memory of PostgreSQL's processes together afterwards, what they share counted once."""
+    recall: Mapping[str, float]
+    """Of vector search against an exact one, by case."""
 
     def of(self, case: Case, way: str) -> Figures:
         return self.figures[case.name, way]
@@ -63,8 +75,8 @@ async def measure_collection(
     """Loads it if it is not there. Raises GatewayError, MeasurementError."""
     collection = f"bench-{chunks}"
     load_seconds = await load_collection(client, suite.database_url, collection, chunks)
-    loaded_mib = await size_mib(suite.database_url, collection)
-    report(f"{chunks} chunks loaded, BM25 and HNSW indexes built: {loaded_mib:.0f} MiB")
+    sizes = await sizes_mib(suite.database_url, collection)
+    report(f"{chunks} chunks loaded, BM25 and HNSW indexes built: {sum(sizes.values()):.0f} MiB")
     asked, answerable = queries(query_count), questions(min(query_count, chunks))
     figures: dict[tuple[str, str], Figures] = {}
     async with open_ways(suite, client, collection, asked) as ways:
@@ -73,8 +85,14 @@ async def measure_collection(
             inputs = answerable if case is ANSWERED else asked
             for way, one in (await _measure_case(case, ways, inputs, seconds, suite)).items():
                 figures[case.name, way] = one
+    report(f"{chunks} chunks: recall")
+    recalls = {
+        case.name: await recall(suite.database_url, collection, filtered=case.filtered)
+        for case in (SEMANTIC, FILTERED)
+    }
     rss = peak_rss_mib(psutil.Process(suite.pids["retriever"]))
-    return Result(chunks, load_seconds, figures, rss, loaded_mib)
+    postgres = memory_mib(psutil.Process(suite.pids["postgres"]))
+    return Result(chunks, load_seconds, figures, rss, sizes, postgres, recalls)
 
 
 async def _measure_case(

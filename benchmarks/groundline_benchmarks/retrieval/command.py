@@ -74,7 +74,7 @@ def retrieval(
 ) -> None:
     """Retrieval by mode: latency, throughput, processor time, memory.
 
-    Starts a suite of its own. The texts (150 words that follow Zipf's law) and vectors (random, 384
+    Starts a suite of its own. The texts (150 words that follow Zipf's law) and vectors (about 200 topics, 384
     dimensions) are made from a fixed seed, written by COPY, and indexed (BM25, HNSW) before anything is
     measured; 100,000 take two minutes, 1,000,000 about half an hour. Every query's vector is in the
     retriever's cache when it is measured, so the embedding model's time is not in the figures.
@@ -115,10 +115,12 @@ def retrieval(
 
 
 def _print(result: Result) -> None:
+    sizes = ", ".join(f"{name} {size:.0f}" for name, size in result.sizes_mib.items())
+    recalls = ", ".join(f"{name} {share:.3f}" for name, share in result.recall.items())
     click.echo(
-        f"\n{result.chunks} chunks ({result.loaded_mib:.0f} MiB with BM25 and HNSW index), "
-        f"{_loaded(result.load_seconds)}; "
-        f"the retriever has taken {result.retriever_rss_mib:.0f} MiB at most so far\n"
+        f"\n{result.chunks} chunks, {_loaded(result.load_seconds)}; MiB: {sizes}; the retriever has taken "
+        f"{result.retriever_rss_mib:.0f} MiB at most so far, PostgreSQL takes {result.postgres_mib:.0f}; "
+        f"recall of vector search: {recalls}\n"
     )
     rows = []
     for (case, way), one in result.figures.items():
@@ -180,15 +182,19 @@ def _created(per_second: float) -> str:
     return f"{per_second:.0f} created a second" if per_second else "created by an earlier run"
 
 
-def _loaded(seconds: float) -> str:
-    return f"loaded in {seconds:.0f} s" if seconds else "loaded by an earlier run"
+def _loaded(seconds: Mapping[str, float]) -> str:
+    if not seconds:
+        return "loaded by an earlier run"
+    return ", ".join(f"{name} in {taken:.1f} s" for name, taken in seconds.items())
 
 
 def _as_json(result: Result) -> dict[str, object]:
     return {
         "chunks": result.chunks,
-        "loadSeconds": result.load_seconds,
-        "loadedMib": result.loaded_mib,
+        "loadSeconds": dict(result.load_seconds),
+        "sizesMib": dict(result.sizes_mib),
+        "postgresMib": result.postgres_mib,
+        "recall": dict(result.recall),
         "retrieverPeakRssMib": result.retriever_rss_mib,
         "figures": [
             {"case": case, "way": way, **_figures_as_json(one)} for (case, way), one in result.figures.items()

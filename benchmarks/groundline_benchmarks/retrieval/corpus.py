@@ -5,7 +5,7 @@ import itertools
 import json
 import random
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
@@ -19,13 +19,16 @@ from groundline_ingestor.adapters.postgres_index_builds import builds_held_off
 from groundline_ingestor.adapters.postgres_partitions import move_collection
 from groundline_ingestor.adapters.postgres_vector_indexes import vector_index_on
 from groundline_lexical import Connection, detect_lexical_index, lexical_text
+from groundline_retriever.adapters.postgres import SERVER_SETTINGS
 from groundline_signatures import signature
+from numpy.typing import NDArray
 from pgvector import HalfVector
 
 from groundline_benchmarks.measuring.running import MeasurementError
 from groundline_benchmarks.measuring.texts import DIMENSIONS, texts, words
 
 __all__ = [
+    "COPIED",
     "FILTER",
     "FILTER_SQL",
     "LONE_COLLECTION",
@@ -35,7 +38,8 @@ __all__ = [
     "partition_of",
     "queries",
     "questions",
-    "size_mib",
+    "recall",
+    "sizes_mib",
 ]
 
 STOP_WORDS = 100
@@ -48,6 +52,11 @@ BUCKETS = 100
 FILTER = {"bucket": 7}
 FILTER_SQL = """metadata @> '{"bucket": 7}'"""
 """As an index on the metadata answers it."""
+RECALL_QUERIES, RECALL_CHUNKS = 50, 50
+TOPICS = 200
+COPIED = "copied"
+"""The seconds of writing, beside those of each index by its method."""
+
 SMALL_COLLECTION_CHUNKS = 20
 LONE_COLLECTION = "lone"
 """One of that size in a partition of its own, beside those that share one."""
@@ -56,6 +65,13 @@ _INDEXES = """
     SELECT am.amname, pg_get_indexdef(i.indexrelid), i.indexrelid::regclass::text
     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am am ON am.oid = c.relam
     WHERE i.indrelid = $1::text::regclass AND am.amname IN ('bm25', 'hnsw') AND i.indisvalid
+"""
+_SIZES = """
+    SELECT 'rows' AS part, pg_table_size($1::text::regclass) AS bytes
+    UNION ALL
+    SELECT am.amname, sum(pg_relation_size(i.indexrelid))::bigint
+    FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am am ON am.oid = c.relam
+    WHERE i.indrelid = $1::text::regclass GROUP BY am.amname
 """
 _WORK_MEMORY_MIB = 512
 _WORK_MEMORY_CHUNKS_PER_MIB = 500
@@ -89,13 +105,14 @@ def questions(count: int) -> list[str]:
     return found
 
 
-async def load_collection(client: AsyncClient, database_url: str, collection: str, count: int) -> float:
-    """Create a collection, write chunks into its partition, build both indexes; returns the seconds.
+async def load_collection(
+    client: AsyncClient, database_url: str, collection: str, count: int
+) -> Mapping[str, float]:
+    """Create a collection, write chunks into its partition, build both indexes; returns the seconds of each.
 
-    What an earlier run has loaded is taken as it is: 0 seconds. Raises MeasurementError where the collection
-    is there with another number of chunks.
+    What an earlier run has loaded is taken as it is, without figures. Raises MeasurementError where the
+    collection is there with another number of chunks.
     """
-    started = time.perf_counter()
     async with _connected(database_url) as connection:
         if await connection.fetchval("SELECT true FROM collections WHERE collection_id = $1", collection):
             found = await _indexed_chunks(connection, collection)
@@ -103,7 +120,7 @@ async def load_collection(client: AsyncClient, database_url: str, collection: st
                 raise MeasurementError(
                     f"{collection} has {found} indexed chunks, not {count}: remove the data directory"
                 )
-            return 0.0
+            return {}
         await client.create_collection(collection, name=f"Benchmark of {count} chunks", settings=_OPEN)
         memory = max(_WORK_MEMORY_MIB, count // _WORK_MEMORY_CHUNKS_PER_MIB)
         await connection.execute(f"SET maintenance_work_mem = '{memory}MB'")
@@ -112,8 +129,7 @@ async def load_collection(client: AsyncClient, database_url: str, collection: st
             await move_collection(connection, await detect_lexical_index(connection), collection)
         numbered = enumerate(texts(np.random.default_rng(_SEED), count))
         rows = ((collection, number, text) for number, text in numbered)
-        await _fill_and_index(connection, await partition_of(connection, collection), rows)
-    return time.perf_counter() - started
+        return await _fill_and_index(connection, await partition_of(connection, collection), rows)
 
 
 async def load_small_collections(
@@ -172,8 +188,8 @@ async def _fill_and_index(
     rows: Iterable[_Row],
     *,
     with_vector_index: bool = True,
-) -> None:
-    """Write a partition's chunks, and build its indexes when they are there."""
+) -> Mapping[str, float]:
+    """Write a partition's chunks, and build its indexes when they are there; returns the seconds of each."""
     table = f"chunks_p{partition_id}"
     definitions = {method: ddl for method, ddl, _ in await connection.fetch(_INDEXES, table)}
     # A partition is without its HNSW index until it has some thousand chunks.
@@ -184,12 +200,17 @@ async def _fill_and_index(
     # Else the ingestor would build the index of vectors while they are loaded.
     async with builds_held_off(connection, [partition_id]):
         of_vectors = np.random.default_rng(_SEED)
+        begun = time.perf_counter()
         for batch in itertools.batched(rows, _BATCH):
             await _write(connection, partition_id, batch, of_vectors)
-        for definition in definitions.values():
+        seconds = {COPIED: time.perf_counter() - begun}
+        for method, definition in definitions.items():
+            begun = time.perf_counter()
             await connection.execute(definition)
+            seconds[method] = time.perf_counter() - begun
     await connection.execute(f"VACUUM ANALYZE {table}")
     await connection.execute("ANALYZE documents")
+    return seconds
 
 
 async def _indexed_chunks(connection: "asyncpg.Connection[Any]", collection: str) -> int:
@@ -202,12 +223,44 @@ async def _indexed_chunks(connection: "asyncpg.Connection[Any]", collection: str
     return found
 
 
-async def size_mib(database_url: str, collection: str) -> float:
-    """Of the collection's partition, indexes included."""
+async def sizes_mib(database_url: str, collection: str) -> Mapping[str, float]:
+    """Of the rows of the collection's partition, and of its indexes by their method."""
     async with _connected(database_url) as connection:
         table = f"chunks_p{await partition_of(connection, collection)}"
-        size: int = await connection.fetchval("SELECT pg_total_relation_size($1::text::regclass)", table)
-    return size / 2**20
+        rows = await connection.fetch(_SIZES, table)
+    return {row["part"]: row["bytes"] / 2**20 for row in rows}
+
+
+async def recall(database_url: str, collection: str, *, filtered: bool) -> float:
+    """The share of the nearest chunks that the vector index finds, with the retriever's settings, for vectors
+    that are near to some chunks, as questions are."""
+    where = f"WHERE {FILTER_SQL}" if filtered else ""
+    queries = clustered(np.random.default_rng(_SEED + 1), RECALL_QUERIES)
+    found = expected = 0
+    async with _connected(database_url) as connection:
+        for name, value in SERVER_SETTINGS.items():
+            await connection.execute("SELECT set_config($1, $2, false)", name, value)
+        table = f"chunks_p{await partition_of(connection, collection)}"
+        distance = f"(embedding::halfvec({DIMENSIONS})) <=> $1::halfvec({DIMENSIONS})"
+        ranked, exact = (
+            f"SELECT chunk_id FROM {table} {where} ORDER BY {order} LIMIT {RECALL_CHUNKS}"  # noqa: S608
+            for order in (distance, f"({distance}) + 0")
+        )
+        for query in queries:
+            nearest = {row[0] for row in await connection.fetch(exact, HalfVector(query))}
+            rows = await connection.fetch(ranked, HalfVector(query))
+            found += len(nearest & {row[0] for row in rows})
+            expected += len(nearest)
+    return found / expected
+
+
+def clustered(generator: np.random.Generator, count: int) -> NDArray[np.float32]:
+    """Unit vectors about some topics, of shape (count, DIMENSIONS); the topics are always the same."""
+    topics = np.random.default_rng(_SEED).standard_normal((TOPICS, DIMENSIONS), np.float32)
+    vectors = topics[generator.integers(TOPICS, size=count)]
+    vectors += generator.standard_normal((count, DIMENSIONS), np.float32) * 0.7
+    unit: NDArray[np.float32] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return unit
 
 
 async def partition_of(connection: Connection, collection: str) -> int:
@@ -226,10 +279,9 @@ async def _write(
 ) -> None:
     """One document for each chunk."""
     now = await connection.fetchval("SELECT now()")
-    vectors = generator.standard_normal((len(rows), DIMENSIONS)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = clustered(generator, len(rows))
     documents: list[tuple[object, ...]] = []
-    chunks: list[tuple[object, ...]] = []
+    chunks: list[list[object]] = []
     for (collection, number, text), vector in zip(rows, vectors, strict=True):
         uri = f"bench/{number}.txt"
         document_id = uuid5(NAMESPACE_URL, f"{collection}/{uri}")
@@ -239,10 +291,14 @@ async def _write(
              metadata, "ready", 1)
         )  # fmt: skip
         lexical = lexical_text(text, context="", title=f"Text {number}", uri=uri)
-        chunks.append(
-            (partition_id, collection, document_id, 0, text, "", lexical, HalfVector(vector), 0, len(text),
-             0, 0, signature(text), "file", metadata, [], now)
-        )  # fmt: skip
+        chunk = {
+            "partition_id": partition_id, "collection_id": collection, "document_id": document_id,
+            "chunk_index": 0, "original_text": text, "context_annotation": "", "lexical_text": lexical,
+            "embedding": HalfVector(vector), "start_offset": 0, "end_offset": len(text),
+            "siblings_before": 0, "siblings_after": 0, "signature": signature(text), "source_type": "file",
+            "metadata": metadata, "allowed_principals": [], "update_time": now,
+        }  # fmt: skip
+        chunks.append([chunk[name] for name in CHUNK_COLUMNS])
     await connection.copy_records_to_table(
         "documents",
         records=documents,

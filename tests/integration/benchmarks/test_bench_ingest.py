@@ -20,6 +20,11 @@ def test_a_figure_without_a_reference_has_no_ratio() -> None:
                 "stored, both indexes ready",
                 "stored, searchable (vectors exactly)",
                 "stored into live indexes",
+                *(
+                    f"imported by {processes}, {until}"
+                    for processes in (1, 2, 4)
+                    for until in ("loaded", "both indexes ready")
+                ),
                 "ingested, both indexes ready",
                 "ingested, searchable (vectors exactly)",
             ],
