@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 import yaml
@@ -69,6 +69,7 @@ SECRETS = {
     ("groundline-gateway", "api-keys"): json.dumps(
         [{"key": "an-example-of-a-key", "client": "example", "principals": ["user:example"]}]
     ),
+    ("groundline-weaviate", "api-key"): "an-example-of-a-key",
 }
 """Keys of the Secrets an operator makes (deploy/README.md), with a value of the right form."""
 
@@ -167,9 +168,11 @@ def variables(settings: type[Settings]) -> set[str]:
 
     def add(names: tuple[str, ...], annotation: Any) -> None:
         found.update(names)
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            for inner, field in annotation.model_fields.items():
-                add(tuple(f"{name}__{inner.upper()}" for name in names), field.annotation)
+        # A group may be optional: one of a union's members.
+        for each in (annotation, *get_args(annotation)):
+            if isinstance(each, type) and issubclass(each, BaseModel):
+                for inner, field in each.model_fields.items():
+                    add(tuple(f"{name}__{inner.upper()}" for name in names), field.annotation)
 
     for name, field in settings.model_fields.items():
         add(settings.variable_names(name), field.annotation)

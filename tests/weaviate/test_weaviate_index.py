@@ -1,83 +1,22 @@
 """The retriever's index on a real node of Weaviate, whose proposals PostgreSQL decides about."""
 
-import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-import asyncpg
 import pytest
-from groundline_database import DatabaseSettings, register_vectors
-from groundline_lexical import detect_lexical_index
-from groundline_retriever.adapters.postgres import open_chunk_store
 from groundline_retriever.adapters.weaviate import open_weaviate_search
 from groundline_retriever.domain import Selection
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
-from groundline_tests.corpus import Corpus
 from groundline_tests.search_index import KeywordContract, SearchedIndex, SearchIndexContract, numbered
 from groundline_tests.weaviate import Cluster
-from groundline_weaviate import IndexedChunk, Space, open_weaviate, stored_words
+from groundline_tests.weaviate_search import LAG_SECONDS, searched_weaviate
 from pydantic import SecretStr
 
-LAG_SECONDS = 2.0
-
 
 @pytest.fixture(scope="module")
-async def corpus(database_url: str) -> AsyncIterator[Corpus]:
-    connection = await asyncpg.connect(database_url)
-    await register_vectors(connection)
-    yield Corpus(connection, await detect_lexical_index(connection))
-    await connection.close()
-
-
-@pytest.fixture(scope="module")
-async def index(database_url: str, corpus: Corpus, one_node: Cluster) -> AsyncIterator[SearchedIndex]:
-    weaviate = one_node.settings("Index")
-    settings = DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=8)
-    async with (
-        open_chunk_store(settings) as store,
-        open_weaviate(weaviate) as client,
-        open_weaviate_search(weaviate, store, max_lag_seconds=LAG_SECONDS) as searched,
-    ):
-        fed: set[tuple[int, int]] = set()
-
-        async def settle() -> None:
-            """Write what is new, and note it as the ingestor does."""
-            rows = await corpus.connection.fetch(
-                """
-                SELECT c.*, p.embedding_model, p.dimensions, p.language
-                FROM chunks c JOIN chunk_partitions p USING (partition_id)
-                """
-            )
-            for row in rows:
-                if (row["partition_id"], row["chunk_id"]) not in fed:
-                    fed.add((row["partition_id"], row["chunk_id"]))
-                    space = Space(row["embedding_model"], row["dimensions"])
-                    await client.create(space)
-                    assert not await client.write(space, [indexed(row)])
-            await corpus.connection.execute(
-                """
-                INSERT INTO search_index_partitions (partition_id, embedding_model, dimensions, fill_position)
-                SELECT partition_id, embedding_model, dimensions, NULL FROM chunk_partitions
-                ON CONFLICT DO NOTHING
-                """
-            )
-
-        yield SearchedIndex(corpus, store, searched, settle)
-
-
-def indexed(row: "asyncpg.Record") -> IndexedChunk:
-    return IndexedChunk(
-        partition_id=row["partition_id"],
-        chunk_id=row["chunk_id"],
-        collection_id=row["collection_id"],
-        document_id=row["document_id"],
-        words=stored_words(row["lexical_text"], row["language"]),
-        vector=row["embedding"].to_numpy(),
-        principals=row["allowed_principals"],
-        source_type=row["source_type"],
-        update_time=row["update_time"],
-        metadata=json.loads(row["metadata"]),
-    )
+async def index(database_url: str, one_node: Cluster) -> AsyncIterator[SearchedIndex]:
+    async with searched_weaviate(database_url, one_node.settings("Index")) as searched:
+        yield searched
 
 
 class TestWeaviateSearch(SearchIndexContract):

@@ -1,5 +1,6 @@
 """Chunks in Weaviate: written, deleted, listed and searched, over gRPC; classes are created over HTTP."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from itertools import batched
@@ -31,6 +32,10 @@ MAX_ENTRIES: Final = 5_000
 
 RETRY_SECONDS: Final = 5.0
 """After so long it is worth asking again for an engine that did not answer."""
+
+_ATTEMPTS: Final = 3
+_PAUSE_SECONDS: Final = 0.02
+"""For a class that a node does not know, and the pause that grows by as much."""
 
 _SERVICE: Final = "weaviate.v1.Weaviate"
 _MAX_MESSAGE_BYTES: Final = 100 * 1024**2
@@ -221,12 +226,16 @@ class Weaviate:
         )
 
     async def _found(self, request: wire.SearchRequest) -> Sequence[wire.SearchResult]:
-        try:
-            reply = await self._call(self._search, request)
-        except _NoClassError:
-            return ()
-        results: Sequence[wire.SearchResult] = reply.results
-        return results
+        for attempt in range(_ATTEMPTS):
+            try:
+                reply = await self._call(self._search, request)
+            except _NoClassError:
+                # A node that is starting may not know it yet; the next call goes to another.
+                await asyncio.sleep(_PAUSE_SECONDS * attempt)
+                continue
+            results: Sequence[wire.SearchResult] = reply.results
+            return results
+        return ()
 
     async def _delete_where(self, space: Space, condition: wire.Filters) -> None:
         request = wire.BatchDeleteRequest(

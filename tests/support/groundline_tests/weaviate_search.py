@@ -1,0 +1,75 @@
+"""The retriever's index on Weaviate, with a corpus that it is fed with."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+from groundline_database import DatabaseSettings, register_vectors
+from groundline_lexical import detect_lexical_index
+from groundline_retriever.adapters.postgres import open_chunk_store
+from groundline_retriever.adapters.weaviate import open_weaviate_search
+from groundline_weaviate import IndexedChunk, Space, WeaviateSettings, open_weaviate, stored_words
+from pydantic import SecretStr
+
+from groundline_tests.corpus import Corpus
+from groundline_tests.search_index import SearchedIndex
+
+LAG_SECONDS = 2.0
+
+
+@asynccontextmanager
+async def searched_weaviate(database_url: str, weaviate: WeaviateSettings) -> AsyncIterator[SearchedIndex]:
+    """An index whose `settle` writes what is new in the database, and notes it as the ingestor does."""
+    settings = DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=8)
+    connection = await asyncpg.connect(database_url)
+    try:
+        await register_vectors(connection)
+        corpus = Corpus(connection, await detect_lexical_index(connection))
+        async with (
+            open_chunk_store(settings) as store,
+            open_weaviate(weaviate) as client,
+            open_weaviate_search(weaviate, store, max_lag_seconds=LAG_SECONDS) as searched,
+        ):
+            fed: set[tuple[int, int]] = set()
+
+            async def settle() -> None:
+                rows = await connection.fetch(
+                    """
+                    SELECT c.*, p.embedding_model, p.dimensions, p.language
+                    FROM chunks c JOIN chunk_partitions p USING (partition_id)
+                    """
+                )
+                new = [row for row in rows if (row["partition_id"], row["chunk_id"]) not in fed]
+                fed.update((row["partition_id"], row["chunk_id"]) for row in new)
+                for space in {Space(row["embedding_model"], row["dimensions"]) for row in new}:
+                    await client.create(space)
+                    chunks = [_indexed(row) for row in new if row["embedding_model"] == space.model]
+                    assert not await client.write(space, chunks)
+                await connection.execute(
+                    """
+                    INSERT INTO search_index_partitions
+                        (partition_id, embedding_model, dimensions, fill_position)
+                    SELECT partition_id, embedding_model, dimensions, NULL FROM chunk_partitions
+                    ON CONFLICT DO NOTHING
+                    """
+                )
+
+            yield SearchedIndex(corpus, store, searched, settle)
+    finally:
+        await connection.close()
+
+
+def _indexed(row: "asyncpg.Record") -> IndexedChunk:
+    return IndexedChunk(
+        partition_id=row["partition_id"],
+        chunk_id=row["chunk_id"],
+        collection_id=row["collection_id"],
+        document_id=row["document_id"],
+        words=stored_words(row["lexical_text"], row["language"]),
+        vector=row["embedding"].to_numpy(),
+        principals=row["allowed_principals"],
+        source_type=row["source_type"],
+        update_time=row["update_time"],
+        metadata=json.loads(row["metadata"]),
+    )
