@@ -85,7 +85,7 @@ format: setup ## Format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-# Modules run side by side, except those of tests/e2e, which share one running suite.
+# Modules run side by side; those of tests/e2e share a running suite for each process.
 SIDE_BY_SIDE := --numprocesses logical --dist loadfile
 # What tests need beside .venv: groundline_tests/programs.py.
 TEST_PROGRAMS := buildah ca-certificates chromium nodejs openssl tesseract-ocr
@@ -100,7 +100,7 @@ test-programs: ## Install the programs that some tests need, on Debian or Ubuntu
 
 .PHONY: test
 test: setup ## Run all tests: unit, integration, e2e
-	$(BIN)/python -m pytest tests/e2e
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/e2e
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/unit tests/integration
 
 .PHONY: test-unit test-integration test-e2e
