@@ -45,7 +45,7 @@ EXAMPLES: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
                 "name": "handbook",
                 "intervalSeconds": 3600,
                 "includePaths": ["**.md"],
-                "git": {"url": "https://git.example.com/handbook.git", "passwordSecret": "git-token"},
+                "git": {"url": "https://git.example.com/handbook.git", "path": "docs"},
             }
         },
     },

@@ -57,11 +57,15 @@ async def known(stack: Stack) -> AsyncIterator[Mapping[str, str]]:
         job = await ended_job(client, ingested["job"]["jobId"])
         documents = (await client.get("/api/collections/openapi/documents")).json()["documents"]
         answer = (await client.post("/api/answer", json={"query": "How many screws?"})).json()
+        source = {"source": {"name": "known", "git": {"url": "https://git.example.com/known.git"}}}
+        created = await client.post("/api/collections/openapi/sources", json=source)
+        assert created.status_code == 200, created.text
         yield {
             "collectionId": "openapi",
             "documentId": documents[0]["documentId"],
             "jobId": job["jobId"],
             "threadId": answer["threadId"],
+            "sourceId": created.json()["source"]["sourceId"],
         }
         for collection_id in await collection_ids(client) - before:
             await client.delete(f"/api/collections/{collection_id}")
@@ -122,10 +126,14 @@ async def test_an_example_is_a_request_that_is_taken(
 ) -> None:
     path, verb = OPERATIONS[name]
     async with stack.client() as client:
-        address = path.replace("{collectionId}", known["collectionId"])
+        address = path.format_map(known)
+        # Requests made from the schema begin with its examples.
         if name == "CreateCollection":
-            # Requests made from the schema begin with its examples.
             await client.delete(f"/api/collections/{body['collectionId']}")
+        if name == "CreateSource":
+            for source in (await client.get(address)).json()["sources"]:
+                if source["name"] == body["source"]["name"]:
+                    await client.delete(f"{address}/{source['sourceId']}")
         response = await client.request(verb, address, json=body)
         assert response.status_code == 200, response.text
 

@@ -2157,9 +2157,9 @@ class DocumentSource:
     """Metadata of every document; see DocumentInput.metadata."""
     allowed_principals: Sequence[str] = ()
     """Who may read every document; see DocumentInput.allowed_principals."""
-    interval_seconds: int = 0
+    interval_seconds: int | None = None
     """Seconds between the beginnings of two runs, 10 % more or less by chance, so that sources do not run
-    in step; 60 to 31 days. 0: it runs only when it is asked to.
+    in step; 60 to 31 days. Not set: it runs only when it is asked to.
     """
     create_time: datetime | None = None
     """When it was created; set by the service."""

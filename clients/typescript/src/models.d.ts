@@ -2171,9 +2171,9 @@ export interface DocumentSource {
   allowedPrincipals: string[];
   /**
    * Seconds between the beginnings of two runs, 10 % more or less by chance, so that sources do not run in step;
-   * 60 to 31 days. 0: it runs only when it is asked to.
+   * 60 to 31 days. Not set: it runs only when it is asked to.
    */
-  intervalSeconds: number;
+  intervalSeconds?: number;
   /** When it was created; set by the service. */
   createTime?: string;
   /** When it runs next by itself; set by the service. */

@@ -263,7 +263,7 @@ class DocumentSource(_message.Message):
     """
     interval_seconds: _builtins.int
     """Seconds between the beginnings of two runs, 10 % more or less by chance, so that sources do not run in step; 60 to
-    31 days. 0: it runs only when it is asked to.
+    31 days. Not set: it runs only when it is asked to.
     """
     document_count: _builtins.int
     """Documents that it has brought and that have not gone; set by the service."""
@@ -331,18 +331,23 @@ class DocumentSource(_message.Message):
         exclude_paths: _abc.Iterable[_builtins.str] | None = ...,
         metadata: _struct_pb2.Struct | None = ...,
         allowed_principals: _abc.Iterable[_builtins.str] | None = ...,
-        interval_seconds: _builtins.int = ...,
+        interval_seconds: _builtins.int | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         next_run_time: _timestamp_pb2.Timestamp | None = ...,
         last_job: _job_pb2.IngestionJob | None = ...,
         document_count: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "directory", b"directory", "git", b"git", "kind", b"kind", "last_job", b"last_job", "metadata", b"metadata", "next_run_time", b"next_run_time", "postgres", b"postgres", "s3", b"s3", "web", b"web"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "create_time", b"create_time", "directory", b"directory", "git", b"git", "interval_seconds", b"interval_seconds", "kind", b"kind", "last_job", b"last_job", "metadata", b"metadata", "next_run_time", b"next_run_time", "postgres", b"postgres", "s3", b"s3", "web", b"web"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_principals", b"allowed_principals", "collection_id", b"collection_id", "create_time", b"create_time", "directory", b"directory", "document_count", b"document_count", "exclude_paths", b"exclude_paths", "git", b"git", "include_paths", b"include_paths", "interval_seconds", b"interval_seconds", "kind", b"kind", "last_job", b"last_job", "metadata", b"metadata", "name", b"name", "next_run_time", b"next_run_time", "postgres", b"postgres", "s3", b"s3", "source_id", b"source_id", "uri_prefix", b"uri_prefix", "web", b"web"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "allowed_principals", b"allowed_principals", "collection_id", b"collection_id", "create_time", b"create_time", "directory", b"directory", "document_count", b"document_count", "exclude_paths", b"exclude_paths", "git", b"git", "include_paths", b"include_paths", "interval_seconds", b"interval_seconds", "kind", b"kind", "last_job", b"last_job", "metadata", b"metadata", "name", b"name", "next_run_time", b"next_run_time", "postgres", b"postgres", "s3", b"s3", "source_id", b"source_id", "uri_prefix", b"uri_prefix", "web", b"web"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__interval_seconds: _TypeAlias = _typing.Literal["interval_seconds"]  # noqa: Y015
+    _WhichOneofArgType__interval_seconds: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds"]  # noqa: Y015
     _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["directory", "s3", "git", "postgres", "web"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__interval_seconds) -> _WhichOneofReturnType__interval_seconds | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
 Global___DocumentSource: _TypeAlias = DocumentSource  # noqa: Y015
