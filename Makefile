@@ -88,7 +88,7 @@ format: setup ## Format the code and fix what ruff can fix
 # Modules run side by side; those of tests/e2e share a running suite for each process.
 SIDE_BY_SIDE := --numprocesses logical --dist loadfile
 # What tests need beside .venv: groundline_tests/programs.py.
-TEST_PROGRAMS := buildah ca-certificates chromium nodejs openssl tesseract-ocr
+TEST_PROGRAMS := buildah ca-certificates chromium default-jdk-headless maven nodejs openssl tesseract-ocr
 
 .PHONY: test-programs
 test-programs: ## Install the programs that some tests need, on Debian or Ubuntu as root
@@ -128,7 +128,7 @@ test-frameworks: $(VENV)/.frameworks $(TYPESCRIPT)/node_modules/.package-lock.js
 	$(BIN)/python -m pytest tests/frameworks
 
 .PHONY: test-cluster
-test-cluster: setup ## Apply the manifests to a real control plane, built from Go modules at first (some minutes), and compile Go stubs
+test-cluster: setup ## Apply the manifests to a real control plane, built from Go modules at first (some minutes), and compile stubs in Go, TypeScript and Java
 	@command -v go > /dev/null || { echo "test-cluster: install Go 1.26 or newer" >&2; exit 1; }
 	$(BIN)/python -m pytest tests/cluster
 
