@@ -26,7 +26,7 @@ from langchain_core.messages import (
 )
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.retrievers import BaseRetriever
-from pydantic import SecretStr
+from pydantic import BaseModel, SecretStr
 
 from groundline_client.framework import (
     Connection,
@@ -59,27 +59,44 @@ _MAX_MESSAGES: Final = 100
 _PROVIDER: Final = "groundline"
 
 
-class GroundlineRetriever(BaseRetriever):
+class _Connected(BaseModel):
+    """A gateway, and what is searched there."""
+
+    gateway: str
+    """Its URL."""
+    api_key: SecretStr
+    """A key or token with the scope `search` for a retriever, `chat` for a chat model."""
+    collection_ids: Sequence[str] = ()
+    """Collections to search; empty: all that the key may read."""
+    filter: JsonObject | None = None
+    """Condition on documents, as the gateway takes it."""
+    timeout_seconds: float | None = None
+    """For one search or answer, retries included."""
+
+    def close(self) -> None:
+        """Close the connections of blocking calls."""
+        self._connection.close()
+
+    async def aclose(self) -> None:
+        """Close the connections of the running event loop."""
+        await self._connection.aclose()
+
+    @cached_property
+    def _connection(self) -> Connection:
+        return Connection(self.gateway, self.api_key.get_secret_value(), self.timeout_seconds)
+
+
+class GroundlineRetriever(_Connected, BaseRetriever):
     """Passages of a gateway's collections, best first, as documents.
 
     A document's id is its chunk's; its metadata is the ingested document's, with `source` (its uri), `title`,
     ids, offsets and `score`. A filter given to invoke() or ainvoke() is used instead of the retriever's own.
     """
 
-    gateway: str
-    """Its URL."""
-    api_key: SecretStr
-    """A key or token with the scope `search`."""
-    collection_ids: Sequence[str] = ()
-    """Collections to search; empty: all that the key may read."""
-    filter: JsonObject | None = None
-    """Condition on documents, as POST /api/search takes it."""
     top_k: int | None = None
     """Maximum number of documents; the collection's default where it is None."""
     options: SearchOptions | JsonObject | None = None
     """Parameters of retrieval and reranking."""
-    timeout_seconds: float | None = None
-    """For one search, retries included."""
 
     def _get_relevant_documents(
         self,
@@ -101,18 +118,6 @@ class GroundlineRetriever(BaseRetriever):
         found = await self._connection.async_client.search(query, **self._arguments(filter))
         return _documents(found)
 
-    def close(self) -> None:
-        """Close the connections of blocking calls."""
-        self._connection.close()
-
-    async def aclose(self) -> None:
-        """Close the connections of the running event loop."""
-        await self._connection.aclose()
-
-    @cached_property
-    def _connection(self) -> Connection:
-        return Connection(self.gateway, self.api_key.get_secret_value(), self.timeout_seconds)
-
     def _arguments(self, given: JsonObject | None) -> dict[str, Any]:
         return {
             "collection_ids": self.collection_ids,
@@ -121,7 +126,7 @@ class GroundlineRetriever(BaseRetriever):
         }
 
 
-class ChatGroundline(BaseChatModel):
+class ChatGroundline(_Connected, BaseChatModel):
     """Answers from a gateway's documents, with citations.
 
     The last message must be the user's: it is the question, and the messages before it are the history. What
@@ -130,18 +135,8 @@ class ChatGroundline(BaseChatModel):
     `finish_reason` and `model_name`.
     """
 
-    gateway: str
-    """Its URL."""
-    api_key: SecretStr
-    """A key or token with the scope `chat`."""
-    collection_ids: Sequence[str] = ()
-    """Collections to search; empty: all that the key may read."""
-    filter: JsonObject | None = None
-    """Condition on documents, as POST /api/chat takes it."""
     options: ChatOptions | JsonObject | None = None
     """Parameters of retrieval, reranking and generation."""
-    timeout_seconds: float | None = None
-    """For one answer, retries included."""
 
     @property
     def _llm_type(self) -> str:
@@ -200,18 +195,6 @@ class ChatGroundline(BaseChatModel):
                     if run_manager:
                         await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
                     yield chunk
-
-    def close(self) -> None:
-        """Close the connections of blocking calls."""
-        self._connection.close()
-
-    async def aclose(self) -> None:
-        """Close the connections of the running event loop."""
-        await self._connection.aclose()
-
-    @cached_property
-    def _connection(self) -> Connection:
-        return Connection(self.gateway, self.api_key.get_secret_value(), self.timeout_seconds)
 
     def _arguments(self, messages: Sequence[BaseMessage], stop: list[str] | None) -> dict[str, Any]:
         """Raises ValueError for what has no meaning here."""
