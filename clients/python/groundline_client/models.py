@@ -120,6 +120,7 @@ __all__ = [
     "WatchJobResponse",
     "WebCrawl",
     "WebSource",
+    "Webhook",
 ]
 
 
@@ -1519,9 +1520,9 @@ class CrawlSettings:
     """Crawling of web sites into a collection."""
 
     allow_private_addresses: bool | None = None
-    """Whether pages may come from private, loopback, link-local and other addresses that are not the
-    internet's. Whoever may write the collection then reaches what the ingestor reaches. Default:
-    false.
+    """Whether pages may come from, and sources and webhooks be at, private, loopback, link-local and other
+    addresses that are not the internet's. Whoever may write the collection then reaches what the
+    ingestor reaches. Default: false.
     """
 
 
@@ -1543,6 +1544,24 @@ class GenerationLimits:
     """Lowest min_relevance, 0 to 1: a request cannot make refusals rarer than this. Not set: no limit."""
     fixed_prompt: bool | None = None
     """Whether requests must leave system_prompt and prompt_template alone. Default: false."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Webhook:
+    """An address that is told when a job of the collection has ended, whatever came of it, by a POST of
+    JSON that is signed as Standard Webhooks has it: webhook-id, webhook-timestamp and webhook-
+    signature are headers. Its data are the job as GetJob shows it to one who may see all of it,
+    without items and text of documents. What is not answered with 2xx within 15 seconds is sent
+    again, 8 times in all over 28 hours, with the same webhook-id. One job may be told of twice, and
+    again when it has ended after RetryJob.
+    """
+
+    url: str = ""
+    """Where to, https, or http where crawl.allow_private_addresses is true. Redirects are not followed,
+    and addresses are reached as by a crawl. Whoever may read the collection sees it.
+    """
+    secret: str = ""
+    """Secret of the collection that holds the key: "whsec_" and 24 to 64 bytes in base64."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1573,6 +1592,10 @@ class CollectionSettings:
     """Whether documents are kept as they were handed in, to be fetched by DownloadDocument, which takes
     their size again in the database. It holds for documents brought in from then on. Default:
     false.
+    """
+    webhooks: Sequence[Webhook] = ()
+    """Addresses that are told when a job has ended, each of them once. Those that are set when it ends are
+    told.
     """
 
 

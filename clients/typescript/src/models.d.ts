@@ -1324,8 +1324,9 @@ export interface AccessSettings {
 /** Crawling of web sites into a collection. */
 export interface CrawlSettings {
   /**
-   * Whether pages may come from private, loopback, link-local and other addresses that are not the internet's.
-   * Whoever may write the collection then reaches what the ingestor reaches. Default: false.
+   * Whether pages may come from, and sources and webhooks be at, private, loopback, link-local and other addresses
+   * that are not the internet's. Whoever may write the collection then reaches what the ingestor reaches. Default:
+   * false.
    */
   allowPrivateAddresses?: boolean;
 }
@@ -1347,6 +1348,23 @@ export interface GenerationLimits {
   lowestMinRelevance?: number;
   /** Whether requests must leave system_prompt and prompt_template alone. Default: false. */
   fixedPrompt?: boolean;
+}
+
+/**
+ * An address that is told when a job of the collection has ended, whatever came of it, by a POST of JSON that is
+ * signed as Standard Webhooks has it: webhook-id, webhook-timestamp and webhook-signature are headers. Its data
+ * are the job as GetJob shows it to one who may see all of it, without items and text of documents. What is not
+ * answered with 2xx within 15 seconds is sent again, 8 times in all over 28 hours, with the same webhook-id. One
+ * job may be told of twice, and again when it has ended after RetryJob.
+ */
+export interface Webhook {
+  /**
+   * Where to, https, or http where crawl.allow_private_addresses is true. Redirects are not followed, and
+   * addresses are reached as by a crawl. Whoever may read the collection sees it.
+   */
+  url: string;
+  /** Secret of the collection that holds the key: "whsec_" and 24 to 64 bytes in base64. */
+  secret: string;
 }
 
 /** Settings of a collection, which are the defaults of the requests that use it. */
@@ -1376,6 +1394,8 @@ export interface CollectionSettings {
    * again in the database. It holds for documents brought in from then on. Default: false.
    */
   keepOriginals?: boolean;
+  /** Addresses that are told when a job has ended, each of them once. Those that are set when it ends are told. */
+  webhooks: Webhook[];
 }
 
 /** Request of CreateCollection. */

@@ -76,6 +76,23 @@ def _chunking_sizes_agree(settings: collection_pb2.ChunkingSettings) -> Iterable
         yield "parent_size", f"must be at least chunk_size, which is {size}"
 
 
+@rule(collection_pb2.Webhook)
+def _is_told_over_http(webhook: collection_pb2.Webhook) -> Iterable[tuple[str, str]]:
+    """url must be an https or http URL without credentials."""
+    if not _is_web_address(webhook.url):
+        yield "url", "must be an https or http URL without credentials"
+
+
+@rule(collection_pb2.CollectionSettings)
+def _webhooks_are_told_once(settings: collection_pb2.CollectionSettings) -> Iterable[tuple[str, str]]:
+    """Each of webhooks must have a url of its own."""
+    seen: set[str] = set()
+    for index, webhook in enumerate(settings.webhooks[:100]):
+        if webhook.url in seen:
+            yield f"webhooks[{index}].url", "is not unique"
+        seen.add(webhook.url)
+
+
 @rule(coordinator_service_pb2.ChatRequest)
 @rule(coordinator_service_pb2.AnswerRequest)
 def _a_replay_is_stored(

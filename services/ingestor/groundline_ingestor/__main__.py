@@ -47,9 +47,11 @@ from groundline_ingestor.adapters.postgres_quotas import PostgresQuotas
 from groundline_ingestor.adapters.postgres_reindex import PostgresReindex
 from groundline_ingestor.adapters.postgres_sources import PostgresSources
 from groundline_ingestor.adapters.postgres_vector_indexes import PostgresVectorIndexes
+from groundline_ingestor.adapters.postgres_webhooks import PostgresWebhooks
 from groundline_ingestor.adapters.sources.connectors import SourceConnectors
 from groundline_ingestor.adapters.splitting import DocumentSplitter
 from groundline_ingestor.adapters.weaviate_index import WeaviateIndex
+from groundline_ingestor.adapters.webhooks import HttpWebhookSender
 from groundline_ingestor.domain.quotas import Limits
 from groundline_ingestor.migrate import SCHEMA, migrate
 from groundline_ingestor.ports import (
@@ -65,6 +67,7 @@ from groundline_ingestor.ports import (
     ReindexRepository,
     SourceRepository,
     VectorIndexes,
+    WebhookOutbox,
     WorkQueue,
 )
 from groundline_ingestor.service.collections import CollectionService
@@ -82,6 +85,7 @@ from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.reindex import ReindexService
 from groundline_ingestor.service.source_runs import SourceRuns
 from groundline_ingestor.service.sources import SourceService
+from groundline_ingestor.service.webhooks import Webhooks
 from groundline_ingestor.service.worker import Worker
 from groundline_ingestor.servicer import SERVICE_NAME, IngestorServicer
 from groundline_ingestor.settings import IngestorSettings, MigrationSettings
@@ -139,6 +143,7 @@ class Stores:
     embeddings: EmbeddingCache
     contexts: ContextCache
     quotas: QuotaRepository
+    webhooks: WebhookOutbox
 
 
 def stores_on(pool: Pool, lexical: LexicalIndex, *, spool_directory: Path | None = None) -> Stores:
@@ -156,6 +161,7 @@ def stores_on(pool: Pool, lexical: LexicalIndex, *, spool_directory: Path | None
         PostgresEmbeddingCache(pool),
         PostgresContextCache(pool),
         PostgresQuotas(pool),
+        PostgresWebhooks(pool),
     )
 
 
@@ -234,6 +240,12 @@ def assemble(
             quotas,
             allow_private_addresses=settings.crawl_private_addresses,
         ).run,
+        tell_webhooks=Webhooks(
+            stores.webhooks,
+            HttpWebhookSender(
+                settings.secrets_directory, allow_private_addresses=settings.crawl_private_addresses
+            ),
+        ).tell,
     )
     collections, jobs = stores.collections, stores.jobs
     servicer = IngestorServicer(

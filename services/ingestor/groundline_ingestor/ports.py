@@ -31,6 +31,7 @@ from groundline_ingestor.domain.feeding import (
 from groundline_ingestor.domain.quotas import CallerUse, CollectionUse
 from groundline_ingestor.domain.sources import Change, StoredSource
 from groundline_ingestor.domain.texts import ExtractedText, Section, TextSegment, Vectors
+from groundline_ingestor.domain.webhooks import Delivery
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, Progress
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     "IndexWriter",
     "JobRepository",
     "LexicalIndexes",
+    "NotDeliveredError",
     "QuotaRepository",
     "ReindexRepository",
     "SourceRepository",
@@ -58,6 +60,8 @@ __all__ = [
     "StoredOutcome",
     "TextStream",
     "VectorIndexes",
+    "WebhookOutbox",
+    "WebhookSender",
     "WorkQueue",
     "WrittenContexts",
 ]
@@ -702,3 +706,33 @@ class Crawler(Protocol):
         self, request: pb.WebCrawl, *, private_addresses: bool
     ) -> AsyncGenerator[CrawledPage | CrawlFailure, None]:
         """Pages as they come, and those that could not be had. Close it to stop early."""
+
+
+class NotDeliveredError(Exception):
+    """A notice did not arrive; its text says why, without URL and secret."""
+
+
+class WebhookSender(Protocol):
+    """Sends notices."""
+
+    async def send(self, delivery: Delivery) -> None:
+        """Once. Raises NotDeliveredError."""
+
+
+class WebhookOutbox(Protocol):
+    """Notices of jobs that have ended, until they are delivered. Any method raises UnavailableError while the
+    store is down."""
+
+    async def announce(self) -> None:
+        """Store a notice of each job that has ended since it was looked at last, for each webhook of its
+        collection."""
+
+    async def lease(self, limit: int, seconds: float) -> Sequence[Delivery]:
+        """At most `limit` notices that are due, which no other process gets within `seconds`. Those whose
+        webhook has gone are removed."""
+
+    async def remove(self, delivery: Delivery) -> None:
+        """The notice was delivered, or is given up."""
+
+    async def postpone(self, delivery: Delivery, seconds: float) -> None:
+        """Send it again after so long; nothing where another process has it by now."""

@@ -131,8 +131,8 @@ class IngestorSettings(MigrationSettings):
     leaves them to other replicas."""
 
     crawl_private_addresses: bool = False
-    """Whether collections may allow their crawls and sources private, loopback, link-local and other
-    addresses that are not the internet's. Whoever may write such a collection reaches what this process
+    """Whether collections may allow their crawls, sources and webhooks private, loopback, link-local and
+    other addresses that are not the internet's. Whoever may write such a collection reaches what this process
     reaches."""
 
     source_directories: tuple[Path, ...] = ()
@@ -140,8 +140,8 @@ class IngestorSettings(MigrationSettings):
     administers a collection may bring them in. Empty: no source reads a directory."""
 
     secrets_directory: Path | None = None
-    """Folder of the secrets that sources name: the file COLLECTION/NAME holds the one that sources of that
-    collection may use. Unset: there are none."""
+    """Folder of the secrets that sources and webhooks name: the file COLLECTION/NAME holds the one that those
+    of that collection may use. Unset: there are none."""
 
     crawl_user_agent: Annotated[str, Field(pattern=r"^[A-Za-z0-9][ -~]{0,199}$")] = "groundline"
     """What crawls call themselves to web servers and look for in robots.txt."""

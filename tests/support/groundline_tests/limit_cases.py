@@ -46,6 +46,7 @@ _NEEDED: Mapping[str, Mapping[str, Any]] = {
     },
     "DocumentSource": {"name": "a", "directory": {"path": "/srv/a"}},
     "CreateSourceRequest": {"source": {"name": "a", "directory": {"path": "/srv/a"}}},
+    "Webhook": {"url": "https://example.com/"},
 }
 
 # Columns that must match each other: one value alone never is beyond its limit and nothing else.

@@ -162,6 +162,10 @@ async def no_run(*_: object) -> None:
     raise AssertionError("there are no sources")
 
 
+async def no_webhooks() -> None:
+    """There are none to tell."""
+
+
 def services_over(
     stores: MemoryStores,
     sandbox: Sandbox,
@@ -198,6 +202,7 @@ def services_over(
         ),
         sources=NoSources(),
         run_source=no_run,
+        tell_webhooks=no_webhooks,
     )
     return Services(
         stores,

@@ -373,8 +373,8 @@ class CrawlSettings(_message.Message):
 
     ALLOW_PRIVATE_ADDRESSES_FIELD_NUMBER: _builtins.int
     allow_private_addresses: _builtins.bool
-    """Whether pages may come from private, loopback, link-local and other addresses that are not the internet's. Whoever
-    may write the collection then reaches what the ingestor reaches. Default: false.
+    """Whether pages may come from, and sources and webhooks be at, private, loopback, link-local and other addresses that
+    are not the internet's. Whoever may write the collection then reaches what the ingestor reaches. Default: false.
     """
     def __init__(
         self,
@@ -390,6 +390,39 @@ class CrawlSettings(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__allow_private_addresses) -> _WhichOneofReturnType__allow_private_addresses | None: ...
 
 Global___CrawlSettings: _TypeAlias = CrawlSettings  # noqa: Y015
+
+@_typing.final
+class Webhook(_message.Message):
+    """An address that is told when a job of the collection has ended, whatever came of it, by a POST of JSON that is signed
+    as Standard Webhooks has it: webhook-id, webhook-timestamp and webhook-signature are headers. Its data are the job as
+    GetJob shows it to one who may see all of it, without items and text of documents. What is not answered with 2xx within
+    15 seconds is sent again, 8 times in all over 28 hours, with the same webhook-id. One job may be told of twice, and
+    again when it has ended after RetryJob.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URL_FIELD_NUMBER: _builtins.int
+    SECRET_FIELD_NUMBER: _builtins.int
+    url: _builtins.str
+    """Where to, https, or http where crawl.allow_private_addresses is true. Redirects are not followed, and addresses are
+    reached as by a crawl. Whoever may read the collection sees it.
+    """
+    secret: _builtins.str
+    """Secret of the collection that holds the key: "whsec_" and 24 to 64 bytes in base64."""
+    def __init__(
+        self,
+        *,
+        url: _builtins.str = ...,
+        secret: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["secret", b"secret", "url", b"url"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Webhook: _TypeAlias = Webhook  # noqa: Y015
 
 @_typing.final
 class CollectionSettings(_message.Message):
@@ -408,6 +441,7 @@ class CollectionSettings(_message.Message):
     CRAWL_FIELD_NUMBER: _builtins.int
     GENERATION_LIMITS_FIELD_NUMBER: _builtins.int
     KEEP_ORIGINALS_FIELD_NUMBER: _builtins.int
+    WEBHOOKS_FIELD_NUMBER: _builtins.int
     keep_originals: _builtins.bool
     """Whether documents are kept as they were handed in, to be fetched by DownloadDocument, which takes their size again
     in the database. It holds for documents brought in from then on. Default: false.
@@ -452,6 +486,10 @@ class CollectionSettings(_message.Message):
     def generation_limits(self) -> Global___GenerationLimits:
         """What requests may change of rerank.top_k and generation. Not set: everything."""
 
+    @_builtins.property
+    def webhooks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Webhook]:
+        """Addresses that are told when a job has ended, each of them once. Those that are set when it ends are told."""
+
     def __init__(
         self,
         *,
@@ -466,10 +504,11 @@ class CollectionSettings(_message.Message):
         crawl: Global___CrawlSettings | None = ...,
         generation_limits: Global___GenerationLimits | None = ...,
         keep_originals: _builtins.bool | None = ...,
+        webhooks: _abc.Iterable[Global___Webhook] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals", "access", b"access", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "keep_originals", b"keep_originals", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals", "access", b"access", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "keep_originals", b"keep_originals", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals", "access", b"access", "chunking", b"chunking", "contextualization", b"contextualization", "crawl", b"crawl", "embedding", b"embedding", "generation", b"generation", "generation_limits", b"generation_limits", "keep_originals", b"keep_originals", "lexical", b"lexical", "rerank", b"rerank", "retrieval", b"retrieval", "webhooks", b"webhooks"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__keep_originals: _TypeAlias = _typing.Literal["keep_originals"]  # noqa: Y015
     _WhichOneofArgType__keep_originals: _TypeAlias = _typing.Literal["_keep_originals", b"_keep_originals"]  # noqa: Y015

@@ -29,7 +29,7 @@ from groundline_ingestor.domain.documents import FileContent
 from groundline_ingestor.domain.jobs import JobKind, StoredJob, Tally, cancel, retry, summarize
 from groundline_ingestor.ports import HandedIn
 
-__all__ = ["PostgresJobs", "payload_parts"]
+__all__ = ["PostgresJobs", "find_job", "payload_parts"]
 
 # $1 are the caller's principals; null: of nobody, who sees all. A caller sees the items of a job of its own,
 # and of another's those that were not handed in for others only, unless their uri holds a document that it
@@ -259,7 +259,11 @@ class PostgresJobs:
             retried = await change_items(connection, _RETRIABLE, [job_id], retry, pause_seconds=0)
             if retried:
                 await connection.execute(
-                    "UPDATE ingestion_jobs SET cancel_time = NULL WHERE job_id = $1::uuid", job_id
+                    """
+                    UPDATE ingestion_jobs SET cancel_time = NULL, is_announced = false
+                    WHERE job_id = $1::uuid
+                    """,
+                    job_id,
                 )
         return len(retried)
 
@@ -349,6 +353,12 @@ class PostgresJobs:
                 f"{_SELECT} WHERE {condition}", None if principals is None else list(principals), *values
             )
         return _job(row) if row else None
+
+
+async def find_job(connection: Connection, job_id: str) -> job_pb2.IngestionJob | None:
+    """A job as one sees it who may see all of it."""
+    row = await connection.fetchrow(f"{_SELECT} WHERE j.job_id = $2::uuid", None, job_id)
+    return _job(row) if row else None
 
 
 def payload_parts(content: str | bytes | FileContent) -> Iterator[bytes]:

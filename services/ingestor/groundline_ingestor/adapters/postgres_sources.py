@@ -310,7 +310,7 @@ async def _enqueue(connection: Connection, source: asyncpg.Record) -> str:
     if source["last_job_id"]:
         await connection.execute(
             """
-            DELETE FROM ingestion_jobs j WHERE job_id = $1 AND deleted_count = 0
+            DELETE FROM ingestion_jobs j WHERE job_id = $1 AND deleted_count = 0 AND is_announced
               AND EXISTS (SELECT FROM ingestion_items i WHERE i.job_id = j.job_id AND i.state = 'done')
               AND NOT EXISTS (
                   SELECT FROM ingestion_items i WHERE i.job_id = j.job_id AND i.source_id IS NULL

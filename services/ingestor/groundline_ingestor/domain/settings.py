@@ -135,6 +135,6 @@ def _reach(message: Message, path: str) -> None:
 def _pruned(settings: collection_pb2.CollectionSettings) -> collection_pb2.CollectionSettings:
     """Without parts in which nothing is set."""
     for field, value in settings.ListFields():
-        if field.message_type is not None and not value.ByteSize():
+        if field.message_type is not None and not field.is_repeated and not value.ByteSize():
             settings.ClearField(field.name)  # type: ignore[arg-type]
     return settings

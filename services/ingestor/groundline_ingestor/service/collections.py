@@ -1,6 +1,7 @@
 """Collections: creating, reading, changing, deleting."""
 
 from typing import Final
+from urllib.parse import urlsplit
 
 import structlog
 from groundline.v1 import collection_pb2
@@ -99,6 +100,7 @@ class CollectionService:
         after.settings.access.CopyFrom(_access(caller, after.settings.access))
         # What was sent is right; together with what was there it may not be.
         violations_of(after.settings, "settings").raise_if_any()
+        _require_encrypted(after.settings)
         is_updated = await self._collections.update(after)
         found = await self._collections.find(request.collection_id, caller.principals)
         if found is None:
@@ -130,7 +132,23 @@ class CollectionService:
         new.settings.embedding.dimensions = self._embedder.dimensions
         new.settings.lexical.language = effective_language(request.settings)
         new.settings.access.CopyFrom(_access(caller, request.settings.access))
+        _require_encrypted(new.settings)
         return new
+
+
+def _require_encrypted(settings: collection_pb2.CollectionSettings) -> None:
+    """Raise InvalidArgumentError where a webhook would be told in plain text over the internet."""
+    if not settings.crawl.allow_private_addresses:
+        wrong = [
+            FieldViolation(
+                f"settings.webhooks[{index}].url",
+                "must be https, unless crawl.allow_private_addresses is true",
+            )
+            for index, webhook in enumerate(settings.webhooks)
+            if urlsplit(webhook.url).scheme != "https"
+        ]
+        if wrong:
+            raise InvalidArgumentError(wrong)
 
 
 def _access(caller: Caller, given: collection_pb2.AccessSettings) -> collection_pb2.AccessSettings:

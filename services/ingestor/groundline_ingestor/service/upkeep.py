@@ -1,4 +1,5 @@
-"""What a process with workers does beside its items: leases, progress, re-indexes, indexes, cleaning."""
+"""What a process with workers does beside its items: leases, progress, re-indexes, indexes, webhooks,
+cleaning."""
 
 import asyncio
 import time
@@ -48,6 +49,7 @@ class Upkeep:
         vector_indexes: VectorIndexes,
         cache: EmbeddingCache,
         contextualization: Contextualization,
+        tell_webhooks: Callable[[], Awaitable[None]],
         options: WorkerOptions,
     ) -> None:
         self._leases = leases
@@ -58,6 +60,7 @@ class Upkeep:
         self._vector_indexes = vector_indexes
         self._cache = cache
         self._contextualization = contextualization
+        self._tell_webhooks = tell_webhooks
         self._options = options
         self._stirred = asyncio.Event()
         self._stirred_until = 0.0
@@ -78,6 +81,7 @@ class Upkeep:
                 (self._settle, partial(self._until_stirred, IDLE_SECONDS)),
                 (self._rebuild_lexical_indexes, partial(self._until_stirred, IDLE_SECONDS)),
                 (self._build_vector_indexes, partial(self._until_stirred, IDLE_SECONDS)),
+                (self._tell_webhooks, partial(self._until_stirred, IDLE_SECONDS)),
                 (self._clean, _every(CLEANING_SECONDS)),
             ):
                 tasks.create_task(_repeat(work, pause))

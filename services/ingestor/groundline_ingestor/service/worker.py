@@ -62,6 +62,7 @@ class Worker:
         crawling: Crawling,
         sources: SourceSchedule,
         run_source: Callable[[ItemClaim, StoredSource, StoredCollection], Awaitable[None]],
+        tell_webhooks: Callable[[], Awaitable[None]],
     ) -> None:
         self._collections = collections
         self._crawls = crawls
@@ -108,6 +109,7 @@ class Worker:
             vector_indexes,
             cache,
             contextualization,
+            tell_webhooks,
             options,
         )
 
