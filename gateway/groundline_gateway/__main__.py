@@ -63,7 +63,7 @@ def _run(settings: GatewaySettings, output: Path | None, envoy: str | None) -> N
         json.dump(render(settings), sys.stdout, indent=1)
     elif envoy is None:
         write(settings, output)
-    elif settings.database_url is None and not key_set_files(settings):
+    elif settings.database_url is None and not key_set_files(settings) and settings.grpc_port is None:
         write(settings, output)
         os.execvp(envoy, [envoy, *arguments(settings, output)])  # noqa: S606
     else:

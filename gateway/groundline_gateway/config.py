@@ -1,6 +1,7 @@
 """Settings → the complete bootstrap configuration of Envoy."""
 
 import base64
+import copy
 import hashlib
 import json
 import math
@@ -21,9 +22,9 @@ from groundline_gateway import bodies, lua, tokens
 from groundline_gateway.bridged import BRIDGED, Bridged
 from groundline_gateway.descriptors import descriptor_set, exposed_services
 from groundline_gateway.endpoints import Endpoint, endpoints
-from groundline_gateway.errors import local_replies
+from groundline_gateway.errors import grpc_replies, local_replies
 from groundline_gateway.keys import Holder, key_hash
-from groundline_gateway.scopes import REQUIRED
+from groundline_gateway.scopes import REQUIRED, Scope
 from groundline_gateway.settings import GatewaySettings
 
 _EXTENSIONS = "type.googleapis.com/envoy.extensions"
@@ -31,6 +32,7 @@ _TOKENS = "envoy.filters.http.jwt_authn"
 _AUTHENTICATION = f"{_EXTENSIONS}.filters.http.jwt_authn.v3.JwtAuthentication"
 _SERVICES = ("coordinator", "retriever", "reranker", "generator", "ingestor")
 _BRIDGE = "bridge"
+_REFLECTION = "reflection"
 # A service that keeps its deadline says more than the gateway can, so the gateway waits this much longer.
 _GRACE_SECONDS = 2.0
 # A JSON request has this long to arrive.
@@ -73,6 +75,13 @@ _PREFLIGHT = {
     "match": {"prefix": "/", "headers": [{"name": ":method", "string_match": {"exact": "OPTIONS"}}]},
     "route": {"cluster": "coordinator"},
 }
+# What only JSON, pages and browsers need.
+_NOT_FOR_GRPC = frozenset(
+    f"envoy.filters.http.{name}"
+    for name in ("cors", "compressor", "health_check", "bodies", "events", "grpc_json_transcoder")
+)
+# Both versions of reflection have the same messages.
+_REFLECTION_PATHS = ("/grpc.reflection.v1.ServerReflection/", "/grpc.reflection.v1alpha.ServerReflection/")
 # Reached without a key.
 _PUBLIC_ROUTES = ("page", "docs", "openapi", "healthz", "unknown")
 _FILTER_CONFIG = "type.googleapis.com/envoy.config.route.v3.FilterConfig"
@@ -82,13 +91,20 @@ _BUFFER_PER_ROUTE = f"{_EXTENSIONS}.filters.http.buffer.v3.BufferPerRoute"
 type Node = dict[str, Any]
 
 
-def render(settings: GatewaySettings, holders: Mapping[str, Holder] = MappingProxyType({})) -> Node:
-    """The bootstrap configuration, with the hashes of the keys: those of the settings, and `holders`."""
+def render(
+    settings: GatewaySettings,
+    holders: Mapping[str, Holder] = MappingProxyType({}),
+    path: Path = Path("envoy.json"),
+) -> Node:
+    """The bootstrap configuration, with the hashes of the keys: those of the settings, and `holders`.
+
+    path is where it will be, since the socket of reflection is beside it.
+    """
     config: Node = yaml.safe_load(_resource("envoy.yaml"))
     resources = config["static_resources"]
-    listener = _named(resources["listeners"])["public"]
+    (listener,) = resources["listeners"]
     listener["address"] = {"socket_address": {"address": settings.host, "port_value": settings.port}}
-    http = _http(config)
+    http = _http(listener)
     exposed = endpoints()
     _fill_filters(
         {entry["name"].rpartition(".")[2]: entry["typed_config"] for entry in http["http_filters"]},
@@ -123,6 +139,9 @@ def render(settings: GatewaySettings, holders: Mapping[str, Holder] = MappingPro
     if settings.otlp_endpoint is not None:
         resources["clusters"].append(_collector_cluster(settings))
         http["tracing"] = _tracing()
+    if settings.grpc_port is not None:
+        resources["listeners"].append(_grpc_listener(listener, exposed, settings, settings.grpc_port))
+        resources["clusters"].append(_reflection_cluster(reflection_socket(path), settings))
     if settings.admin_address is not None:
         config["admin"] = {"address": _socket(settings.admin_address)}
     return config
@@ -136,23 +155,27 @@ def write(
 
     They are readable by their owner alone, since they tell whose keys there are.
     """
-    config = render(settings, holders)
-    http = _http(config)
-    for entry in http["http_filters"]:
-        if entry["name"] == _TOKENS:
-            del entry["typed_config"]
-            source = {"path_config_source": {"path": str(_tokens_path(path))}, "resource_api_version": "V3"}
-            entry["config_discovery"] = {"config_source": source, "type_urls": [_AUTHENTICATION]}
-            write_tokens(settings, path)
-    source = {"path_config_source": {"path": str(_routes_path(path))}, "resource_api_version": "V3"}
-    http["rds"] = {"route_config_name": "public", "config_source": source}
-    _write_private(_routes_path(path), _discovered(http.pop("route_config")))
+    config = render(settings, holders, path)
+    if settings.jwt_issuers:
+        write_tokens(settings, path)
+    for listener in config["static_resources"]["listeners"]:
+        http = _http(listener)
+        for entry in http["http_filters"]:
+            if entry["name"] == _TOKENS:
+                del entry["typed_config"]
+                source = _source(_tokens_path(path))
+                entry["config_discovery"] = {"config_source": source, "type_urls": [_AUTHENTICATION]}
+        routes = http.pop("route_config")
+        file = _routes_path(path, listener)
+        http["rds"] = {"route_config_name": routes["name"], "config_source": _source(file)}
+        _write_private(file, _discovered(routes))
     _write_private(path, config)
 
 
 def write_routes(settings: GatewaySettings, path: Path, holders: Mapping[str, Holder]) -> None:
     """Write anew, beside the configuration in path, what depends on who holds keys."""
-    _write_private(_routes_path(path), _discovered(_http(render(settings, holders))["route_config"]))
+    for listener in render(settings, holders, path)["static_resources"]["listeners"]:
+        _write_private(_routes_path(path, listener), _discovered(_http(listener)["route_config"]))
 
 
 def write_tokens(settings: GatewaySettings, path: Path) -> None:
@@ -173,8 +196,16 @@ def _tokens_path(path: Path) -> Path:
     return path.with_suffix(".tokens.json")
 
 
-def _http(config: Node) -> Node:
-    listener = _named(config["static_resources"]["listeners"])["public"]
+def reflection_socket(path: Path) -> Path:
+    """Where, beside the configuration in path, Envoy asks what the RPCs look like."""
+    return path.with_suffix(".reflection.sock")
+
+
+def _source(path: Path) -> Node:
+    return {"path_config_source": {"path": str(path)}, "resource_api_version": "V3"}
+
+
+def _http(listener: Node) -> Node:
     http: Node = listener["filter_chains"][0]["filters"][0]["typed_config"]
     return http
 
@@ -183,8 +214,9 @@ def _filter_names(http: Node) -> list[str]:
     return [each["name"] for each in http["http_filters"]]
 
 
-def _routes_path(path: Path) -> Path:
-    return path.with_suffix(".routes.json")
+def _routes_path(path: Path, listener: Node) -> Path:
+    # Envoy takes one listener's routes from a file.
+    return path.with_suffix(f".{listener['name']}-routes.json")
 
 
 def _discovered(routes: Node) -> Node:
@@ -236,6 +268,7 @@ def _fill_filters(filters: dict[str, Node], exposed: Sequence[Endpoint], setting
                 for name, scopes in (
                     *((each.name, REQUIRED[each.name]) for each in exposed),
                     *((each.name, each.scopes) for each in BRIDGED),
+                    ("Reflection", frozenset(Scope)),
                 )
             },
             MAX_UNDER_WAY=settings.max_concurrent_requests,
@@ -284,15 +317,70 @@ def _fill_own_routes(routes: dict[str, Node]) -> None:
     document["response_headers_to_add"] = _headers({"content-type": "application/json"})
 
 
+def _grpc_listener(public: Node, exposed: Sequence[Endpoint], settings: GatewaySettings, port: int) -> Node:
+    """The RPCs that have an address, as gRPC, behind the same checks; and what describes them."""
+    listener = copy.deepcopy(public)
+    listener["name"] = "grpc"
+    listener["address"]["socket_address"]["port_value"] = port
+    http = _http(listener)
+    http |= {"stat_prefix": "grpc", "codec_type": "HTTP2"}
+    http["http_filters"] = [each for each in http["http_filters"] if each["name"] not in _NOT_FOR_GRPC]
+    http["local_reply_config"]["mappers"] = grpc_replies(_retry_after_seconds(settings))
+    http["route_config"]["name"] = "grpc"
+    (site,) = http["route_config"]["virtual_hosts"]
+    site["name"] = "grpc"
+    site["typed_per_filter_config"] = {
+        name: each for name, each in site["typed_per_filter_config"].items() if name not in _NOT_FOR_GRPC
+    }
+    # An RPC with several addresses is one RPC.
+    calls = {each.rpc: _call(each, {"path": each.rpc, "grpc": {}}, settings) for each in exposed}
+    unknown = {"name": "unknown", "match": {"prefix": "/"}, "direct_response": {"status": 404}}
+    reflection = [_reflection_route(path, settings) for path in _REFLECTION_PATHS]
+    site["routes"] = [*calls.values(), *reflection, unknown]
+    return listener
+
+
+def _reflection_route(path: str, settings: GatewaySettings) -> Node:
+    route: Node = {
+        "name": "Reflection",
+        "match": {"prefix": path, "grpc": {}},
+        "route": {"cluster": _REFLECTION, "prefix_rewrite": _REFLECTION_PATHS[-1]},
+        "tracing": {"overall_sampling": {"numerator": 0}},
+    }
+    _deadline(route, settings.request_timeout_seconds, is_stream=True, is_upload=False)
+    # Questions come one by one, each when the last one has its answer.
+    _override(route, "buffer", {"@type": _BUFFER_PER_ROUTE, "disabled": True})
+    return route
+
+
+def _reflection_cluster(socket: Path, settings: GatewaySettings) -> Node:
+    cluster = _cluster(_REFLECTION, [], settings) | {"type": "STATIC"}
+    del cluster["dns_lookup_family"]
+    endpoint = {"endpoint": {"address": {"pipe": {"path": str(socket)}}}}
+    cluster["load_assignment"]["endpoints"] = [{"lb_endpoints": [endpoint]}]
+    return cluster
+
+
 def _route(endpoint: Endpoint, settings: GatewaySettings) -> Node:
+    """What leads from the endpoint's address to its RPC."""
     path = {"path": endpoint.template} if endpoint.is_fixed else {"safe_regex": {"regex": endpoint.pattern}}
     verb = {"name": ":method", "string_match": {"exact": endpoint.verb}}
+    route = _call(endpoint, {**path, "headers": [verb]}, settings)
+    route["request_headers_to_add"] += _headers({TRANSCODED_KEY: "true"})
+    if endpoint.is_stream:
+        _override(route, "events", {"@type": _FILTER_CONFIG, "config": {}})
+    if endpoint.is_download:
+        route["response_headers_to_add"] = _headers(_DOWNLOAD_HEADERS)
+    return route
+
+
+def _call(endpoint: Endpoint, match: Node, settings: GatewaySettings) -> Node:
+    """What leads to the endpoint's RPC, however it is addressed."""
     route: Node = {
         "name": endpoint.name,
-        "match": {**path, "headers": [verb]},
+        "match": match,
         "route": {"cluster": endpoint.service},
         "decorator": {"operation": endpoint.name, "propagate": False},
-        "request_headers_to_add": _headers({TRANSCODED_KEY: "true"}),
     }
     seconds = _deadline_seconds(endpoint, settings)
     _deadline(route, seconds, is_stream=endpoint.is_stream, is_upload=endpoint.is_upload)
@@ -305,10 +393,6 @@ def _route(endpoint: Endpoint, settings: GatewaySettings) -> Node:
             and not (endpoint.is_stream or endpoint.is_download or endpoint.name in _ANSWERS)
             else {}
         )
-    if endpoint.is_stream:
-        _override(route, "events", {"@type": _FILTER_CONFIG, "config": {}})
-    if endpoint.is_download:
-        route["response_headers_to_add"] = _headers(_DOWNLOAD_HEADERS)
     if endpoint.is_upload:
         # A body goes on as it comes, and the service ends one that is too large.
         _override(route, "buffer", {"@type": _BUFFER_PER_ROUTE, "disabled": True})

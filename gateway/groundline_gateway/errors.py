@@ -1,7 +1,12 @@
 """How Envoy's own refusals read: JSON in the shape of google.rpc.Status, like the services' errors."""
 
+import base64
 from dataclasses import dataclass
 from typing import Any
+
+from google.protobuf import json_format
+from google.rpc import error_details_pb2  # type: ignore[import-untyped]  # noqa: F401 - the details' messages
+from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 
 _DOMAIN = "groundline.dev"
 _TYPE = "type.googleapis.com/google.rpc."
@@ -38,6 +43,7 @@ _REFUSALS = (
     Refusal(400, 3, "REQUEST_REFUSED", "the request cannot be served", "GE"),
 )
 
+_UNIMPLEMENTED = 12
 _OPENAI_TYPES = {
     3: "invalid_request_error",
     5: "invalid_request_error",
@@ -54,7 +60,18 @@ def local_replies(retry_after_seconds: int) -> list[dict[str, Any]]:
     retry_after_seconds is what a client over its rate limit is told to wait.
     """
     health = [_health(200, "SERVING"), _health(503, "NOT_SERVING")]
-    mappers = [_violations(), _overloaded(), _scope(), _token()]
+    mappers = [_violations(), *_mappers(retry_after_seconds)]
+    return [*health, *map(_in_openais_words, mappers), *mappers]
+
+
+def grpc_replies(retry_after_seconds: int) -> list[dict[str, Any]]:
+    """The same where gRPC is spoken: a call's status code, its message, and where that is the same for
+    everyone, its details."""
+    return [_in_grpcs_words(mapper) for mapper in _mappers(retry_after_seconds)]
+
+
+def _mappers(retry_after_seconds: int) -> list[dict[str, Any]]:
+    mappers = [_overloaded(), _scope(), _token()]
     for refusal in _REFUSALS:
         details: list[dict[str, Any]] = [
             {"@type": f"{_TYPE}ErrorInfo", "reason": refusal.reason, "domain": _DOMAIN}
@@ -69,7 +86,29 @@ def local_replies(retry_after_seconds: int) -> list[dict[str, Any]]:
         if refusal.status == 401:
             mapper["headers_to_add"] = [{"header": {"key": "www-authenticate", "value": "Bearer"}}]
         mappers.append(mapper)
-    return [*health, *map(_in_openais_words, mappers), *mappers]
+    return mappers
+
+
+def _in_grpcs_words(mapper: dict[str, Any]) -> dict[str, Any]:
+    body = mapper["body_format_override"]["json_format"]
+    if body["details"][0]["reason"] == "ROUTE_NOT_FOUND":
+        # By this code clients know that a server has no such RPC, and ask for an older one.
+        body = body | {"code": _UNIMPLEMENTED}
+    headers = {"grpc-status": str(body["code"])}
+    # Clients refuse details whose message is not the call's, and what Envoy fills in is not known before.
+    if "%" not in body["message"]:
+        status = json_format.ParseDict(body, Status()).SerializeToString(deterministic=True)
+        headers["grpc-status-details-bin"] = base64.b64encode(status).decode()
+    return mapper | {
+        "body_format_override": {"text_format_source": {"inline_string": body["message"]}},
+        "headers_to_add": [
+            *mapper.get("headers_to_add", []),
+            *(
+                {"header": {"key": key, "value": value}, "append_action": "OVERWRITE_IF_EXISTS_OR_ADD"}
+                for key, value in headers.items()
+            ),
+        ],
+    }
 
 
 def _in_openais_words(mapper: dict[str, Any]) -> dict[str, Any]:

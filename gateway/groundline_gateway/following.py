@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import structlog
@@ -11,8 +11,9 @@ from groundline_runtime.errors import GroundlineError
 from groundline_runtime.settings import SettingsError
 from pydantic_settings import SettingsConfigDict
 
-from groundline_gateway.config import write, write_routes, write_tokens
+from groundline_gateway.config import reflection_socket, write, write_routes, write_tokens
 from groundline_gateway.keys import SCHEMA, Holder, KeyStore
+from groundline_gateway.reflection import reflecting
 from groundline_gateway.settings import GatewaySettings
 from groundline_gateway.tokens import key_set
 
@@ -32,10 +33,11 @@ class KeyDatabaseSettings(DatabaseSettings):
 @asynccontextmanager
 async def configured(settings: GatewaySettings, path: Path) -> AsyncIterator[None]:
     """Write the configuration to path, and while the body runs keep its keys those of the database, and its
-    issuers' key sets those of their files.
+    issuers' key sets those of their files, and answer reflection where gRPC is served.
 
     Waits until the database is there: a gateway that knows no keys would refuse everyone. While it is away
-    later on, the keys stay as they were, and expire. Raises SettingsError for a file that is no key set.
+    later on, the keys stay as they were, and expire. Raises SettingsError for a file that is no key
+    set, and where there can be no socket.
     """
     following = []
     if settings.database_url is None:
@@ -48,7 +50,10 @@ async def configured(settings: GatewaySettings, path: Path) -> AsyncIterator[Non
     if files := key_set_files(settings):
         following.append(asyncio.create_task(_follow_files(settings, files, path)))
     try:
-        yield
+        async with AsyncExitStack() as stack:
+            if settings.grpc_port is not None:
+                await stack.enter_async_context(reflecting(reflection_socket(path)))
+            yield
     finally:
         for task in following:
             task.cancel()

@@ -124,6 +124,8 @@ class GatewaySettings(Settings):
     """IP address to listen on; 0.0.0.0 or :: in a container."""
     port: Annotated[int, Field(ge=1, le=65535)] = 8080
     """TCP port to listen on; plain HTTP/1.1 and HTTP/2, TLS ends in front of it."""
+    grpc_port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    """TCP port for gRPC: the API's RPCs, with the same keys, and reflection. Not set: none."""
     coordinator_address: Addresses = "127.0.0.1:50051"
     """The coordinator: a headless service's name in Kubernetes, or its replicas with commas between them."""
     retriever_address: Addresses = "127.0.0.1:50052"
@@ -184,11 +186,13 @@ class GatewaySettings(Settings):
     """Where Envoy's admin interface listens; it can stop the process. Not set: nowhere."""
 
     @model_validator(mode="after")
-    def _keys_are_distinct(self) -> Self:
+    def _settings_agree(self) -> Self:
         if len({entry.key.get_secret_value() for entry in self.api_keys}) < len(self.api_keys):
             raise ValueError("api_keys holds the same key twice")
         if not self.api_keys and not self.jwt_issuers and self.database_url is None:
             raise ValueError("nobody could call: set api_keys, database_url or jwt_issuers")
         if len({issuer.issuer for issuer in self.jwt_issuers}) < len(self.jwt_issuers):
             raise ValueError("jwt_issuers holds the same issuer twice")
+        if self.grpc_port == self.port:
+            raise ValueError("grpc_port is the same as port")
         return self

@@ -312,3 +312,9 @@ async def alice(gateway: Gateway) -> AsyncIterator[httpx.AsyncClient]:
 def unused() -> int:
     """A port where nothing listens."""
     return free_port()
+
+
+@pytest.fixture
+def also_unused() -> int:
+    """Another one."""
+    return free_port()

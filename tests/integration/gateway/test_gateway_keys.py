@@ -10,8 +10,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import grpc
 import httpx
 import pytest
+from groundline.v1 import coordinator_service_pb2_grpc
+from groundline.v1.coordinator_service_pb2 import ListThreadsRequest
 from groundline_database import Pool, open_pool
 from groundline_gateway.following import KeyDatabaseSettings
 from groundline_gateway.keys import KeyStore, key_hash
@@ -90,10 +93,13 @@ def keys(database_url: str, *arguments: str) -> subprocess.CompletedProcess[str]
 
 @pytest.fixture
 async def following(
-    upstream: Any, database_url: str, unused: int, tmp_path: Path
+    upstream: Any, database_url: str, unused: int, also_unused: int, tmp_path: Path
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """A gateway with no keys but the database's."""
-    environment = {"GROUNDLINE_GATEWAY_DATABASE_URL": database_url}
+    """A gateway with no keys but the database's, and a port for gRPC."""
+    environment = {
+        "GROUNDLINE_GATEWAY_DATABASE_URL": database_url,
+        "GROUNDLINE_GATEWAY_GRPC_PORT": str(also_unused),
+    }
     async with gateway_program(upstream, unused, tmp_path, environment) as client:
         yield client
 
@@ -113,8 +119,17 @@ async def answers(
             await asyncio.sleep(0.05)
 
 
+async def answers_over_grpc(port: int, code: grpc.StatusCode, key: str) -> None:
+    async with asyncio.timeout(60), grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        stub = coordinator_service_pb2_grpc.CoordinatorServiceStub(channel)
+        answered = None
+        while answered is not code:
+            call = stub.ListThreads(ListThreadsRequest(), metadata=(("x-api-key", key),))
+            answered = await call.code()
+
+
 async def test_a_running_gateway_follows_what_the_command_does(
-    upstream: Any, database_url: str, following: httpx.AsyncClient
+    upstream: Any, database_url: str, following: httpx.AsyncClient, also_unused: int
 ) -> None:
     created = await asyncio.to_thread(
         keys,
@@ -136,6 +151,7 @@ async def test_a_running_gateway_follows_what_the_command_does(
 
     await answers(following, 200, key["key"])
     assert upstream.calls[-1].values("x-groundline-principals") == ["user:ci,group:Tools_%26_more"]
+    await answers_over_grpc(also_unused, grpc.StatusCode.OK, key["key"])
 
     listed = await asyncio.to_thread(keys, database_url, "list")
     assert key["keyId"] in listed.stdout
@@ -145,6 +161,7 @@ async def test_a_running_gateway_follows_what_the_command_does(
     revoked = await asyncio.to_thread(keys, database_url, "revoke", key["keyId"], "--yes")
     assert revoked.returncode == 0, revoked.stderr
     await answers(following, 401, key["key"])
+    await answers_over_grpc(also_unused, grpc.StatusCode.UNAUTHENTICATED, key["key"])
 
 
 async def test_a_key_expires_while_the_database_is_away(

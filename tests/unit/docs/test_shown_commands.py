@@ -44,6 +44,7 @@ OTHERS = frozenset(
         "docker",
         "echo",
         "git",
+        "grpcurl",
         "kubectl",
         "mkdir",
         "npm",

@@ -53,6 +53,7 @@ def bucket(**changes: Any) -> dict[str, Any]:
         {"otlp_endpoint": "http://collector:4317"},
         {"otlp_endpoint": "https://collector.example"},
         {"admin_address": "127.0.0.1:9901"},
+        {"grpc_port": 8081, "cors_origins": ["*"]},
         {"rate_limit_per_minute": 1, "rate_limit_burst": 1},
         {"rate_limit_per_minute": 1_000_000, "rate_limit_burst": 1},
     ],
@@ -93,6 +94,14 @@ def test_there_is_no_admin_interface_and_no_tracing_unless_asked_for() -> None:
 
     assert "admin" not in config
     assert "otel_collector" not in clusters(config)
+
+
+def test_there_is_one_listener_unless_another_is_asked_for() -> None:
+    (public,) = render(settings(host="::"))["static_resources"]["listeners"]
+    _, grpc = render(settings(host="::", grpc_port=8081))["static_resources"]["listeners"]
+
+    assert public["address"] == {"socket_address": {"address": "::", "port_value": 8080}}
+    assert grpc["address"] == {"socket_address": {"address": "::", "port_value": 8081}}
 
 
 def test_every_cluster_is_health_checked_by_its_services_full_name() -> None:

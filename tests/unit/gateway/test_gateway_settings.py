@@ -23,6 +23,8 @@ def one_key(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("PORT", "0"),
         ("PORT", "65536"),
+        ("GRPC_PORT", "0"),
+        ("GRPC_PORT", "8080"),
         ("HOST", "localhost"),
         ("COORDINATOR_ADDRESS", "coordinator"),
         ("INGESTOR_ADDRESS", "http://ingestor:50051"),

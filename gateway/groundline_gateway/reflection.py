@@ -1,0 +1,71 @@
+"""Describes the RPCs that the gateway serves as gRPC, for grpcurl, Postman and generators of code."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.descriptor_pool import DescriptorPool
+from groundline_runtime.settings import SettingsError
+from grpc_reflection.v1alpha.reflection import enable_server_reflection
+
+from groundline_gateway.descriptors import descriptor_set, exposed_services
+from groundline_gateway.endpoints import endpoints
+
+__all__ = ["reflecting"]
+
+_MAX_STREAMS = 100
+
+
+@asynccontextmanager
+async def reflecting(socket: Path) -> AsyncIterator[None]:
+    """Answer gRPC server reflection (v1alpha) at a Unix socket while the body runs.
+
+    It knows the exposed services and nothing else, and of them the RPCs that the gateway serves. Raises
+    SettingsError where no socket can be.
+    """
+    server = grpc.aio.server(maximum_concurrent_rpcs=_MAX_STREAMS)
+    names = [service.full_name for service in exposed_services()]
+    enable_server_reflection(names, server, pool=_Symbols(_pool()))
+    try:
+        server.add_insecure_port(f"unix:{socket}")
+    except RuntimeError:
+        raise SettingsError(
+            f"GRPC_PORT: no socket can be made at {socket}; its name may have 107 bytes"
+        ) from None
+    await server.start()
+    try:
+        yield
+    finally:
+        await server.stop(None)
+
+
+class _Symbols:
+    """The pool, in which methods are symbols as well: protobuf's finds the files of all others."""
+
+    def __init__(self, pool: DescriptorPool) -> None:
+        self._pool = pool
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pool, name)
+
+    def FindFileContainingSymbol(self, symbol: str) -> FileDescriptor:  # noqa: N802 - the pool's name
+        """Raises KeyError for a symbol that is not there."""
+        try:
+            return self._pool.FindFileContainingSymbol(symbol)
+        except KeyError:
+            return self._pool.FindMethodByName(symbol).containing_service.file
+
+
+def _pool() -> DescriptorPool:
+    served = {endpoint.name for endpoint in endpoints()}
+    pool = DescriptorPool()
+    for file in descriptor_set().file:
+        for service in file.service:
+            kept = [method for method in service.method if method.name in served]
+            del service.method[:]
+            service.method.extend(kept)
+        pool.Add(file)
+    return pool
