@@ -13,11 +13,14 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import grpc
 import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from groundline.v1.coordinator_service_pb2 import AnswerRequest
+from groundline.v1.coordinator_service_pb2_grpc import CoordinatorServiceStub
 from groundline_tests.gateway_program import gateway_program
 
 AUDIENCE = "groundline"
@@ -297,6 +300,26 @@ async def test_keys_come_from_a_file_too(
     assert [response.status_code for response in responses] == [200, 200, 403]
     assert upstream.calls[0].values("x-groundline-principals") == ["role:reader,role:writer"]
     assert '"client":"web"' in gateway.log.read_text()
+
+
+async def test_a_token_is_for_the_port_for_grpc_too(
+    upstream: Any, launch: Any, server: TokenServer, unused: int
+) -> None:
+    async with (
+        launch(jwt_issuers=[issuer(server)], grpc_port=unused) as gateway,
+        grpc.aio.insecure_channel(f"127.0.0.1:{unused}") as channel,
+    ):
+        await gateway.becomes(200)
+        answer = CoordinatorServiceStub(channel).Answer
+        right, forged = server.token(), server.token(sign=SigningKey("first").sign)
+        await answer(AnswerRequest(), metadata=(("authorization", f"Bearer {right}"),))
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await answer(AnswerRequest(), metadata=(("authorization", f"Bearer {forged}"),))
+
+    (call,) = upstream.calls
+    assert call.values("x-groundline-principals") == ["user:alice,group:staff"]
+    assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+    assert str(refused.value.details()).startswith("the token is not taken: ")
 
 
 async def test_a_file_of_keys_is_followed(
