@@ -38,7 +38,13 @@ OTHERWISE_REFUSED: Mapping[str, Mapping[str, Any]] = {
 }
 
 # A re-index changes what chunks are made from; how they are searched is changed at once.
-NOT_REINDEXED = ("settings.retrieval", "settings.rerank", "settings.generation", "settings.access")
+NOT_REINDEXED = (
+    "settings.retrieval",
+    "settings.rerank",
+    "settings.generation",
+    "settings.access",
+    "settings.webhooks",
+)
 
 
 @dataclass(frozen=True)
