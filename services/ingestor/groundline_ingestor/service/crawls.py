@@ -1,30 +1,26 @@
 """Crawls: a site is walked, and what is found joins the crawl's job page by page."""
 
 import asyncio
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
-from typing import Final
 
 import structlog
 from groundline.v1 import document_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline_runtime.errors import ResourceExhaustedError, UnavailableError
 from groundline_runtime.reasons import reason_value
 
 from groundline_ingestor.crawling import CrawledPage
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentVersion, IngestionError, restriction
+from groundline_ingestor.domain.documents import IngestionError, restriction
 from groundline_ingestor.domain.metadata import plain_values
 from groundline_ingestor.domain.work import ItemClaim
-from groundline_ingestor.ports import ClaimLostError, Crawler, CrawlRepository
+from groundline_ingestor.ports import Crawler, CrawlRepository
+from groundline_ingestor.service.long_work import CHECK_SECONDS, while_held
 from groundline_ingestor.service.preparation import identify
 from groundline_ingestor.service.quotas import Quotas
 
 __all__ = ["Crawling"]
-
-CHECK_SECONDS: Final = 1.0
-"""So soon a crawl ends that was cancelled, whatever it waits for."""
 
 _log = structlog.get_logger(__name__)
 
@@ -54,15 +50,8 @@ class Crawling:
         Raises ClaimLostError soon after the item was cancelled, IngestionError (NO_PAGES), UnavailableError.
         """
         allowed = collection.settings.crawl.allow_private_addresses and self._allow_private_addresses
-        walk = asyncio.create_task(self._walk(claim, request, collection, private_addresses=allowed))
-        loss = asyncio.create_task(self._until_lost(claim))
-        try:
-            done, _ = await asyncio.wait({walk, loss}, return_when=asyncio.FIRST_COMPLETED)
-            await (walk if walk in done else loss)
-        finally:
-            for task in (walk, loss):
-                task.cancel()
-            await asyncio.gather(walk, loss, return_exceptions=True)
+        walk = self._walk(claim, request, collection, private_addresses=allowed)
+        await while_held(walk, claim, self._crawls, self._check_seconds)
 
     async def _walk(
         self,
@@ -82,7 +71,8 @@ class Crawling:
             async for one in found:
                 if isinstance(one, CrawledPage):
                     page = await asyncio.to_thread(identify, said(one.document()), collection)
-                    await self._require_room(collection, page[1])
+                    version = page[1]
+                    await self._quotas.require_room(collection.collection_id, version.uri, version.size_bytes)
                     await self._crawls.add_page(claim, collection, page)
                     pages += 1
                 else:
@@ -101,19 +91,3 @@ class Crawling:
             )
         await self._crawls.finish(claim)
         _log.info("site_crawled", job_id=claim.job_id, pages=pages, failures=failures)
-
-    async def _require_room(self, collection: StoredCollection, page: DocumentVersion) -> None:
-        """End the crawl where there is none for a page more; those that were found are ingested."""
-        try:
-            await self._quotas.require_documents(collection.collection_id, {page.uri: page.size_bytes})
-        except ResourceExhaustedError as error:
-            raise IngestionError(
-                document_pb2.INGESTION_STATE_EXTRACTING, error.reason, error.message
-            ) from error
-
-    async def _until_lost(self, claim: ItemClaim) -> None:
-        while True:
-            await asyncio.sleep(self._check_seconds)
-            with suppress(UnavailableError):
-                if not await self._crawls.is_held(claim):
-                    raise ClaimLostError(claim)

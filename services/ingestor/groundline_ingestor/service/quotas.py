@@ -7,10 +7,12 @@ collection in line.
 
 from collections.abc import Mapping, Sequence
 
-from groundline.v1 import quota_pb2
+from groundline.v1 import document_pb2, quota_pb2
 from groundline_runtime.context import Caller
+from groundline_runtime.errors import ResourceExhaustedError
 from groundline_runtime.quotas import require_within
 
+from groundline_ingestor.domain.documents import IngestionError
 from groundline_ingestor.domain.quotas import Limits, quota_usages
 from groundline_ingestor.ports import QuotaRepository
 
@@ -18,7 +20,7 @@ __all__ = ["Quotas"]
 
 
 class Quotas:
-    """The `require` methods raise ResourceExhaustedError (QUOTA_EXHAUSTED)."""
+    """The `require` methods raise ResourceExhaustedError (QUOTA_EXHAUSTED), unless they say otherwise."""
 
     def __init__(self, repository: QuotaRepository, limits: Limits) -> None:
         self._repository = repository
@@ -39,6 +41,17 @@ class Quotas:
         used = await self._repository.used_in(collection_id, uris=list(sizes))
         require_within(quota_pb2.QUOTA_DOCUMENTS, used.documents, len(sizes), self._limits.documents)
         require_within(quota_pb2.QUOTA_BYTES, used.bytes, sum(sizes.values()), self._limits.bytes)
+
+    async def require_room(self, collection_id: str, uri: str, size_bytes: int) -> None:
+        """Room for a document that a crawl or a source has found.
+
+        Raises IngestionError (QUOTA_EXHAUSTED), which ends the run; what was found before is ingested.
+        """
+        try:
+            await self.require_documents(collection_id, {uri: size_bytes})
+        except ResourceExhaustedError as error:
+            stage = document_pb2.INGESTION_STATE_EXTRACTING
+            raise IngestionError(stage, error.reason, error.message) from error
 
     async def require_source(self, collection_id: str) -> None:
         """Room for a source."""

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
 
 import structlog
 from groundline.v1 import document_pb2
-from groundline_runtime.errors import FailedPreconditionError, ResourceExhaustedError, UnavailableError
+from groundline_runtime.errors import FailedPreconditionError
 from groundline_runtime.reasons import reason_value
 
 from groundline_ingestor.domain.collections import StoredCollection, is_writable
@@ -17,13 +17,12 @@ from groundline_ingestor.domain.metadata import plain_values
 from groundline_ingestor.domain.sources import Change, Found, Gone, Present, Reached, StoredSource, Unreadable
 from groundline_ingestor.domain.work import ItemClaim
 from groundline_ingestor.ports import ClaimLostError, CollectionRepository, Connectors, SourceRepository
+from groundline_ingestor.service.long_work import while_held
 from groundline_ingestor.service.preparation import identify
 from groundline_ingestor.service.quotas import Quotas
 
 __all__ = ["SourceRuns"]
 
-CHECK_SECONDS: Final = 1.0
-"""So soon a run ends that was cancelled, whatever it waits for."""
 BATCH: Final = 200
 """Documents whose versions are compared at a time."""
 BATCH_BYTES: Final = 1024**2
@@ -64,16 +63,8 @@ class SourceRuns:
             raise FailedPreconditionError(
                 "COLLECTION_NOT_WRITABLE", "who created the source may no longer write the collection"
             )
-        work = asyncio.create_task(self._work(claim, source, collection))
-        loss = asyncio.create_task(self._until_lost(claim))
-        try:
-            async with asyncio.timeout(RUN_SECONDS):
-                done, _ = await asyncio.wait({work, loss}, return_when=asyncio.FIRST_COMPLETED)
-            await (work if work in done else loss)
-        finally:
-            for task in (work, loss):
-                task.cancel()
-            await asyncio.gather(work, loss, return_exceptions=True)
+        async with asyncio.timeout(RUN_SECONDS):
+            await while_held(self._work(claim, source, collection), claim, self._sources)
 
     async def _work(self, claim: ItemClaim, source: StoredSource, collection: StoredCollection) -> None:
         allowed = collection.settings.crawl.allow_private_addresses and self._allow_private_addresses
@@ -131,7 +122,8 @@ class SourceRuns:
         try:
             given = _with_what_the_source_says(given, source)
             handed_in = await asyncio.to_thread(identify, given, collection)
-            await self._require_room(collection, found.uri, handed_in[1].size_bytes)
+            size_bytes = handed_in[1].size_bytes
+            await self._quotas.require_room(collection.collection_id, found.uri, size_bytes)
             await self._sources.add(claim, source, collection, handed_in, found.version)
         finally:
             if isinstance(given.content, FileContent):
@@ -158,22 +150,6 @@ class SourceRuns:
         if collection is None:
             raise ClaimLostError(claim)
         return collection
-
-    async def _require_room(self, collection: StoredCollection, uri: str, size_bytes: int) -> None:
-        """End the run where there is none for a document more; those that were found are ingested."""
-        try:
-            await self._quotas.require_documents(collection.collection_id, {uri: size_bytes})
-        except ResourceExhaustedError as error:
-            raise IngestionError(
-                document_pb2.INGESTION_STATE_EXTRACTING, error.reason, error.message
-            ) from error
-
-    async def _until_lost(self, claim: ItemClaim) -> None:
-        while True:
-            await asyncio.sleep(CHECK_SECONDS)
-            with suppress(UnavailableError):
-                if not await self._sources.is_held(claim):
-                    raise ClaimLostError(claim)
 
 
 def _with_what_the_source_says(given: GivenDocument, source: StoredSource) -> GivenDocument:
