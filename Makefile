@@ -85,8 +85,9 @@ format: setup ## Format the code and fix what ruff can fix
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-# Modules run side by side; those of tests/e2e share a running suite for each process.
-SIDE_BY_SIDE := --numprocesses logical --dist loadfile
+# Modules run side by side; those of tests/e2e share a running suite for each process. In their order: by the number of
+# their tests, those with one long test would come last, and a process would wait for the other.
+SIDE_BY_SIDE := --numprocesses logical --dist loadfile --no-loadscope-reorder
 # What tests need beside .venv: groundline_tests/programs.py.
 TEST_PROGRAMS := buildah ca-certificates chromium default-jdk-headless maven nodejs openssl tesseract-ocr
 
