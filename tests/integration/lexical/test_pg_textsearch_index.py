@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
-from groundline_lexical import LexicalIndexError, lexical_text
+from groundline_lexical import Connection, LexicalIndexError, lexical_text
 from groundline_lexical.pg_textsearch import PgTextsearchIndex
-from groundline_tests.lexical import SEARCH_SETTINGS, Database, database_with
+from groundline_tests.lexical import Database, database_with
 from groundline_tests.postgres import PostgresServer
 
 pytestmark = pytest.mark.filterwarnings("default:LEXICAL BACKEND NOT TESTED:pytest.PytestWarning")
@@ -35,8 +35,9 @@ async def test_a_language_without_a_configuration_is_indexed_as_simple_and_said_
     ]
 
 
-async def test_scores_are_those_of_the_scan_not_computed_for_each_row(database: Database) -> None:
-    connection = await asyncpg.connect(database.url, server_settings=SEARCH_SETTINGS)
+async def test_scores_are_those_of_the_scan_not_computed_for_each_row(
+    database: Database, connection: Connection
+) -> None:
     version = await connection.fetchval("SELECT extversion FROM pg_extension WHERE extname = 'pg_textsearch'")
     if version.startswith("0."):
         pytest.skip(f"pg_textsearch {version} computes them")
@@ -52,7 +53,6 @@ async def test_scores_are_those_of_the_scan_not_computed_for_each_row(database: 
         assert "Index Scan using scanned_bm25" in plan
         assert plan.count("bm25_get_current_score()") >= plan.count("Output") - 1
         assert "Output: scanned_1.chunk_id, (scanned_1.lexical_text <@>" not in plan
-    await connection.close()
 
 
 async def test_an_extension_that_is_not_loaded_is_said_to_be_so(
