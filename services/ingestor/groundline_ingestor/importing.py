@@ -57,6 +57,7 @@ from groundline_ingestor.domain.settings import llm_contextualization
 from groundline_ingestor.domain.work import NewVersion
 from groundline_ingestor.migrate import SCHEMA
 from groundline_ingestor.service.collections import require_running_model
+from groundline_ingestor.service.embedding import RememberingEmbedder
 from groundline_ingestor.service.imports import RecordPreparation, identified, with_vectors
 from groundline_ingestor.service.preparation import DocumentLimits, Preparation
 from groundline_ingestor.settings import IngestorSettings
@@ -284,7 +285,7 @@ class _Loader:
                 DocumentLimits(settings.max_document_bytes, settings.max_chunks_per_document),
                 settings.spool_directory,
             )
-            self._cutting = RecordPreparation(preparation, embedder)
+            self._cutting = RecordPreparation(preparation, RememberingEmbedder(embedder, None, remembered=0))
         return await self._cutting.prepare(record.given, record.version, collection)
 
 

@@ -3,9 +3,6 @@
 from contextlib import closing
 from dataclasses import replace
 
-import numpy as np
-from groundline_embedding import Embedder
-
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion, GivenDocument
 from groundline_ingestor.domain.hashes import ingestion_hash, passages_hash
@@ -13,6 +10,7 @@ from groundline_ingestor.domain.imports import GivenRecord
 from groundline_ingestor.domain.texts import ExtractedText, PreparedChunk, Section, TextSegment
 from groundline_ingestor.domain.work import NewVersion
 from groundline_ingestor.segments import HeadedCutter
+from groundline_ingestor.service.embedding import RememberingEmbedder
 from groundline_ingestor.service.preparation import Preparation, identify, prepared_chunks
 
 __all__ = ["PASSAGE_BREAK", "RecordPreparation", "identified", "with_vectors"]
@@ -35,7 +33,7 @@ def identified(record: GivenRecord, collection: StoredCollection) -> tuple[Given
 class RecordPreparation:
     """Cuts and embeds the texts of records that come without vectors."""
 
-    def __init__(self, preparation: Preparation, embedder: Embedder) -> None:
+    def __init__(self, preparation: Preparation, embedder: RememberingEmbedder) -> None:
         self._preparation = preparation
         self._embedder = embedder
 
@@ -49,12 +47,9 @@ class RecordPreparation:
             chunks = [chunk for prepared in parts for chunk in prepared.chunks]
             segments = list(text.segments)
         texts = [chunk.embedded_text for chunk in chunks]
-        vectors = (
-            (await self._embedder.embed_documents(texts)).astype(np.float16, copy=False)
-            if texts
-            else np.empty((0, self._embedder.dimensions), np.float16)
-        )
-        return NewVersion(version, chunks, vectors, segments, sum(self._embedder.count_tokens(texts)))
+        vectors, _ = await self._embedder.embed(texts)
+        tokens = sum(self._embedder.embedder.count_tokens(texts))
+        return NewVersion(version, chunks, vectors, segments, tokens)
 
 
 def with_vectors(
