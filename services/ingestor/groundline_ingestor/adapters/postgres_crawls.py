@@ -5,7 +5,6 @@
 import uuid
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
 
 import asyncpg
 from google.protobuf import json_format
@@ -16,28 +15,20 @@ from groundline_runtime.errors import NotFoundError
 
 from groundline_ingestor.adapters.postgres_items import (
     HELD,
-    PENDING,
+    begin_item,
     change_held_item,
+    first_waiting,
     held_by,
-    item_state,
-    save_items,
+    require_held,
 )
 from groundline_ingestor.adapters.postgres_jobs import PostgresJobs, payload_parts
 from groundline_ingestor.adapters.records import failure_json, input_json
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.jobs import begin, finish
+from groundline_ingestor.domain.jobs import finish
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem
-from groundline_ingestor.ports import ClaimLostError, HandedIn
+from groundline_ingestor.ports import HandedIn
 
 __all__ = ["PostgresCrawls", "insert_page"]
-
-_LEASE: Final = f"""
-    SELECT i.*, j.collection_id AS job_collection_id
-    FROM ingestion_items i JOIN ingestion_jobs j USING (job_id)
-    WHERE i.crawl IS NOT NULL AND i.{PENDING} AND i.lease_id IS NULL
-      AND i.available_time <= clock_timestamp()
-    ORDER BY i.queue_id LIMIT 1 FOR UPDATE OF i SKIP LOCKED
-"""
 
 
 class PostgresCrawls:
@@ -85,19 +76,10 @@ class PostgresCrawls:
         self, lease_id: str, *, seconds: float, alone: bool
     ) -> tuple[LeasedItem, pb.WebCrawl] | None:
         async with transaction(self._pool) as connection:
-            row = await connection.fetchrow(_LEASE)
-            if row is None or (row["is_suspect"] and not alone):
+            row = await first_waiting(connection, "i.crawl IS NOT NULL", alone=alone)
+            if row is None:
                 return None
-            claim = ItemClaim(str(row["job_id"]), row["item_index"], lease_id)
-            begun = begin(item_state(row), lease_id, alone=row["is_suspect"])
-            await save_items(connection, {(claim.job_id, claim.item_index): begun}, lease_seconds=seconds)
-        item = LeasedItem(
-            claim=claim,
-            collection_id=row["job_collection_id"],
-            uri=row["uri"],
-            document_id="",
-            attempts=begun.counted_attempts,
-        )
+            item = await begin_item(connection, row, lease_id, seconds=seconds)
         return item, json_format.ParseDict(row["crawl"], pb.WebCrawl(), ignore_unknown_fields=True)
 
     async def is_held(self, claim: ItemClaim) -> bool:
@@ -202,10 +184,7 @@ async def insert_page(
 async def _place(connection: Connection, claim: ItemClaim, uri: str) -> tuple[int | None, bool]:
     """The index for a page in the crawl's job, and whether it is a new one; no index where the job has the
     page, with its content or without need of it. The crawl stays locked: pages join its job one by one."""
-    if not await connection.fetchval(
-        f"SELECT true FROM ingestion_items WHERE {HELD} FOR UPDATE", *held_by(claim)
-    ):
-        raise ClaimLostError(claim)
+    await require_held(connection, claim)
     known = await connection.fetchrow(
         """
         SELECT item_index, state = 'failed' AND NOT EXISTS (

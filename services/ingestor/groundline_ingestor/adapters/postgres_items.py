@@ -15,21 +15,24 @@ from groundline_ingestor.adapters.records import (
     read_enum,
     read_failure,
 )
-from groundline_ingestor.domain.jobs import ItemState, cancel, finish
-from groundline_ingestor.domain.work import ItemClaim
+from groundline_ingestor.domain.jobs import ItemState, begin, cancel, finish
+from groundline_ingestor.domain.work import ItemClaim, LeasedItem
 from groundline_ingestor.ports import ClaimLostError, StoredOutcome
 
 __all__ = [
     "HELD",
     "PENDING",
+    "begin_item",
     "cancel_items_of",
     "change_held_item",
     "change_items",
     "chunk_counts",
     "drop_payloads",
     "finish_items",
+    "first_waiting",
     "held_by",
     "item_state",
+    "require_held",
     "save_items",
 ]
 
@@ -49,6 +52,46 @@ type Transition = Callable[[ItemState], ItemState]
 def held_by(claim: ItemClaim) -> tuple[Any, ...]:
     """$1 to $3 of HELD."""
     return claim.job_id, claim.item_index, claim.lease_id
+
+
+async def require_held(connection: Connection, claim: ItemClaim) -> None:
+    """Lock the item of a claim: nobody takes it before the transaction ends. Raises ClaimLostError."""
+    if not await connection.fetchval(
+        f"SELECT true FROM ingestion_items WHERE {HELD} FOR UPDATE", *held_by(claim)
+    ):
+        raise ClaimLostError(claim)
+
+
+async def first_waiting(connection: Connection, condition: str, *, alone: bool) -> asyncpg.Record | None:
+    """The first item `i` of a condition that waits for a worker, with its job's collection and principals. It
+    is locked; none where it is a suspect and the worker is not `alone`."""
+    row = await connection.fetchrow(
+        f"""
+        SELECT i.*, j.collection_id AS job_collection_id, j.principals
+        FROM ingestion_items i JOIN ingestion_jobs j USING (job_id)
+        WHERE {condition} AND i.{PENDING} AND i.lease_id IS NULL
+          AND i.available_time <= clock_timestamp()
+        ORDER BY i.queue_id LIMIT 1 FOR UPDATE OF i SKIP LOCKED
+        """
+    )
+    return None if row is None or (row["is_suspect"] and not alone) else row
+
+
+async def begin_item(
+    connection: Connection, row: asyncpg.Record, lease_id: str, *, seconds: float
+) -> LeasedItem:
+    """Lease an item of `first_waiting`, in the same transaction."""
+    claim = ItemClaim(str(row["job_id"]), row["item_index"], lease_id)
+    begun = begin(item_state(row), lease_id, alone=row["is_suspect"])
+    await save_items(connection, {_key(row): begun}, lease_seconds=seconds)
+    return LeasedItem(
+        claim=claim,
+        collection_id=row["job_collection_id"],
+        uri=row["uri"],
+        document_id="",
+        attempts=begun.counted_attempts,
+        principals=row["principals"],
+    )
 
 
 async def change_items(

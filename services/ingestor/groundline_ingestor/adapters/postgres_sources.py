@@ -15,21 +15,20 @@ from groundline_runtime.errors import AlreadyExistsError, NotFoundError
 from groundline_ingestor.adapters.postgres_crawls import PostgresCrawls, insert_page
 from groundline_ingestor.adapters.postgres_documents import delete_documents, hold_collection
 from groundline_ingestor.adapters.postgres_items import (
-    HELD,
     PENDING,
+    begin_item,
     cancel_items_of,
     change_items,
-    held_by,
-    item_state,
-    save_items,
+    first_waiting,
+    require_held,
 )
 from groundline_ingestor.adapters.postgres_jobs import PostgresJobs
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.jobs import begin, cancel
+from groundline_ingestor.domain.jobs import cancel
 from groundline_ingestor.domain.sources import StoredSource, definition_of
 from groundline_ingestor.domain.times import timestamp
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem
-from groundline_ingestor.ports import ClaimLostError, HandedIn
+from groundline_ingestor.ports import HandedIn
 
 __all__ = ["PostgresSources"]
 
@@ -41,12 +40,8 @@ _SELECT: Final = """
     SELECT s.*, (SELECT count(*) FROM source_documents d WHERE d.source_id = s.source_id) AS document_count
     FROM sources s
 """
-_LEASE: Final = f"""
-    SELECT i.*, j.collection_id AS job_collection_id, j.principals
-    FROM ingestion_items i JOIN ingestion_jobs j USING (job_id) JOIN sources s USING (source_id)
-    WHERE i.source_id IS NOT NULL AND i.{PENDING} AND i.lease_id IS NULL
-      AND i.available_time <= clock_timestamp()
-    ORDER BY i.queue_id LIMIT 1 FOR UPDATE OF i SKIP LOCKED
+_OF_A_SOURCE: Final = """
+    i.source_id IS NOT NULL AND EXISTS (SELECT FROM sources s WHERE s.source_id = i.source_id)
 """
 
 
@@ -159,30 +154,20 @@ class PostgresSources:
         self, lease_id: str, *, seconds: float, alone: bool
     ) -> tuple[LeasedItem, StoredSource] | None:
         async with transaction(self._pool) as connection:
-            row = await connection.fetchrow(_LEASE)
-            if row is None or (row["is_suspect"] and not alone):
+            row = await first_waiting(connection, _OF_A_SOURCE, alone=alone)
+            if row is None:
                 return None
             source = await connection.fetchrow(f"{_SELECT} WHERE source_id = $1", row["source_id"])
             if source is None:  # deleted since
                 return None
-            claim = ItemClaim(str(row["job_id"]), row["item_index"], lease_id)
-            begun = begin(item_state(row), lease_id, alone=row["is_suspect"])
-            await save_items(connection, {(claim.job_id, claim.item_index): begun}, lease_seconds=seconds)
-        item = LeasedItem(
-            claim=claim,
-            collection_id=row["job_collection_id"],
-            uri=row["uri"],
-            document_id="",
-            attempts=begun.counted_attempts,
-            principals=row["principals"],
-        )
+            item = await begin_item(connection, row, lease_id, seconds=seconds)
         return item, _source(source)
 
     async def unchanged(
         self, claim: ItemClaim, source: StoredSource, versions: Mapping[str, str | None]
     ) -> Collection[str]:
         async with transaction(self._pool) as connection:
-            await _require(connection, claim)
+            await require_held(connection, claim)
             # What was deleted by hand is brought again.
             rows = await connection.fetch(
                 """
@@ -251,7 +236,7 @@ class PostgresSources:
     ) -> int:
         async with transaction(self._pool) as connection:
             await hold_collection(connection, collection)
-            await _require(connection, claim)
+            await require_held(connection, claim)
             rows = await connection.fetch(
                 """
                 SELECT uri FROM source_documents
@@ -280,7 +265,7 @@ class PostgresSources:
 
     async def reach(self, claim: ItemClaim, source: StoredSource, cursor: str) -> None:
         async with transaction(self._pool) as connection:
-            await _require(connection, claim)
+            await require_held(connection, claim)
             await connection.execute(
                 "UPDATE sources SET cursor = $2 WHERE source_id = $1::uuid", source.message.source_id, cursor
             )
@@ -290,14 +275,6 @@ class PostgresSources:
 
     async def is_held(self, claim: ItemClaim) -> bool:
         return await self._crawls.is_held(claim)
-
-
-async def _require(connection: Connection, claim: ItemClaim) -> None:
-    """Lock the run's item, so that nobody takes it before the transaction ends. Raises ClaimLostError."""
-    if not await connection.fetchval(
-        f"SELECT true FROM ingestion_items WHERE {HELD} FOR UPDATE", *held_by(claim)
-    ):
-        raise ClaimLostError(claim)
 
 
 async def _enqueue(connection: Connection, source: asyncpg.Record) -> str:

@@ -14,7 +14,7 @@ from groundline_runtime.errors import UnavailableError
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem, Progress
 from groundline_ingestor.ports import WorkQueue
 
-__all__ = ["Leases"]
+__all__ = ["Leases", "Searched"]
 
 RELEASE_SECONDS: Final = 5.0
 """How long a process that ends tries to give back what it holds; after that its leases run out."""
@@ -24,7 +24,7 @@ DRAINING_SECONDS: Final = 30.0
 long documents keep it from being without others."""
 
 
-class _Searched[Request](Protocol):
+class Searched[Request](Protocol):
     """Where documents are looked for: crawls, and runs of sources."""
 
     async def lease(self, lease_id: str, *, seconds: float, alone: bool) -> tuple[LeasedItem, Request] | None:
@@ -108,7 +108,7 @@ class Leases:
         counts = Counter(self._documents.values())
         return [client for client, count in counts.items() if count >= self._items_per_client]
 
-    async def lease_search[Request](self, searched: _Searched[Request]) -> tuple[LeasedItem, Request] | None:
+    async def lease_search[Request](self, searched: Searched[Request]) -> tuple[LeasedItem, Request] | None:
         """Take a crawl or the run of a source to do. None begins while documents are suspects, which would be
         charged for its faults. Raises UnavailableError."""
         async with self._leasing:

@@ -26,7 +26,7 @@ from groundline_ingestor.service.contextualization import Contextualization
 from groundline_ingestor.service.crawls import Crawling
 from groundline_ingestor.service.embedding import RememberingEmbedder
 from groundline_ingestor.service.items import ITEMS_PER_CLIENT, ItemWork
-from groundline_ingestor.service.leases import Leases
+from groundline_ingestor.service.leases import Leases, Searched
 from groundline_ingestor.service.options import WorkerOptions
 from groundline_ingestor.service.outcomes import Outcomes, whereabouts
 from groundline_ingestor.service.pipeline import Pipeline
@@ -145,43 +145,34 @@ class Worker:
         """Do crawls and runs of sources, one at a time."""
         while True:
             seen = self._waking.calls
-            if not (await self._crawl_next() or await self._run_next()):
+            if not (
+                await self._search_next(self._crawls, self._crawling.crawl, "crawled")
+                or await self._search_next(self._sources, self._run_source, "read")
+            ):
                 await self._waking.wait(seen, self._options.poll_seconds)
 
-    async def _crawl_next(self) -> bool:
-        """Do a crawl; False where none waits."""
-        leased = await self._lease(self._leases.lease_search(self._crawls))
+    async def _search_next[Request](
+        self,
+        searched: Searched[Request],
+        work: Callable[[ItemClaim, Request, StoredCollection], Awaitable[None]],
+        outcome: str,
+    ) -> bool:
+        """Do the first crawl or run that waits; False where none does."""
+        try:
+            leased = await self._leases.lease_search(searched)
+        except UnavailableError as error:
+            _log.warning("lease_failed", reason=error.reason)
+            return False
         if leased is None:
             return False
         item, request = leased
 
-        async def crawl() -> None:
-            await self._crawling.crawl(item.claim, request, await self._collection_of(item))
-            self._outcomes.ended(item, "crawled")
+        async def search() -> None:
+            await work(item.claim, request, await self._collection_of(item))
+            self._outcomes.ended(item, outcome)
 
-        await self._outcomes.guarded(item, crawl())
+        await self._outcomes.guarded(item, search())
         return True
-
-    async def _run_next(self) -> bool:
-        """Do the run of a source; False where none waits."""
-        leased = await self._lease(self._leases.lease_search(self._sources))
-        if leased is None:
-            return False
-        item, source = leased
-
-        async def run() -> None:
-            await self._run_source(item.claim, source, await self._collection_of(item))
-            self._outcomes.ended(item, "read")
-
-        await self._outcomes.guarded(item, run())
-        return True
-
-    async def _lease[Leased](self, leasing: Awaitable[Leased | None]) -> Leased | None:
-        try:
-            return await leasing
-        except UnavailableError as error:
-            _log.warning("lease_failed", reason=error.reason)
-            return None
 
     async def _collection_of(self, item: LeasedItem) -> StoredCollection:
         collection = await self._collections.find(item.collection_id)
