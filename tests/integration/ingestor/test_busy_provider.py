@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from groundline.v1 import chat_pb2, generator_service_pb2_grpc, job_pb2
-from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
+from groundline_database import Pool, acquire
 from groundline_generator.adapters.gemini import GeminiModel
 from groundline_generator.adapters.openai import OpenAIModel
 from groundline_generator.domain.calls import ModelChoice
@@ -21,12 +21,11 @@ from groundline_generator.service.judging import TermJudge
 from groundline_generator.service.quota import Limiter
 from groundline_generator.service.rewriting import RuleRewriter
 from groundline_generator.servicer import GeneratorServicer, UseCases
-from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
+from groundline_ingestor.__main__ import Stores, assemble, open_sandbox, working
 from groundline_ingestor.adapters.contextualizing import GENERATOR_SERVICE, GrpcContextWriter
 from groundline_ingestor.adapters.postgres_partitions import chunk_table
 from groundline_ingestor.domain.documents import GivenDocument
 from groundline_ingestor.settings import IngestorSettings
-from groundline_lexical import detect_lexical_index
 from groundline_runtime.channels import open_channel
 from groundline_runtime.context import Caller
 from groundline_runtime.server import Application
@@ -111,17 +110,9 @@ async def generator(server: ProviderServer, wire: Wire) -> AsyncIterator[str]:
             yield target
 
 
-@pytest.fixture(scope="module")
-async def pool(database_url: str) -> AsyncIterator[Pool]:
-    async with open_pool(
-        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=10), init=register_vectors
-    ) as pool:
-        yield pool
-
-
 @pytest.mark.parametrize("wire", [OpenAIWire(), GeminiWire()], ids=["openai", "gemini"])
 async def test_a_provider_that_refuses_every_third_call_slows_a_job_and_does_not_end_it(
-    pool: Pool, database_url: str, wire: Wire
+    pool: Pool, stores: Stores, database_url: str, wire: Wire
 ) -> None:
     provider = BusyProvider(wire)
     embedder = FakeEmbedder()
@@ -131,8 +122,6 @@ async def test_a_provider_that_refuses_every_third_call_slows_a_job_and_does_not
         "chunking": {"strategy": "CHUNKING_STRATEGY_SENTENCES", "chunkSize": 40, "chunkOverlap": 0},
         "contextualization": {"mode": "CONTEXTUALIZATION_MODE_LLM"},
     }
-    async with acquire(pool) as connection:
-        stores = stores_on(pool, await detect_lexical_index(connection))
     collection = await stores.collections.create(
         a_collection(name, model=embedder.model, dimensions=embedder.dimensions, **chosen), "", ""
     )

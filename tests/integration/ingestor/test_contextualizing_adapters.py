@@ -9,7 +9,7 @@ import grpc
 import pytest
 from groundline.v1 import chat_pb2, generator_service_pb2_grpc
 from groundline.v1 import generator_service_pb2 as pb
-from groundline_database import DatabaseSettings, Pool, open_pool, register_vectors
+from groundline_database import Pool
 from groundline_ingestor.adapters.contextualizing import (
     GENERATOR_SERVICE,
     GrpcContextWriter,
@@ -19,7 +19,6 @@ from groundline_runtime.channels import open_channel
 from groundline_runtime.errors import InvalidArgumentError, ResourceExhaustedError
 from groundline_runtime.server import Application
 from groundline_tests.runtime import serve
-from pydantic import SecretStr
 
 
 class ScriptedGenerator(generator_service_pb2_grpc.GeneratorServiceServicer):
@@ -96,14 +95,6 @@ async def test_the_generator_names_its_model_and_prompt(
     assert generator.requests == [pb.ContextualizeChunksRequest(prompt="p", model="m")]
     generator.error = InvalidArgumentError([])  # of an earlier release
     assert await writer.version(prompt="p", model="m") != await writer.version(prompt="p", model="n")
-
-
-@pytest.fixture(scope="module")
-async def pool(database_url: str) -> AsyncIterator[Pool]:
-    async with open_pool(
-        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=2), init=register_vectors
-    ) as pool:
-        yield pool
 
 
 async def test_the_cache_keeps_the_first_context_of_a_key_until_it_is_old(pool: Pool) -> None:

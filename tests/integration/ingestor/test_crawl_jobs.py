@@ -3,32 +3,18 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 from google.protobuf import json_format
 from groundline.v1 import error_pb2, job_pb2, passage_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline.v1.ingestor_service_pb2_grpc import (
-    IngestorServiceStub,
-    add_IngestorServiceServicer_to_server,
-)
-from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
-from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
-from groundline_ingestor.servicer import SERVICE_NAME
-from groundline_ingestor.settings import IngestorSettings
-from groundline_lexical import detect_lexical_index
-from groundline_runtime.errors import GroundlineError
-from groundline_runtime.server import Application
-from groundline_runtime.status import from_rpc_error
-from groundline_tests.embedding import FakeEmbedder
+from groundline_database import Pool, acquire
 from groundline_tests.ingestor.messages import EVERYONES_ACCESS, settings_of
+from groundline_tests.ingestor.replica import replica
 from groundline_tests.ingestor.site import Site, serving
-from groundline_tests.runtime import serve
-from pydantic import SecretStr
+from groundline_tests.runtime import refusal
 
 
 @pytest.fixture
@@ -45,37 +31,6 @@ def handbook(site: Site) -> Site:
     site.put("/secret/plan", "Nobody is to read this.")
     site.pages["/robots.txt"] = "User-agent: *\nDisallow: /secret/"
     return site
-
-
-@pytest.fixture(scope="module")
-async def pool(database_url: str) -> AsyncIterator[Pool]:
-    async with open_pool(
-        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=12), init=register_vectors
-    ) as pool:
-        yield pool
-
-
-@asynccontextmanager
-async def replica(pool: Pool, database_url: str, **settings: Any) -> AsyncIterator[Any]:
-    """A stub of an ingestor that works, unless it is given no workers."""
-    chosen = IngestorSettings(
-        database_url=SecretStr(database_url),
-        lease_seconds=1,
-        **{"crawl_private_addresses": True, **settings},
-    )
-    async with acquire(pool) as connection:
-        stores = stores_on(pool, await detect_lexical_index(connection))
-    async with open_sandbox(chosen) as sandbox:
-        servicer, worker = assemble(chosen, stores, FakeEmbedder(), sandbox)
-        application = Application(
-            {SERVICE_NAME: lambda server: add_IngestorServiceServicer_to_server(servicer, server)}
-        )
-        async with (
-            working(worker, chosen),
-            serve(application) as target,
-            grpc.aio.insecure_channel(target) as channel,
-        ):
-            yield IngestorServiceStub(channel)
 
 
 @pytest.fixture(scope="module")
@@ -121,12 +76,6 @@ def outcomes(items: list[Any]) -> dict[str, str]:
         for item in items
         if not item.is_crawl
     }
-
-
-async def refusal(call: Any) -> GroundlineError:
-    with pytest.raises(grpc.aio.AioRpcError) as raised:
-        await call
-    return from_rpc_error(raised.value)
 
 
 async def documents(stub: Any, collection_id: str) -> list[Any]:

@@ -17,15 +17,14 @@ from groundline.v1 import (
     retriever_service_pb2,
 )
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
+from groundline_database import DatabaseSettings, Pool, acquire
 from groundline_embedding.ports import Vectors
-from groundline_ingestor.__main__ import Stores, assemble, open_sandbox, stores_on, working
+from groundline_ingestor.__main__ import Stores, assemble, open_sandbox, working
 from groundline_ingestor.adapters.postgres_partitions import chunk_table
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import GivenDocument
 from groundline_ingestor.domain.hashes import content_hash
 from groundline_ingestor.settings import IngestorSettings
-from groundline_lexical import detect_lexical_index
 from groundline_retriever.adapters.postgres import open_chunk_store
 from groundline_retriever.ports import QueryEmbedder
 from groundline_retriever.service import RetrievalService
@@ -115,14 +114,6 @@ class Ingestor:
         return items
 
 
-@pytest.fixture(scope="module")
-async def pool(database_url: str) -> AsyncIterator[Pool]:
-    async with open_pool(
-        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=12), init=register_vectors
-    ) as pool:
-        yield pool
-
-
 @asynccontextmanager
 async def searching(
     database_url: str, collection_id: str, *embedders: QueryEmbedder
@@ -149,7 +140,7 @@ async def searching(
 
 @asynccontextmanager
 async def ingestor_on(
-    pool: Pool,
+    stores: Stores,
     database_url: str,
     model: str = "groundline/fake-bag-of-words",
     dimensions: int = 256,
@@ -159,8 +150,6 @@ async def ingestor_on(
         database_url=SecretStr(database_url),
         **{"lease_seconds": 1, "reindex_grace_seconds": 0, **settings},
     )
-    async with acquire(pool) as connection:
-        stores = stores_on(pool, await detect_lexical_index(connection))
     embedder = CountingEmbedder(model, dimensions)
     async with open_sandbox(chosen) as sandbox:
         servicer, worker = assemble(chosen, stores, embedder, sandbox)
@@ -168,9 +157,9 @@ async def ingestor_on(
 
 
 @pytest.fixture
-async def idle(pool: Pool, database_url: str) -> AsyncIterator[Ingestor]:
+async def idle(stores: Stores, database_url: str) -> AsyncIterator[Ingestor]:
     """A replica that does no work until it is told to."""
-    async with ingestor_on(pool, database_url) as ingestor:
+    async with ingestor_on(stores, database_url) as ingestor:
         yield ingestor
 
 
@@ -275,7 +264,7 @@ async def test_a_worker_that_is_slow_keeps_its_lease(
     busy.embedder.may_go_on.clear()
     job = await busy.hand_in(collection.collection_id, GivenDocument("text", uri="a"))
     await busy.embedder.reached.wait()
-    async with ingestor_on(pool, database_url) as other, working(other.worker, other.settings):
+    async with ingestor_on(busy.stores, database_url) as other, working(other.worker, other.settings):
         await asyncio.sleep(1.6)  # longer than a lease: nothing else shows that it was extended
         busy.embedder.may_go_on.set()
         _, [item] = await busy.ended(job)
@@ -324,7 +313,7 @@ async def test_vectors_outlive_the_process(
 ) -> None:
     await busy.ingest(collection.collection_id, GivenDocument("words of wisdom", uri="a"))
     [text] = busy.embedder.texts
-    async with ingestor_on(pool, database_url) as other:
+    async with ingestor_on(busy.stores, database_url) as other:
         known = await other.stores.embeddings.get(other.embedder.model, [content_hash(text)])
         assert len(known) == 1
         assert not await other.stores.embeddings.get("another model", [content_hash(text)])
@@ -462,7 +451,7 @@ async def test_a_reindex_loses_no_write_and_swaps_at_once(
     # Meanwhile: queries see the old chunks, a document goes, one changes, one comes.
     assert await chunks_of(pool, collection.collection_id) == before
     await busy.documents.delete(ANYBODY, collection.collection_id, ingested[0].document_id)
-    async with ingestor_on(pool, database_url) as other, working(other.worker, other.settings):
+    async with ingestor_on(busy.stores, database_url) as other, working(other.worker, other.settings):
         writes = await other.hand_in(
             collection.collection_id, GivenDocument("changed", uri="1.md"), GivenDocument("new", uri="new.md")
         )
@@ -549,10 +538,10 @@ async def test_a_long_document_is_stored_at_once_and_indexed_again_from_its_part
 
 
 @pytest.fixture
-async def old(pool: Pool, database_url: str) -> AsyncIterator[Ingestor]:
+async def old(stores: Stores, database_url: str) -> AsyncIterator[Ingestor]:
     """A busy one that leaves what it replaces to searches under way, as outside of tests."""
     async with (
-        ingestor_on(pool, database_url, reindex_grace_seconds=60) as old,
+        ingestor_on(stores, database_url, reindex_grace_seconds=60) as old,
         working(old.worker, old.settings),
     ):
         yield old
@@ -571,7 +560,7 @@ async def test_a_new_model_is_rolled_out_beside_the_old(
     assert raised.value.reason == "EMBEDDING_MODEL_MISMATCH"
 
     async with (
-        ingestor_on(pool, database_url, "the new one", 24, reindex_grace_seconds=60) as new,
+        ingestor_on(old.stores, database_url, "the new one", 24, reindex_grace_seconds=60) as new,
         searching(database_url, collection.collection_id, old.embedder, new.embedder) as found_lengths,
     ):
         job = await new.reindexing(collection.collection_id, change)

@@ -5,16 +5,16 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from groundline.v1 import job_pb2
-from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
+from groundline_database import Pool, acquire
 from groundline_embedding import create_embedder
-from groundline_ingestor.__main__ import Stores, stores_on
+from groundline_ingestor.__main__ import Stores
 from groundline_ingestor.adapters.import_files import fingerprints
 from groundline_ingestor.adapters.postgres_imports import PostgresImport, open_import
 from groundline_ingestor.adapters.postgres_partitions import chunk_table
@@ -27,7 +27,7 @@ from groundline_ingestor.importing import discard, import_files
 from groundline_ingestor.service.imports import identified, with_vectors
 from groundline_ingestor.service.preparation import identify
 from groundline_ingestor.settings import IngestorSettings
-from groundline_lexical import LexicalIndex, detect_lexical_index
+from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import ResourceExhaustedError
 from groundline_tests.ingestor.messages import a_collection
 from pydantic import SecretStr
@@ -40,31 +40,8 @@ type Record = Mapping[str, Any]
 
 
 @pytest.fixture(scope="module")
-async def pool(database_url: str) -> AsyncIterator[Pool]:
-    async with open_pool(
-        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=8), init=register_vectors
-    ) as pool:
-        yield pool
-
-
-@pytest.fixture(scope="module")
 def settings(database_url: str) -> IngestorSettings:
     return IngestorSettings(database_url=SecretStr(database_url), reindex_grace_seconds=0)
-
-
-@pytest.fixture
-async def lexical(pool: Pool) -> LexicalIndex:
-    async with acquire(pool) as connection:
-        return await detect_lexical_index(connection)
-
-
-@pytest.fixture
-async def stores(pool: Pool, lexical: LexicalIndex) -> AsyncIterator[Stores]:
-    stores = stores_on(pool, lexical)
-    yield stores
-    for collection in await stores.collections.list_readable((), after="", limit=100):
-        await stores.collections.delete(collection.collection_id)
-    await stores.reindex.settle(0)
 
 
 @pytest.fixture

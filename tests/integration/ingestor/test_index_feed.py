@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from groundline.v1 import passage_pb2
-from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors, transaction
-from groundline_ingestor.__main__ import Stores, stores_on
+from groundline_database import Pool, acquire, transaction
+from groundline_ingestor.__main__ import Stores
 from groundline_ingestor.adapters.postgres_index_feed import MAX_ATTEMPTS, PostgresIndexFeed, is_feed_behind
 from groundline_ingestor.adapters.postgres_partitions import chunk_table, move_collection
 from groundline_ingestor.domain.collections import StoredCollection
@@ -18,35 +18,12 @@ from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment
 from groundline_ingestor.domain.work import NewVersion
 from groundline_ingestor.ports import FeedRepository
 from groundline_ingestor.service.feeding import Comparison, Feeding, compare
-from groundline_lexical import LexicalIndex, detect_lexical_index
+from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from groundline_tests.ingestor.messages import a_collection
 from groundline_tests.ingestor.search_index import MemoryIndex
-from pydantic import SecretStr
 
 DIMENSIONS = 8
-
-
-@pytest.fixture(scope="module")
-async def pool(database_url: str) -> AsyncIterator[Pool]:
-    async with open_pool(
-        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=8), init=register_vectors
-    ) as pool:
-        yield pool
-
-
-@pytest.fixture(scope="module")
-async def lexical(pool: Pool) -> LexicalIndex:
-    async with acquire(pool) as connection:
-        return await detect_lexical_index(connection)
-
-
-@pytest.fixture
-async def stores(pool: Pool, lexical: LexicalIndex) -> AsyncIterator[Stores]:
-    stores = stores_on(pool, lexical)
-    yield stores
-    for collection in await stores.collections.list_readable((), after="", limit=100):
-        await stores.collections.delete(collection.collection_id)
 
 
 @pytest.fixture

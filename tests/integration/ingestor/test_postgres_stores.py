@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from groundline.v1 import passage_pb2
-from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
+from groundline_database import Pool, acquire
 from groundline_ingestor.adapters.postgres_collections import PostgresCollections
 from groundline_ingestor.adapters.postgres_crawls import PostgresCrawls
 from groundline_ingestor.adapters.postgres_documents import PostgresDocuments
@@ -18,11 +18,10 @@ from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion
 from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment
 from groundline_ingestor.domain.work import NewVersion
-from groundline_lexical import LexicalIndex, detect_lexical_index
+from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import AbortedError, UnavailableError
 from groundline_tests.ingestor import StoreContract
 from groundline_tests.ingestor.messages import a_collection
-from pydantic import SecretStr
 
 
 class PostgresStores:
@@ -45,19 +44,10 @@ class PostgresStores:
         return [row["original_text"] for row in rows]
 
 
-@pytest.fixture(scope="module")
-async def pool(database_url: str) -> AsyncIterator[Pool]:
-    async with open_pool(
-        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=8), init=register_vectors
-    ) as pool:
-        yield pool
-
-
 class TestPostgresStores(StoreContract):
     @pytest.fixture
-    async def stores(self, pool: Pool) -> AsyncIterator[PostgresStores]:
-        async with acquire(pool) as connection:
-            stores = PostgresStores(pool, await detect_lexical_index(connection))
+    async def stores(self, pool: Pool, lexical: LexicalIndex) -> AsyncIterator[PostgresStores]:
+        stores = PostgresStores(pool, lexical)
         yield stores
         collections = stores.collections
         for collection in await collections.list_readable(("user:ann", "user:bob"), after="", limit=100):
@@ -72,9 +62,9 @@ async def test_a_lost_database_is_unavailable_and_names_no_host(pool: Pool) -> N
     assert raised.value.message == "the database cannot be reached (ConnectionDoesNotExistError)"
 
 
-async def test_the_page_of_a_chunk_is_metadata_of_its_own_unless_the_document_has_such(pool: Pool) -> None:
-    async with acquire(pool) as connection:
-        lexical = await detect_lexical_index(connection)
+async def test_the_page_of_a_chunk_is_metadata_of_its_own_unless_the_document_has_such(
+    pool: Pool, lexical: LexicalIndex
+) -> None:
     collections, documents = PostgresCollections(pool, lexical), PostgresDocuments(pool, lexical)
     collection = await collections.create(a_collection("pages", dimensions=2), "", "")
     version = DocumentVersion(
@@ -112,9 +102,9 @@ async def test_the_page_of_a_chunk_is_metadata_of_its_own_unless_the_document_ha
         await collections.delete("pages")
 
 
-async def test_figures_of_a_partition_that_was_dropped_meanwhile_are_asked_for_again(pool: Pool) -> None:
-    async with acquire(pool) as connection:
-        lexical = await detect_lexical_index(connection)
+async def test_figures_of_a_partition_that_was_dropped_meanwhile_are_asked_for_again(
+    pool: Pool, lexical: LexicalIndex
+) -> None:
     collections, documents = PostgresCollections(pool, lexical), PostgresDocuments(pool, lexical)
     collection = await collections.create(a_collection("dropped", dimensions=2), "", "")
     gone = replace(collection, partition_id=collection.partition_id + 100_000)

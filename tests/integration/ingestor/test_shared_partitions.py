@@ -1,49 +1,30 @@
 """Small collections share a partition; one that outgrows it gets its own, with nothing lost on the way."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import passage_pb2
-from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors, transaction
-from groundline_ingestor.__main__ import Stores, stores_on
+from groundline_database import Pool, acquire, transaction
+from groundline_ingestor.__main__ import Stores
 from groundline_ingestor.adapters import postgres_partitions
 from groundline_ingestor.adapters.postgres_partitions import chunk_table, move_collection
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion
 from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment
 from groundline_ingestor.domain.work import NewVersion
-from groundline_lexical import LexicalIndex, detect_lexical_index
+from groundline_lexical import LexicalIndex
 from groundline_tests.ingestor.messages import a_collection
-from pydantic import SecretStr
 
 DIMENSIONS = 8
 MAXIMUM = 6
 
 
-@pytest.fixture(scope="module")
-async def pool(database_url: str) -> AsyncIterator[Pool]:
-    async with open_pool(
-        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=8), init=register_vectors
-    ) as pool:
-        yield pool
-
-
-@pytest.fixture
-async def lexical(pool: Pool) -> LexicalIndex:
-    async with acquire(pool) as connection:
-        return await detect_lexical_index(connection)
-
-
-@pytest.fixture
-async def stores(pool: Pool, lexical: LexicalIndex, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stores]:
+@pytest.fixture(autouse=True)
+def small_shared_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_partitions, "MAXIMUM_SHARED_CHUNKS", MAXIMUM)
-    stores = stores_on(pool, lexical)
-    yield stores
-    for collection in await stores.collections.list_readable((), after="", limit=100):
-        await stores.collections.delete(collection.collection_id)
 
 
 async def created(stores: Stores, name: str, language: str = "english") -> StoredCollection:

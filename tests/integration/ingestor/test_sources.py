@@ -6,7 +6,6 @@ import os
 import subprocess
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,40 +13,19 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
-import grpc
 import pytest
 from google.protobuf import json_format
 from groundline.v1 import error_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline.v1.ingestor_service_pb2_grpc import (
-    IngestorServiceStub,
-    add_IngestorServiceServicer_to_server,
-)
-from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
-from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
-from groundline_ingestor.servicer import SERVICE_NAME
-from groundline_ingestor.settings import IngestorSettings
-from groundline_lexical import detect_lexical_index
-from groundline_runtime.errors import GroundlineError
-from groundline_runtime.server import Application
-from groundline_runtime.status import from_rpc_error
-from groundline_tests.embedding import FakeEmbedder
+from groundline_database import Pool, acquire
+from groundline_tests.ingestor.replica import replica
 from groundline_tests.ingestor.site import Site, serving
 from groundline_tests.relay import over_tcp
-from groundline_tests.runtime import serve
+from groundline_tests.runtime import refusal
 from minio import Minio
 from moto.server import ThreadedMotoServer
-from pydantic import SecretStr
 
 OWNER, STRANGER = (("x-groundline-principals", "user:ann"),), (("x-groundline-principals", "user:bob"),)
-
-
-@pytest.fixture(scope="module")
-async def pool(database_url: str) -> AsyncIterator[Pool]:
-    async with open_pool(
-        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=12), init=register_vectors
-    ) as pool:
-        yield pool
 
 
 @pytest.fixture(scope="module")
@@ -61,36 +39,9 @@ def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("secrets")
 
 
-@asynccontextmanager
-async def replica(
-    pool: Pool, database_url: str, shared: Path, secrets: Path, **settings: Any
-) -> AsyncIterator[Any]:
-    """A stub of an ingestor that works."""
-    chosen = IngestorSettings(
-        database_url=SecretStr(database_url),
-        lease_seconds=1,
-        source_directories=(shared,),
-        secrets_directory=secrets,
-        **{"crawl_private_addresses": True, **settings},
-    )
-    async with acquire(pool) as connection:
-        stores = stores_on(pool, await detect_lexical_index(connection))
-    async with open_sandbox(chosen) as sandbox:
-        servicer, worker = assemble(chosen, stores, FakeEmbedder(), sandbox)
-        application = Application(
-            {SERVICE_NAME: lambda server: add_IngestorServiceServicer_to_server(servicer, server)}
-        )
-        async with (
-            working(worker, chosen),
-            serve(application) as target,
-            grpc.aio.insecure_channel(target) as channel,
-        ):
-            yield IngestorServiceStub(channel)
-
-
 @pytest.fixture(scope="module")
 async def stub(pool: Pool, database_url: str, shared: Path, secrets: Path) -> AsyncIterator[Any]:
-    async with replica(pool, database_url, shared, secrets) as stub:
+    async with replica(pool, database_url, source_directories=(shared,), secrets_directory=secrets) as stub:
         yield stub
 
 
@@ -167,12 +118,6 @@ async def text_of(stub: Any, document: Any) -> str:
         collection_id=document.collection_id, document_id=document.document_id
     )
     return str((await stub.GetDocumentText(request, metadata=OWNER)).text)
-
-
-async def refusal(call: Any) -> GroundlineError:
-    with pytest.raises(grpc.aio.AioRpcError) as raised:
-        await call
-    return from_rpc_error(raised.value)
 
 
 # --- sources ---

@@ -2,7 +2,6 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
@@ -11,14 +10,11 @@ from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import job_pb2, passage_pb2
 from groundline_database import (
     Connection,
-    DatabaseSettings,
     Pool,
     acquire,
-    open_pool,
-    register_vectors,
     transaction,
 )
-from groundline_ingestor.__main__ import Stores, stores_on
+from groundline_ingestor.__main__ import Stores
 from groundline_ingestor.adapters import postgres_partitions
 from groundline_ingestor.adapters.postgres_index_builds import builds_held_off
 from groundline_ingestor.adapters.postgres_partitions import chunk_table
@@ -27,37 +23,17 @@ from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion, GivenDocument
 from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment
 from groundline_ingestor.domain.work import NewVersion
-from groundline_lexical import detect_lexical_index
 from groundline_signatures import signature
 from groundline_tests.ingestor.messages import a_collection
-from pydantic import SecretStr
 
 DIMENSIONS = 8
 ROWS = 10
 PATIENCE_SECONDS = 20.0
 
 
-@pytest.fixture(scope="module")
-async def pool(database_url: str) -> AsyncIterator[Pool]:
-    async with open_pool(
-        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=8), init=register_vectors
-    ) as pool:
-        yield pool
-
-
 @pytest.fixture(autouse=True)
 def partitions_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_partitions, "MAXIMUM_SHARED_CHUNKS", 0)
-
-
-@pytest.fixture
-async def stores(pool: Pool) -> AsyncIterator[Stores]:
-    async with acquire(pool) as connection:
-        lexical = await detect_lexical_index(connection)
-    stores = stores_on(pool, lexical)
-    yield stores
-    for collection in await stores.collections.list_readable((), after="", limit=100):
-        await stores.collections.delete(collection.collection_id)
 
 
 @pytest.fixture

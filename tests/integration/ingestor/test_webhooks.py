@@ -12,27 +12,18 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 from google.protobuf import json_format
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline.v1.ingestor_service_pb2_grpc import (
-    IngestorServiceStub,
-    add_IngestorServiceServicer_to_server,
-)
-from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
-from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
+from groundline_database import Pool, acquire
+from groundline_ingestor.__main__ import working
 from groundline_ingestor.adapters.postgres_webhooks import PostgresWebhooks
 from groundline_ingestor.adapters.webhooks import HttpWebhookSender
 from groundline_ingestor.service.webhooks import LEASE_SECONDS, Webhooks
-from groundline_ingestor.servicer import SERVICE_NAME
 from groundline_ingestor.settings import IngestorSettings
-from groundline_lexical import detect_lexical_index
 from groundline_runtime.errors import InvalidArgumentError
-from groundline_runtime.server import Application
-from groundline_runtime.status import from_rpc_error
-from groundline_tests.embedding import FakeEmbedder
-from groundline_tests.runtime import serve
+from groundline_tests.ingestor.replica import idle_replica
+from groundline_tests.runtime import refusal
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
@@ -96,14 +87,6 @@ def receiver() -> Iterator[Receiver]:
 
 
 @pytest.fixture(scope="module")
-async def pool(database_url: str) -> AsyncIterator[Pool]:
-    async with open_pool(
-        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=8), init=register_vectors
-    ) as pool:
-        yield pool
-
-
-@pytest.fixture(scope="module")
 def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("secrets")
 
@@ -114,15 +97,8 @@ async def ingestor(pool: Pool, database_url: str, secrets: Path) -> AsyncIterato
     settings = IngestorSettings(
         database_url=SecretStr(database_url), secrets_directory=secrets, crawl_private_addresses=True
     )
-    async with acquire(pool) as connection:
-        stores = stores_on(pool, await detect_lexical_index(connection))
-    async with open_sandbox(settings) as sandbox:
-        servicer, worker = assemble(settings, stores, FakeEmbedder(), sandbox)
-        application = Application(
-            {SERVICE_NAME: lambda server: add_IngestorServiceServicer_to_server(servicer, server)}
-        )
-        async with serve(application) as target, grpc.aio.insecure_channel(target) as channel:
-            yield IngestorServiceStub(channel), worker, settings
+    async with idle_replica(pool, settings) as (stub, worker):
+        yield stub, worker, settings
 
 
 @pytest.fixture(scope="module")
@@ -303,10 +279,7 @@ async def test_a_wrong_webhook_is_refused_by_its_field(
     request = json_format.ParseDict(
         {"collectionId": "never-made", "settings": settings}, pb.CreateCollectionRequest()
     )
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stub.CreateCollection(request, metadata=OWNER)
-    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
-    error = from_rpc_error(caught.value)
+    error = await refusal(stub.CreateCollection(request, metadata=OWNER))
     assert isinstance(error, InvalidArgumentError)
     assert [one.field for one in error.violations] == [field]
 

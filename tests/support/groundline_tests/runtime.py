@@ -1,21 +1,24 @@
 """Real servers for tests: a service with its real interceptors, and a collector that keeps what it gets."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
+import pytest
+from groundline_runtime.errors import GroundlineError
 from groundline_runtime.server import Application, serving
 from groundline_runtime.settings import ServiceSettings
+from groundline_runtime.status import from_rpc_error
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2, metrics_service_pb2_grpc
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
-__all__ = ["OtlpCollector", "Span", "serve"]
+__all__ = ["OtlpCollector", "Span", "refusal", "serve"]
 
 SPANS_SHOWN = 100
 
@@ -28,6 +31,13 @@ async def serve(application: Application, settings: ServiceSettings | None = Non
     """
     async with serving(application, settings or ServiceSettings.model_construct()) as running:
         yield f"127.0.0.1:{running.port}"
+
+
+async def refusal(call: Awaitable[Any]) -> GroundlineError:
+    """The error of a call that must fail."""
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await call
+    return from_rpc_error(raised.value)
 
 
 @dataclass(frozen=True)

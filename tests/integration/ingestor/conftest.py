@@ -1,0 +1,33 @@
+"""The module's database as the ingestor uses it."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from groundline_database import DatabaseSettings, Pool, acquire, open_pool, register_vectors
+from groundline_ingestor.__main__ import Stores, stores_on
+from groundline_lexical import LexicalIndex, detect_lexical_index
+from pydantic import SecretStr
+
+
+@pytest.fixture(scope="module")
+async def pool(database_url: str) -> AsyncIterator[Pool]:
+    async with open_pool(
+        DatabaseSettings(database_url=SecretStr(database_url), pool_max_size=12), init=register_vectors
+    ) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+async def lexical(pool: Pool) -> LexicalIndex:
+    async with acquire(pool) as connection:
+        return await detect_lexical_index(connection)
+
+
+@pytest.fixture
+async def stores(pool: Pool, lexical: LexicalIndex) -> AsyncIterator[Stores]:
+    """The ingestor's stores; the collections that everyone may read are gone after the test."""
+    stores = stores_on(pool, lexical)
+    yield stores
+    for collection in await stores.collections.list_readable((), after="", limit=100):
+        await stores.collections.delete(collection.collection_id)
+    await stores.reindex.settle(0)
