@@ -49,8 +49,7 @@ class AddressNotAllowedError(Exception):
 
 async def resolve(host: str, port: int) -> Sequence[str]:
     """The addresses of a host. Raises OSError."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(address[4][0]) for address in found]
+    return await asyncio.to_thread(_addresses, host, port)
 
 
 def is_public(address: str) -> bool:
@@ -75,16 +74,12 @@ class PinnedTransport(httpx.AsyncBaseTransport):
         host = request.url.host
         port = request.url.port or (443 if request.url.scheme == "https" else 80)
         try:
-            addresses = await self._resolve(host, port)
+            address = _checked(host, await self._resolve(host, port), self._is_allowed)
         except OSError as error:
             raise httpx.ConnectError("the name has no address") from error
-        if not addresses:
-            raise httpx.ConnectError("the name has no address")
-        if not all(map(self._is_allowed, addresses)):
-            raise AddressNotAllowedError(host)
         pinned = httpx.Request(
             request.method,
-            request.url.copy_with(host=addresses[0]),
+            request.url.copy_with(host=address),
             headers=request.headers,  # with the Host that was asked for
             stream=request.stream,
             extensions=request.extensions | {"sni_hostname": host},
@@ -97,9 +92,20 @@ class PinnedTransport(httpx.AsyncBaseTransport):
 
 def checked_address(host: str, port: int, *, private_addresses: bool) -> str:
     """An address of a host that may be reached; blocks. Raises AddressNotAllowedError, OSError."""
+    return _checked(host, _addresses(host, port), lambda address: private_addresses or is_public(address))
+
+
+def _addresses(host: str, port: int) -> Sequence[str]:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    addresses = [str(address[4][0]) for address in found]
-    if not private_addresses and not all(map(is_public, addresses)):
+    return [str(address[4][0]) for address in found]
+
+
+def _checked(host: str, addresses: Sequence[str], is_allowed: Callable[[str], bool]) -> str:
+    """The first address of a host, all of which have to be allowed. Raises AddressNotAllowedError, OSError
+    where there is none."""
+    if not addresses:
+        raise OSError("the name has no address")
+    if not all(map(is_allowed, addresses)):
         raise AddressNotAllowedError(host)
     return addresses[0]
 
