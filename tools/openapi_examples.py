@@ -49,6 +49,10 @@ EXAMPLES: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
             }
         },
     },
+    "UpdateSource": {
+        "Every two hours": {"intervalSeconds": 7200},
+        "Only when it is asked to": {"isPaused": True},
+    },
     "RunSource": {"Read everything again": {"full": True}},
     "CreateCollection": {
         "A collection with the defaults": {"collectionId": "handbook", "name": "Employee handbook"},

@@ -60,6 +60,7 @@ REQUIRED: Final[Mapping[str, frozenset[Scope]]] = {
     "CreateSource": _ADMIN,
     "GetSource": _ADMIN,
     "ListSources": _ADMIN,
+    "UpdateSource": _ADMIN,
     "RunSource": _ADMIN,
     "DeleteSource": _ADMIN,
 }

@@ -48,11 +48,7 @@ def create_source(connection: Connection, collection: str, file: Path, as_json: 
     operator puts them into its SECRETS_DIRECTORY.
     """
     described = _read(file)
-    made = run(connection, lambda client: client.create_source(collection, described))
-    if as_json:
-        print_json({"source": to_json(made)})
-    else:
-        print_columns(_HEADINGS, [_row(made)])
+    _print_source(run(connection, lambda client: client.create_source(collection, described)), as_json)
 
 
 @sources.command("list")
@@ -76,6 +72,51 @@ def get_source(connection: Connection, collection: str, source: str) -> None:
     """Print a SOURCE of COLLECTION, by its id or its name, as JSON."""
     found = run(connection, lambda client: _find(client, collection, source))
     print_json({"source": to_json(found)})
+
+
+@sources.command("update")
+@click.argument("collection")
+@click.argument("source")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path))
+@json_option
+@with_gateway
+def update_source(connection: Connection, collection: str, source: str, file: Path, as_json: bool) -> None:
+    """Change a SOURCE of COLLECTION, by its id or its name, to what FILE has, in JSON; - is standard input.
+
+    \b
+      {"intervalSeconds": 7200, "excludePaths": null}
+
+    Fields that FILE does not have stay as they are; null takes one away. After other changes than of name and
+    interval everything is read again.
+    """
+    changes = _read(file)
+
+    async def work(client: AsyncClient) -> Any:
+        found = await _find(client, collection, source)
+        given = {name: value for name, value in changes.items() if value is not None}
+        return await client.update_source(collection, found.source_id, given, update_mask=list(changes))
+
+    _print_source(run(connection, work), as_json)
+
+
+@sources.command("pause")
+@click.argument("collection")
+@click.argument("source")
+@json_option
+@with_gateway
+def pause_source(connection: Connection, collection: str, source: str, as_json: bool) -> None:
+    """Let a SOURCE of COLLECTION, by its id or its name, run only when it is asked to. `resume` ends that."""
+    _print_source(run(connection, lambda client: _set_paused(client, collection, source, True)), as_json)
+
+
+@sources.command("resume")
+@click.argument("collection")
+@click.argument("source")
+@json_option
+@with_gateway
+def resume_source(connection: Connection, collection: str, source: str, as_json: bool) -> None:
+    """Let a SOURCE of COLLECTION, by its id or its name, run at its interval again, and now."""
+    _print_source(run(connection, lambda client: _set_paused(client, collection, source, False)), as_json)
 
 
 @sources.command("run")
@@ -135,6 +176,11 @@ def _read(file: Path) -> JsonObject:
     return described
 
 
+async def _set_paused(client: AsyncClient, collection: str, source: str, is_paused: bool) -> DocumentSource:
+    found = await _find(client, collection, source)
+    return await client.update_source(collection, found.source_id, {"isPaused": is_paused})
+
+
 async def _find(client: AsyncClient, collection: str, source: str) -> DocumentSource:
     found = [
         one for one in await all_of(client.list_sources(collection)) if source in (one.source_id, one.name)
@@ -142,6 +188,13 @@ async def _find(client: AsyncClient, collection: str, source: str) -> DocumentSo
     if not found:
         raise CommandFailedError(f"{collection} has no source {source}")
     return found[0]
+
+
+def _print_source(source: DocumentSource, as_json: bool) -> None:
+    if as_json:
+        print_json({"source": to_json(source)})
+    else:
+        print_columns(_HEADINGS, [_row(source)])
 
 
 def _row(source: DocumentSource) -> tuple[object, ...]:
@@ -154,5 +207,5 @@ def _row(source: DocumentSource) -> tuple[object, ...]:
         source.document_count,
         shown_enum(job.state) if job else "",
         shown_time(job.create_time) if job else "",
-        shown_time(source.next_run_time) if source.next_run_time else "",
+        "paused" if source.is_paused else shown_time(source.next_run_time) if source.next_run_time else "",
     )

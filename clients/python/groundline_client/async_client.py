@@ -494,6 +494,23 @@ class AsyncClient:
         request = request_json(collection_id=collection_id)
         return self._entries(rpcs.LIST_SOURCES, request, lambda page: page.sources, limit, timeout_seconds)
 
+    async def update_source(
+        self,
+        collection_id: str,
+        source_id: str,
+        changes: JsonObject,
+        *,
+        update_mask: Sequence[str] = (),
+        timeout_seconds: float | None = None,
+    ) -> DocumentSource:
+        """Change a source. Fields that `changes` has are changed, or with a mask those that it names, such as
+        "intervalSeconds", also where `changes` has them not."""
+        request = request_json(
+            collection_id=collection_id, source_id=source_id, update_mask=",".join(update_mask)
+        )
+        response = await self._call(rpcs.UPDATE_SOURCE, {**changes, **request}, timeout_seconds)
+        return present(response.source, "source")
+
     async def run_source(
         self,
         collection_id: str,

@@ -112,6 +112,7 @@ __all__ = [
     "StateCount",
     "Thread",
     "UpdateCollectionResponse",
+    "UpdateSourceResponse",
     "UploadDocumentResponse",
     "Usage",
     "Validation",
@@ -458,6 +459,8 @@ class ErrorReason(OpenEnum):
     """
     URI_OF_OTHER_SOURCE = "URI_OF_OTHER_SOURCE"
     """Another source of the collection has brought a document of this uri."""
+    SOURCE_CHANGED = "SOURCE_CHANGED"
+    """The source was changed meanwhile, by another request. Read it, and decide again."""
 
 
 class Role(OpenEnum):
@@ -2146,7 +2149,8 @@ class DocumentSource:
     run that could not see all.
 
     A document belongs to the source that brought it first: another one that finds the same uri fails
-    with URI_OF_OTHER_SOURCE for it. Runs act by the rights of who created the source.
+    with URI_OF_OTHER_SOURCE for it. Runs act by the rights of who created the source, or last
+    changed what it reads.
     """
 
     source_id: str = ""
@@ -2192,6 +2196,10 @@ class DocumentSource:
     """The last run, which may be at work; set by the service."""
     document_count: int = 0
     """Documents that it has brought and that have not gone; set by the service."""
+    is_paused: bool = False
+    """Whether it runs only when it is asked to, whatever its interval. What it knows of its documents
+    stays. Default: false.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -2218,6 +2226,14 @@ class ListSourcesResponse:
     """By name."""
     next_page_token: str = ""
     """For the next page; empty on the last."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UpdateSourceResponse:
+    """Response of UpdateSource."""
+
+    source: DocumentSource | None = None
+    """The source as it is now."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -34,6 +34,7 @@ from groundline_client.models import (
     RunSourceResponse,
     SearchResponse,
     UpdateCollectionResponse,
+    UpdateSourceResponse,
     UploadDocumentResponse,
     WatchJobResponse,
 )
@@ -71,6 +72,7 @@ __all__ = [
     "RUN_SOURCE",
     "SEARCH",
     "UPDATE_COLLECTION",
+    "UPDATE_SOURCE",
     "UPLOAD_DOCUMENT",
     "WATCH_JOB",
 ]
@@ -195,6 +197,13 @@ GET_SOURCE = Rpc(
 )
 LIST_SOURCES = Rpc(
     "GET", "/api/collections/{collection_id}/sources", ListSourcesResponse, has_body=False, is_idempotent=True
+)
+UPDATE_SOURCE = Rpc(
+    "PATCH",
+    "/api/collections/{collection_id}/sources/{source_id}",
+    UpdateSourceResponse,
+    has_body=True,
+    is_idempotent=True,
 )
 RUN_SOURCE = Rpc(
     "POST",

@@ -329,7 +329,9 @@ export type ErrorReason =
    */
   | "SOURCE_REFUSED"
   /** Another source of the collection has brought a document of this uri. */
-  | "URI_OF_OTHER_SOURCE";
+  | "URI_OF_OTHER_SOURCE"
+  /** The source was changed meanwhile, by another request. Read it, and decide again. */
+  | "SOURCE_CHANGED";
 
 /**
  * Who wrote a message. The values have no prefix, so that JSON clients may write "user" and "assistant", as they
@@ -2153,7 +2155,7 @@ export interface WebSource {
  * all.
  *
  * A document belongs to the source that brought it first: another one that finds the same uri fails with
- * URI_OF_OTHER_SOURCE for it. Runs act by the rights of who created the source.
+ * URI_OF_OTHER_SOURCE for it. Runs act by the rights of who created the source, or last changed what it reads.
  */
 export interface DocumentSource {
   /** Identifier, a UUID; set by the service. */
@@ -2202,6 +2204,11 @@ export interface DocumentSource {
   lastJob?: IngestionJob;
   /** Documents that it has brought and that have not gone; set by the service. */
   documentCount: number;
+  /**
+   * Whether it runs only when it is asked to, whatever its interval. What it knows of its documents stays.
+   * Default: false.
+   */
+  isPaused: boolean;
 }
 
 /** Request of CreateSource. */
@@ -2248,6 +2255,51 @@ export interface ListSourcesResponse {
   sources: DocumentSource[];
   /** For the next page; empty on the last. */
   nextPageToken: string;
+}
+
+/** Request of UpdateSource. Its fields are those of DocumentSource. */
+export interface UpdateSourceRequest {
+  /** The collection. */
+  collectionId: string;
+  /** The source. */
+  sourceId: string;
+  /** The new name. Empty: unchanged. */
+  name: string;
+  /** A directory. */
+  directory?: DirectorySource;
+  /** A bucket. */
+  s3?: S3Source;
+  /** A git repository. */
+  git?: GitSource;
+  /** A query. */
+  postgres?: PostgresSource;
+  /** A web site. */
+  web?: WebSource;
+  /** The new prefix of uris; documents of the former one are deleted. */
+  uriPrefix: string;
+  /** The new patterns of paths to take. */
+  includePaths: string[];
+  /** The new patterns of paths to leave out. */
+  excludePaths: string[];
+  /** The new metadata of every document. */
+  metadata?: JsonObject;
+  /** Who may read every document from now on. */
+  allowedPrincipals: string[];
+  /** The new interval, which begins now. */
+  intervalSeconds?: number;
+  /** Whether it is paused. A source with an interval that is no longer paused runs at once. */
+  isPaused?: boolean;
+  /**
+   * Fields to change, such as "interval_seconds", also to what is not set: without an interval the source then
+   * runs only when it is asked to. Without a mask every field that is set is changed.
+   */
+  updateMask: string;
+}
+
+/** Response of UpdateSource. */
+export interface UpdateSourceResponse {
+  /** The source as it is now. */
+  source?: DocumentSource;
 }
 
 /** Request of RunSource. */

@@ -32,6 +32,7 @@ export interface Methods {
   createSource(request: Input<models.CreateSourceRequest>, options?: CallOptions): Promise<models.CreateSourceResponse>;
   getSource(request: Input<models.GetSourceRequest>, options?: CallOptions): Promise<models.GetSourceResponse>;
   listSources(request: Input<models.ListSourcesRequest>, options?: CallOptions): Promise<models.ListSourcesResponse>;
+  updateSource(request: Input<models.UpdateSourceRequest>, options?: CallOptions): Promise<models.UpdateSourceResponse>;
   runSource(request: Input<models.RunSourceRequest>, options?: CallOptions): Promise<models.RunSourceResponse>;
   deleteSource(request: Input<models.DeleteSourceRequest>, options?: CallOptions): Promise<models.DeleteSourceResponse>;
 }

@@ -32,6 +32,7 @@ export const rpcs = {
   createSource: { verb: "POST", path: "/api/collections/{collectionId}/sources", hasBody: true, isIdempotent: true, takesRequestId: false },
   getSource: { verb: "GET", path: "/api/collections/{collectionId}/sources/{sourceId}", hasBody: false, isIdempotent: true, takesRequestId: false },
   listSources: { verb: "GET", path: "/api/collections/{collectionId}/sources", hasBody: false, isIdempotent: true, takesRequestId: false, entries: "sources" },
+  updateSource: { verb: "PATCH", path: "/api/collections/{collectionId}/sources/{sourceId}", hasBody: true, isIdempotent: true, takesRequestId: false },
   runSource: { verb: "POST", path: "/api/collections/{collectionId}/sources/{sourceId}:run", hasBody: true, isIdempotent: true, takesRequestId: false },
   deleteSource: { verb: "DELETE", path: "/api/collections/{collectionId}/sources/{sourceId}", hasBody: false, isIdempotent: true, takesRequestId: false },
 };

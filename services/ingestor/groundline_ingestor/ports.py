@@ -224,6 +224,11 @@ class JobRepository(Protocol):
     async def find(self, job_id: str, principals: Sequence[str] | None = None) -> job_pb2.IngestionJob | None:
         """The job, with counts of the items that `items` gives."""
 
+    async def find_all(
+        self, job_ids: Sequence[str], principals: Sequence[str]
+    ) -> Mapping[str, job_pb2.IngestionJob]:
+        """Those of the jobs that there are, by id, each as `find` gives it."""
+
     async def find_by_request_id(
         self, collection_id: str, request_id: str, principals: Sequence[str] | None = None
     ) -> job_pb2.IngestionJob | None:
@@ -399,6 +404,16 @@ class SourceRepository(SourceSchedule, Protocol):
 
     async def list_sources(self, collection_id: str, *, after: str, limit: int) -> Sequence[StoredSource]:
         """The first `limit` sources by name, above the name `after`."""
+
+    async def update(
+        self, before: StoredSource, after: source_pb2.DocumentSource, principals: Sequence[str] | None
+    ) -> bool:
+        """Replace what was given of a source; False when it is gone or is no longer what it was before.
+
+        With principals, by whose rights runs then act, its run is cancelled, it is due at once unless it is
+        paused, and reads everything again. Without, its next run follows from interval and pause. Raises
+        AlreadyExistsError (SOURCE_NAME_TAKEN).
+        """
 
     async def delete(self, collection: StoredCollection, source: StoredSource, *, documents: bool) -> bool:
         """Delete a source and cancel its run, with what it has brought where `documents` says so, in one

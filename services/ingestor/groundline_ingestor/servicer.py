@@ -222,6 +222,12 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         validate(request)
         return await self._sources.list(current_caller(), request)
 
+    async def UpdateSource(
+        self, request: pb.UpdateSourceRequest, context: Context
+    ) -> pb.UpdateSourceResponse:
+        validate(request)
+        return pb.UpdateSourceResponse(source=await self._sources.update(current_caller(), request))
+
     async def RunSource(self, request: pb.RunSourceRequest, context: Context) -> pb.RunSourceResponse:
         validate(request)
         return pb.RunSourceResponse(job=await self._sources.run(current_caller(), request))

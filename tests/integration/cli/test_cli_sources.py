@@ -61,3 +61,26 @@ def test_a_source_is_run_and_deleted_by_its_name(groundline: Any, gateway: FakeG
     gateway.next_replies = [LISTED, Reply(200, {})]
     groundline("sources", "delete", "docs", "handbook", "--documents", "--yes")
     assert gateway.paths("DELETE") == [f"/api/collections/docs/sources/{ID}"]
+
+
+def test_a_source_is_changed_to_what_its_file_has_and_null_takes_away(
+    groundline: Any, gateway: FakeGateway, tmp_path: Path
+) -> None:
+    (tmp_path / "changes.json").write_text(json.dumps({"intervalSeconds": 7200, "excludePaths": None}))
+    gateway.next_replies = [LISTED, Reply(200, {"source": SOURCE})]
+    result = groundline("sources", "update", "docs", "handbook", str(tmp_path / "changes.json"))
+    assert result.exit_code == 0
+    method, path, body = gateway.requests[-1]
+    assert (method, path) == ("PATCH", f"/api/collections/docs/sources/{ID}")
+    assert body["intervalSeconds"] == 7200
+    assert "excludePaths" not in body
+    assert set(body["updateMask"].split(",")) == {"intervalSeconds", "excludePaths"}
+
+
+def test_a_source_is_paused_and_resumed(groundline: Any, gateway: FakeGateway) -> None:
+    for command, is_paused in (("pause", True), ("resume", False)):
+        gateway.next_replies = [LISTED, Reply(200, {"source": SOURCE | {"isPaused": is_paused}})]
+        result = groundline("sources", command, "docs", "handbook")
+        method, _, body = gateway.requests[-1]
+        assert (method, body["isPaused"]) == ("PATCH", is_paused)
+        assert ("paused" in result.stdout) == is_paused

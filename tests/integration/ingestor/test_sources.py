@@ -205,13 +205,128 @@ async def test_a_source_runs_again_by_itself(pool: Pool, stub: Any, collection_i
     (folder / "a.md").write_text("# Leave\n\nEverybody has leave.")
     before = await get(stub, collection_id, source_id)
     assert 0.8 < (before.next_run_time.seconds - before.create_time.seconds) / 3600 < 1.2
+    await make_due(pool, source_id)
+    job_id = await job_after(stub, collection_id, source_id, before.last_job.job_id)
+    assert await ended(stub, job_id) == {"a.md": "CREATED"}
+
+
+async def update(stub: Any, collection_id: str, source_id: str, **change: Any) -> Any:
+    """The source as it is then; `change` is in JSON."""
+    request = {"collectionId": collection_id, "sourceId": source_id, **change}
+    answer = await stub.UpdateSource(json_format.ParseDict(request, pb.UpdateSourceRequest()), metadata=OWNER)
+    return answer.source
+
+
+async def make_due(pool: Pool, source_id: str) -> None:
     async with acquire(pool) as connection:
         await connection.execute(
             "UPDATE sources SET next_run_time = now() WHERE source_id = $1::uuid", source_id
         )
         await connection.execute("SELECT pg_notify('groundline_items', '')")
-    job_id = await job_after(stub, collection_id, source_id, before.last_job.job_id)
-    assert await ended(stub, job_id) == {"a.md": "CREATED"}
+
+
+async def test_a_change_that_makes_a_source_wrong_is_refused_with_every_wrong_field(
+    stub: Any, collection_id: str, shared: Path
+) -> None:
+    (shared / "refused").mkdir()
+    for name in ("handbook", "taken"):
+        source_id = await create(
+            stub, collection_id, {"name": name, "directory": {"path": str(shared / "refused")}}
+        )
+    web = {"web": {"startUrl": "https://site.test/"}, "uriPrefix": "x/", "includePaths": ["docs/**"]}
+    refusals: dict[frozenset[str], dict[str, Any]] = {
+        frozenset({"uri_prefix", "include_paths[0]"}): web,
+        frozenset({"update_mask"}): {"updateMask": "name,sourceId"},
+        frozenset({"name", "interval_seconds"}): {"name": "x" * 101, "intervalSeconds": 5},
+    }
+    for fields, change in refusals.items():
+        error = await refusal(update(stub, collection_id, source_id, **change))
+        assert {violation.field for violation in error.violations} == fields
+    others: dict[str, dict[str, Any]] = {
+        "SOURCE_NAME_TAKEN": {"name": "handbook"},
+        "SOURCE_NOT_AVAILABLE": {"directory": {"path": "/etc"}},
+    }
+    for reason, change in others.items():
+        assert (await refusal(update(stub, collection_id, source_id, **change))).reason == reason
+    missing = update(stub, collection_id, "123e4567-e89b-12d3-a456-426614174000", name="x")
+    assert (await refusal(missing)).reason == "SOURCE_NOT_FOUND"
+    assert (await get(stub, collection_id, source_id)).name == "taken"
+
+
+async def test_a_paused_source_runs_only_when_it_is_asked_to_and_goes_on_where_it_was(
+    stub: Any, collection_id: str, shared: Path
+) -> None:
+    folder = shared / "paused"
+    folder.mkdir()
+    (folder / "a.md").write_text("# A\n\nA text.")
+    described = {"directory": {"path": str(folder)}, "intervalSeconds": 3600, "isPaused": True}
+    source_id = await create(stub, collection_id, described)
+    created = await get(stub, collection_id, source_id)
+    assert created.is_paused
+    assert not created.HasField("next_run_time")
+    assert not created.HasField("last_job")
+    assert await run(stub, collection_id, source_id) == {"a.md": "CREATED"}
+
+    asked = (await get(stub, collection_id, source_id)).last_job.job_id
+    (folder / "b.md").write_text("# B\n\nAnother text.")
+    resumed = await update(stub, collection_id, source_id, isPaused=False)
+    assert not resumed.is_paused
+    job_id = await job_after(stub, collection_id, source_id, asked)
+    assert await ended(stub, job_id) == {"b.md": "CREATED"}
+    paused = await update(stub, collection_id, source_id, isPaused=True)
+    assert not paused.HasField("next_run_time")
+    assert paused.interval_seconds == 3600
+
+
+async def test_a_new_interval_counts_from_now_and_leaves_what_is_known(
+    stub: Any, collection_id: str, shared: Path
+) -> None:
+    folder = shared / "interval"
+    folder.mkdir()
+    (folder / "a.md").write_text("# A\n\nA text.")
+    source_id = await create(stub, collection_id, {"directory": {"path": str(folder)}})
+    await first_run(stub, collection_id, source_id)
+    job = (await get(stub, collection_id, source_id)).last_job
+    changed = await update(stub, collection_id, source_id, intervalSeconds=7200, name="renamed")
+    assert changed.name == "renamed"
+    assert 0.8 < (changed.next_run_time.seconds - job.create_time.seconds) / 7200 < 1.3
+    assert changed.last_job.job_id == job.job_id
+    assert await run(stub, collection_id, source_id) == {}
+    cleared = await update(stub, collection_id, source_id, updateMask="intervalSeconds")
+    assert not cleared.HasField("interval_seconds")
+    assert not cleared.HasField("next_run_time")
+
+
+async def test_what_a_source_reads_from_now_on_is_read_at_once_and_whole(
+    stub: Any, collection_id: str, shared: Path
+) -> None:
+    folder = shared / "changed"
+    folder.mkdir()
+    for name in ("a.md", "b.md"):
+        (folder / name).write_text(f"# {name}\n\nA text.")
+    source_id = await create(stub, collection_id, {"directory": {"path": str(folder)}})
+    await first_run(stub, collection_id, source_id)
+    earlier = (await get(stub, collection_id, source_id)).last_job.job_id
+    await update(stub, collection_id, source_id, metadata={"team": "people"}, excludePaths=["b.md"])
+    job_id = await job_after(stub, collection_id, source_id, earlier)
+    assert await ended(stub, job_id) == {"a.md": "UPDATED"}
+    found = await documents(stub, collection_id)
+    assert {uri: one.metadata["team"] for uri, one in found.items()} == {"a.md": "people"}
+
+
+async def test_a_run_at_work_ends_when_what_it_reads_changes(stub: Any, collection_id: str) -> None:
+    with serving(Site()) as site:
+        site.put("/", "Welcome to the handbook.", "/leave")
+        site.put("/leave", "Everybody has twenty-seven days of leave.")
+        site.hold("/leave")
+        source_id = await create(stub, collection_id, {"web": {"startUrl": site.url, "delaySeconds": 0}})
+        await site.is_asked_for("/leave")
+        held = (await get(stub, collection_id, source_id)).last_job.job_id
+        await update(stub, collection_id, source_id, excludePaths=["/leave"])
+        site.held["/leave"].answer.set()
+        await ended(stub, held)
+        await ended(stub, await job_after(stub, collection_id, source_id, held))
+        assert set(await documents(stub, collection_id)) == {f"{site.url}/"}
 
 
 # --- directory ---

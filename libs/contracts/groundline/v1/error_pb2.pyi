@@ -338,6 +338,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """What the source reads from refuses it: wrong credentials, no such bucket, repository, branch or column, a wrong query."""
     URI_OF_OTHER_SOURCE: _ErrorReason.ValueType  # 159
     """Another source of the collection has brought a document of this uri."""
+    SOURCE_CHANGED: _ErrorReason.ValueType  # 160
+    """The source was changed meanwhile, by another request. Read it, and decide again."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """Why something failed, was left out or was degraded: the `reason` of google.rpc.ErrorInfo (domain "groundline.dev"),
@@ -663,4 +665,6 @@ SOURCE_REFUSED: ErrorReason.ValueType  # 158
 """What the source reads from refuses it: wrong credentials, no such bucket, repository, branch or column, a wrong query."""
 URI_OF_OTHER_SOURCE: ErrorReason.ValueType  # 159
 """Another source of the collection has brought a document of this uri."""
+SOURCE_CHANGED: ErrorReason.ValueType  # 160
+"""The source was changed meanwhile, by another request. Read it, and decide again."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

@@ -1652,6 +1652,145 @@ class ListSourcesResponse(_message.Message):
 Global___ListSourcesResponse: _TypeAlias = ListSourcesResponse  # noqa: Y015
 
 @_typing.final
+class UpdateSourceRequest(_message.Message):
+    """Request of UpdateSource. Its fields are those of DocumentSource."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLLECTION_ID_FIELD_NUMBER: _builtins.int
+    SOURCE_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    DIRECTORY_FIELD_NUMBER: _builtins.int
+    S3_FIELD_NUMBER: _builtins.int
+    GIT_FIELD_NUMBER: _builtins.int
+    POSTGRES_FIELD_NUMBER: _builtins.int
+    WEB_FIELD_NUMBER: _builtins.int
+    URI_PREFIX_FIELD_NUMBER: _builtins.int
+    INCLUDE_PATHS_FIELD_NUMBER: _builtins.int
+    EXCLUDE_PATHS_FIELD_NUMBER: _builtins.int
+    METADATA_FIELD_NUMBER: _builtins.int
+    ALLOWED_PRINCIPALS_FIELD_NUMBER: _builtins.int
+    INTERVAL_SECONDS_FIELD_NUMBER: _builtins.int
+    IS_PAUSED_FIELD_NUMBER: _builtins.int
+    UPDATE_MASK_FIELD_NUMBER: _builtins.int
+    collection_id: _builtins.str
+    """The collection."""
+    source_id: _builtins.str
+    """The source."""
+    name: _builtins.str
+    """The new name. Empty: unchanged."""
+    uri_prefix: _builtins.str
+    """The new prefix of uris; documents of the former one are deleted."""
+    interval_seconds: _builtins.int
+    """The new interval, which begins now."""
+    is_paused: _builtins.bool
+    """Whether it is paused. A source with an interval that is no longer paused runs at once."""
+    @_builtins.property
+    def directory(self) -> _source_pb2.DirectorySource:
+        """A directory."""
+
+    @_builtins.property
+    def s3(self) -> _source_pb2.S3Source:
+        """A bucket."""
+
+    @_builtins.property
+    def git(self) -> _source_pb2.GitSource:
+        """A git repository."""
+
+    @_builtins.property
+    def postgres(self) -> _source_pb2.PostgresSource:
+        """A query."""
+
+    @_builtins.property
+    def web(self) -> _source_pb2.WebSource:
+        """A web site."""
+
+    @_builtins.property
+    def include_paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The new patterns of paths to take."""
+
+    @_builtins.property
+    def exclude_paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The new patterns of paths to leave out."""
+
+    @_builtins.property
+    def metadata(self) -> _struct_pb2.Struct:
+        """The new metadata of every document."""
+
+    @_builtins.property
+    def allowed_principals(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Who may read every document from now on."""
+
+    @_builtins.property
+    def update_mask(self) -> _field_mask_pb2.FieldMask:
+        """Fields to change, such as "interval_seconds", also to what is not set: without an interval the source then runs only
+        when it is asked to. Without a mask every field that is set is changed.
+        """
+
+    def __init__(
+        self,
+        *,
+        collection_id: _builtins.str = ...,
+        source_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        directory: _source_pb2.DirectorySource | None = ...,
+        s3: _source_pb2.S3Source | None = ...,
+        git: _source_pb2.GitSource | None = ...,
+        postgres: _source_pb2.PostgresSource | None = ...,
+        web: _source_pb2.WebSource | None = ...,
+        uri_prefix: _builtins.str = ...,
+        include_paths: _abc.Iterable[_builtins.str] | None = ...,
+        exclude_paths: _abc.Iterable[_builtins.str] | None = ...,
+        metadata: _struct_pb2.Struct | None = ...,
+        allowed_principals: _abc.Iterable[_builtins.str] | None = ...,
+        interval_seconds: _builtins.int | None = ...,
+        is_paused: _builtins.bool | None = ...,
+        update_mask: _field_mask_pb2.FieldMask | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "_is_paused", b"_is_paused", "directory", b"directory", "git", b"git", "interval_seconds", b"interval_seconds", "is_paused", b"is_paused", "kind", b"kind", "metadata", b"metadata", "postgres", b"postgres", "s3", b"s3", "update_mask", b"update_mask", "web", b"web"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "_is_paused", b"_is_paused", "allowed_principals", b"allowed_principals", "collection_id", b"collection_id", "directory", b"directory", "exclude_paths", b"exclude_paths", "git", b"git", "include_paths", b"include_paths", "interval_seconds", b"interval_seconds", "is_paused", b"is_paused", "kind", b"kind", "metadata", b"metadata", "name", b"name", "postgres", b"postgres", "s3", b"s3", "source_id", b"source_id", "update_mask", b"update_mask", "uri_prefix", b"uri_prefix", "web", b"web"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__interval_seconds: _TypeAlias = _typing.Literal["interval_seconds"]  # noqa: Y015
+    _WhichOneofArgType__interval_seconds: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds"]  # noqa: Y015
+    _WhichOneofReturnType__is_paused: _TypeAlias = _typing.Literal["is_paused"]  # noqa: Y015
+    _WhichOneofArgType__is_paused: _TypeAlias = _typing.Literal["_is_paused", b"_is_paused"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["directory", "s3", "git", "postgres", "web"]  # noqa: Y015
+    _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__interval_seconds) -> _WhichOneofReturnType__interval_seconds | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__is_paused) -> _WhichOneofReturnType__is_paused | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
+
+Global___UpdateSourceRequest: _TypeAlias = UpdateSourceRequest  # noqa: Y015
+
+@_typing.final
+class UpdateSourceResponse(_message.Message):
+    """Response of UpdateSource."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SOURCE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def source(self) -> _source_pb2.DocumentSource:
+        """The source as it is now."""
+
+    def __init__(
+        self,
+        *,
+        source: _source_pb2.DocumentSource | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateSourceResponse: _TypeAlias = UpdateSourceResponse  # noqa: Y015
+
+@_typing.final
 class RunSourceRequest(_message.Message):
     """Request of RunSource."""
 

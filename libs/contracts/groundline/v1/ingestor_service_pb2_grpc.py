@@ -164,6 +164,11 @@ class IngestorServiceStub:
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ListSourcesRequest.SerializeToString,
                 response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.ListSourcesResponse.FromString,
                 _registered_method=True)
+        self.UpdateSource = channel.unary_unary(
+                '/groundline.v1.IngestorService/UpdateSource',
+                request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.UpdateSourceRequest.SerializeToString,
+                response_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.UpdateSourceResponse.FromString,
+                _registered_method=True)
         self.RunSource = channel.unary_unary(
                 '/groundline.v1.IngestorService/RunSource',
                 request_serializer=groundline_dot_v1_dot_ingestor__service__pb2.RunSourceRequest.SerializeToString,
@@ -457,6 +462,20 @@ class IngestorServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def UpdateSource(self, request, context):
+        """Changes a source. Name, interval and pause leave what it knows of its documents. After any other change, and where the
+        name begins its uris, a run at work is cancelled, and the source runs at once, unless it is paused, and reads
+        everything again, by the rights of who changed it; documents that have not changed stay as they are.
+
+        INVALID_ARGUMENT: a field is wrong, alone or with what stays; every wrong field is named. NOT_FOUND: no such source.
+        PERMISSION_DENIED: the caller may use the collection, but not administer it. ALREADY_EXISTS: the collection has a
+        source of this name. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the ingestor has no directory or secret that it names.
+        ABORTED (SOURCE_CHANGED): it was changed meanwhile.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def RunSource(self, request, context):
         """Runs a source now; the job of a run that has not ended is returned instead of a second one. CancelJob ends a run.
 
@@ -604,6 +623,11 @@ def add_IngestorServiceServicer_to_server(servicer, server):
                     servicer.ListSources,
                     request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.ListSourcesRequest.FromString,
                     response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.ListSourcesResponse.SerializeToString,
+            ),
+            'UpdateSource': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateSource,
+                    request_deserializer=groundline_dot_v1_dot_ingestor__service__pb2.UpdateSourceRequest.FromString,
+                    response_serializer=groundline_dot_v1_dot_ingestor__service__pb2.UpdateSourceResponse.SerializeToString,
             ),
             'RunSource': grpc.unary_unary_rpc_method_handler(
                     servicer.RunSource,
@@ -1296,6 +1320,33 @@ class IngestorService:
             '/groundline.v1.IngestorService/ListSources',
             groundline_dot_v1_dot_ingestor__service__pb2.ListSourcesRequest.SerializeToString,
             groundline_dot_v1_dot_ingestor__service__pb2.ListSourcesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateSource(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/groundline.v1.IngestorService/UpdateSource',
+            groundline_dot_v1_dot_ingestor__service__pb2.UpdateSourceRequest.SerializeToString,
+            groundline_dot_v1_dot_ingestor__service__pb2.UpdateSourceResponse.FromString,
             options,
             channel_credentials,
             insecure,

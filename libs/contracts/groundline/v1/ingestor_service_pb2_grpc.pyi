@@ -211,6 +211,16 @@ class IngestorServiceStub:
     INVALID_ARGUMENT: the page is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but not
     administer it.
     """
+    UpdateSource: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.UpdateSourceRequest, _ingestor_service_pb2.UpdateSourceResponse]
+    """Changes a source. Name, interval and pause leave what it knows of its documents. After any other change, and where the
+    name begins its uris, a run at work is cancelled, and the source runs at once, unless it is paused, and reads
+    everything again, by the rights of who changed it; documents that have not changed stay as they are.
+
+    INVALID_ARGUMENT: a field is wrong, alone or with what stays; every wrong field is named. NOT_FOUND: no such source.
+    PERMISSION_DENIED: the caller may use the collection, but not administer it. ALREADY_EXISTS: the collection has a
+    source of this name. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the ingestor has no directory or secret that it names.
+    ABORTED (SOURCE_CHANGED): it was changed meanwhile.
+    """
     RunSource: _grpc.UnaryUnaryMultiCallable[_ingestor_service_pb2.RunSourceRequest, _ingestor_service_pb2.RunSourceResponse]
     """Runs a source now; the job of a run that has not ended is returned instead of a second one. CancelJob ends a run.
 
@@ -406,6 +416,16 @@ class IngestorServiceAsyncStub(IngestorServiceStub):
 
     INVALID_ARGUMENT: the page is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but not
     administer it.
+    """
+    UpdateSource: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.UpdateSourceRequest, _ingestor_service_pb2.UpdateSourceResponse]  # type: ignore[assignment]
+    """Changes a source. Name, interval and pause leave what it knows of its documents. After any other change, and where the
+    name begins its uris, a run at work is cancelled, and the source runs at once, unless it is paused, and reads
+    everything again, by the rights of who changed it; documents that have not changed stay as they are.
+
+    INVALID_ARGUMENT: a field is wrong, alone or with what stays; every wrong field is named. NOT_FOUND: no such source.
+    PERMISSION_DENIED: the caller may use the collection, but not administer it. ALREADY_EXISTS: the collection has a
+    source of this name. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the ingestor has no directory or secret that it names.
+    ABORTED (SOURCE_CHANGED): it was changed meanwhile.
     """
     RunSource: _aio.UnaryUnaryMultiCallable[_ingestor_service_pb2.RunSourceRequest, _ingestor_service_pb2.RunSourceResponse]  # type: ignore[assignment]
     """Runs a source now; the job of a run that has not ended is returned instead of a second one. CancelJob ends a run.
@@ -749,6 +769,22 @@ class IngestorServiceServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: the page is wrong. NOT_FOUND: no such collection. PERMISSION_DENIED: the caller may use it, but not
         administer it.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdateSource(
+        self,
+        request: _ingestor_service_pb2.UpdateSourceRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_ingestor_service_pb2.UpdateSourceResponse, _abc.Awaitable[_ingestor_service_pb2.UpdateSourceResponse]]:
+        """Changes a source. Name, interval and pause leave what it knows of its documents. After any other change, and where the
+        name begins its uris, a run at work is cancelled, and the source runs at once, unless it is paused, and reads
+        everything again, by the rights of who changed it; documents that have not changed stay as they are.
+
+        INVALID_ARGUMENT: a field is wrong, alone or with what stays; every wrong field is named. NOT_FOUND: no such source.
+        PERMISSION_DENIED: the caller may use the collection, but not administer it. ALREADY_EXISTS: the collection has a
+        source of this name. FAILED_PRECONDITION (SOURCE_NOT_AVAILABLE): the ingestor has no directory or secret that it names.
+        ABORTED (SOURCE_CHANGED): it was changed meanwhile.
         """
 
     @_abc_1.abstractmethod

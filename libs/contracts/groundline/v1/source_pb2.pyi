@@ -227,7 +227,7 @@ class DocumentSource(_message.Message):
     documents of the source that have gone from it; nothing is deleted by a run that could not see all.
 
     A document belongs to the source that brought it first: another one that finds the same uri fails with
-    URI_OF_OTHER_SOURCE for it. Runs act by the rights of who created the source.
+    URI_OF_OTHER_SOURCE for it. Runs act by the rights of who created the source, or last changed what it reads.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -250,6 +250,7 @@ class DocumentSource(_message.Message):
     NEXT_RUN_TIME_FIELD_NUMBER: _builtins.int
     LAST_JOB_FIELD_NUMBER: _builtins.int
     DOCUMENT_COUNT_FIELD_NUMBER: _builtins.int
+    IS_PAUSED_FIELD_NUMBER: _builtins.int
     source_id: _builtins.str
     """Identifier, a UUID; set by the service."""
     collection_id: _builtins.str
@@ -267,6 +268,8 @@ class DocumentSource(_message.Message):
     """
     document_count: _builtins.int
     """Documents that it has brought and that have not gone; set by the service."""
+    is_paused: _builtins.bool
+    """Whether it runs only when it is asked to, whatever its interval. What it knows of its documents stays. Default: false."""
     @_builtins.property
     def directory(self) -> Global___DirectorySource:
         """A directory."""
@@ -336,10 +339,11 @@ class DocumentSource(_message.Message):
         next_run_time: _timestamp_pb2.Timestamp | None = ...,
         last_job: _job_pb2.IngestionJob | None = ...,
         document_count: _builtins.int = ...,
+        is_paused: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "create_time", b"create_time", "directory", b"directory", "git", b"git", "interval_seconds", b"interval_seconds", "kind", b"kind", "last_job", b"last_job", "metadata", b"metadata", "next_run_time", b"next_run_time", "postgres", b"postgres", "s3", b"s3", "web", b"web"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "allowed_principals", b"allowed_principals", "collection_id", b"collection_id", "create_time", b"create_time", "directory", b"directory", "document_count", b"document_count", "exclude_paths", b"exclude_paths", "git", b"git", "include_paths", b"include_paths", "interval_seconds", b"interval_seconds", "kind", b"kind", "last_job", b"last_job", "metadata", b"metadata", "name", b"name", "next_run_time", b"next_run_time", "postgres", b"postgres", "s3", b"s3", "source_id", b"source_id", "uri_prefix", b"uri_prefix", "web", b"web"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "allowed_principals", b"allowed_principals", "collection_id", b"collection_id", "create_time", b"create_time", "directory", b"directory", "document_count", b"document_count", "exclude_paths", b"exclude_paths", "git", b"git", "include_paths", b"include_paths", "interval_seconds", b"interval_seconds", "is_paused", b"is_paused", "kind", b"kind", "last_job", b"last_job", "metadata", b"metadata", "name", b"name", "next_run_time", b"next_run_time", "postgres", b"postgres", "s3", b"s3", "source_id", b"source_id", "uri_prefix", b"uri_prefix", "web", b"web"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__interval_seconds: _TypeAlias = _typing.Literal["interval_seconds"]  # noqa: Y015
     _WhichOneofArgType__interval_seconds: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds"]  # noqa: Y015

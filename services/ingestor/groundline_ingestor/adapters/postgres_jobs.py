@@ -144,6 +144,15 @@ class PostgresJobs:
     async def find(self, job_id: str, principals: Sequence[str] | None = None) -> job_pb2.IngestionJob | None:
         return await self._find(principals, "j.job_id = $2::uuid", job_id)
 
+    async def find_all(
+        self, job_ids: Sequence[str], principals: Sequence[str]
+    ) -> Mapping[str, job_pb2.IngestionJob]:
+        async with acquire(self._pool) as connection:
+            rows = await connection.fetch(
+                f"{_SELECT} WHERE j.job_id = ANY($2::uuid[])", list(principals), list(job_ids)
+            )
+        return {str(row["job_id"]): _job(row) for row in rows}
+
     async def find_by_request_id(
         self, collection_id: str, request_id: str, principals: Sequence[str] | None = None
     ) -> job_pb2.IngestionJob | None:

@@ -43,6 +43,8 @@ _SELECT: Final = """
 _OF_A_SOURCE: Final = """
     i.source_id IS NOT NULL AND EXISTS (SELECT FROM sources s WHERE s.source_id = i.source_id)
 """
+_TELL: Final = "SELECT pg_notify('groundline_items', '')"
+_FORGET_VERSIONS: Final = "UPDATE source_documents SET version = '' WHERE source_id = $1::uuid"
 
 
 class PostgresSources:
@@ -62,7 +64,7 @@ class PostgresSources:
                         source_id, collection_id, name, definition, principals, interval_seconds,
                         next_run_time
                     )
-                    VALUES ($1::uuid, $2, $3, $4, $5, $6, clock_timestamp())
+                    VALUES ($1::uuid, $2, $3, $4, $5, $6, CASE WHEN NOT $7 THEN clock_timestamp() END)
                     """,
                     source.source_id,
                     source.collection_id,
@@ -70,12 +72,11 @@ class PostgresSources:
                     definition_of(source),
                     list(principals),
                     source.interval_seconds,
+                    source.is_paused,
                 )
-                await connection.execute("SELECT pg_notify('groundline_items', '')")
+                await connection.execute(_TELL)
         except asyncpg.UniqueViolationError:
-            raise AlreadyExistsError(
-                "SOURCE_NAME_TAKEN", f"the collection has a source named {source.name!r}"
-            ) from None
+            raise _name_taken(source) from None
         except asyncpg.ForeignKeyViolationError:
             raise NotFoundError("COLLECTION_NOT_FOUND", f"no collection {source.collection_id!r}") from None
 
@@ -95,6 +96,48 @@ class PostgresSources:
                 limit,
             )
         return [_source(row) for row in rows]
+
+    async def update(
+        self, before: StoredSource, after: source_pb2.DocumentSource, principals: Sequence[str] | None
+    ) -> bool:
+        source_id = after.source_id
+        try:
+            async with transaction(self._pool) as connection:
+                updated = await connection.fetchval(
+                    f"""
+                    UPDATE sources SET
+                        name = $3, definition = $4, interval_seconds = $5,
+                        principals = coalesce($6::text[], principals),
+                        cursor = CASE WHEN $6::text[] IS NULL THEN cursor ELSE '' END,
+                        next_run_time = CASE
+                            WHEN $7 THEN NULL
+                            WHEN $6::text[] IS NOT NULL THEN clock_timestamp()
+                            WHEN (definition ->> 'isPaused')::boolean
+                                THEN CASE WHEN $5 > 0 THEN clock_timestamp() END
+                            -- A run that is due already stays so.
+                            WHEN interval_seconds <> $5 AND coalesce(next_run_time > clock_timestamp(), true)
+                                THEN {_next_run("$5")}
+                            ELSE next_run_time
+                        END
+                    WHERE source_id = $1::uuid AND definition = $2 RETURNING true
+                    """,
+                    source_id,
+                    definition_of(before.message),
+                    after.name,
+                    definition_of(after),
+                    after.interval_seconds,
+                    None if principals is None else list(principals),
+                    after.is_paused,
+                )
+                if not updated:
+                    return False
+                if principals is not None:
+                    await change_items(connection, f"source_id = $1::uuid AND {PENDING}", [source_id], cancel)
+                    await connection.execute(_FORGET_VERSIONS, source_id)
+                await connection.execute(_TELL)
+        except asyncpg.UniqueViolationError:
+            raise _name_taken(after) from None
+        return True
 
     async def delete(self, collection: StoredCollection, source: StoredSource, *, documents: bool) -> bool:
         source_id = source.message.source_id
@@ -122,9 +165,7 @@ class PostgresSources:
             if row is None:
                 raise NotFoundError("SOURCE_NOT_FOUND", f"no source {source_id}")
             if full:
-                await connection.execute(
-                    "UPDATE source_documents SET version = '' WHERE source_id = $1::uuid", source_id
-                )
+                await connection.execute(_FORGET_VERSIONS, source_id)
                 await connection.execute(
                     "UPDATE sources SET cursor = '' WHERE source_id = $1::uuid", source_id
                 )
@@ -141,9 +182,8 @@ class PostgresSources:
             )
             begun = [await _enqueue(connection, row) for row in rows]
             await connection.execute(
-                """
-                UPDATE sources SET next_run_time = CASE WHEN interval_seconds > 0 THEN
-                    clock_timestamp() + make_interval(secs => interval_seconds * (.9 + .2 * random())) END
+                f"""
+                UPDATE sources SET next_run_time = {_next_run("interval_seconds")}
                 WHERE source_id = ANY($1::uuid[])
                 """,
                 [row["source_id"] for row in rows],
@@ -275,6 +315,18 @@ class PostgresSources:
 
     async def is_held(self, claim: ItemClaim) -> bool:
         return await self._crawls.is_held(claim)
+
+
+def _next_run(interval: str) -> str:
+    """When a run follows on one that begins now, in SQL."""
+    return (
+        f"CASE WHEN {interval} > 0 THEN "
+        f"clock_timestamp() + make_interval(secs => {interval} * (.9 + .2 * random())) END"
+    )
+
+
+def _name_taken(source: source_pb2.DocumentSource) -> AlreadyExistsError:
+    return AlreadyExistsError("SOURCE_NAME_TAKEN", f"the collection has a source named {source.name!r}")
 
 
 async def _enqueue(connection: Connection, source: asyncpg.Record) -> str:

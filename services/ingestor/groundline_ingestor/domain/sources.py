@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from google.protobuf import json_format
+from google.protobuf.field_mask_pb2 import FieldMask
+from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import source_pb2
 
 from groundline_ingestor.crawling import path_matches
@@ -18,9 +20,12 @@ __all__ = [
     "Reached",
     "StoredSource",
     "Unreadable",
+    "changed",
     "definition_of",
+    "reads_the_same",
     "takes_path",
     "uri_prefix",
+    "wrong_paths",
 ]
 
 _SET_BY_SERVICE: Final = (
@@ -31,6 +36,9 @@ _SET_BY_SERVICE: Final = (
     "last_job",
     "document_count",
 )
+_NOT_READ_BY: Final = ("name", "interval_seconds", "is_paused")
+"""Fields that say nothing of what a run reads."""
+_IDENTIFIERS: Final = ("collection_id", "source_id")
 
 
 @dataclass(frozen=True)
@@ -101,6 +109,44 @@ def definition_of(source: source_pb2.DocumentSource) -> dict[str, Any]:
     for name in _SET_BY_SERVICE:
         given.ClearField(name)
     return json_format.MessageToDict(given)
+
+
+def wrong_paths(mask: FieldMask) -> Sequence[str]:
+    """Paths of a mask that name nothing that can be changed."""
+    known = set(pb.UpdateSourceRequest.DESCRIPTOR.fields_by_name) - {*_IDENTIFIERS, "update_mask"}
+    return [path for path in mask.paths if path not in known]
+
+
+def changed(current: source_pb2.DocumentSource, request: pb.UpdateSourceRequest) -> source_pb2.DocumentSource:
+    """The source after an update: with a mask its paths, whether set or not; without one every field that is
+    set."""
+    given = source_pb2.DocumentSource()
+    json_format.ParseDict(json_format.MessageToDict(request), given, ignore_unknown_fields=True)
+    for name in _IDENTIFIERS:
+        given.ClearField(name)
+    mask = request.update_mask
+    if not mask.paths:
+        mask = FieldMask(paths=[field.name for field, _ in given.ListFields()])
+        if request.HasField("is_paused"):
+            mask.paths.append("is_paused")
+    result = source_pb2.DocumentSource()
+    result.CopyFrom(current)
+    mask.MergeMessage(given, result, replace_message_field=True, replace_repeated_field=True)
+    return result
+
+
+def reads_the_same(before: source_pb2.DocumentSource, after: source_pb2.DocumentSource) -> bool:
+    """Whether what was found of a source holds after a change of it: it reads the same, gives it the same
+    uris, and says the same of it."""
+
+    def read_by(source: source_pb2.DocumentSource) -> dict[str, Any]:
+        definition = source_pb2.DocumentSource()
+        json_format.ParseDict(definition_of(source), definition)
+        for name in _NOT_READ_BY:
+            definition.ClearField(name)
+        return json_format.MessageToDict(definition)
+
+    return read_by(before) == read_by(after) and uri_prefix(before) == uri_prefix(after)
 
 
 def uri_prefix(source: source_pb2.DocumentSource) -> str:

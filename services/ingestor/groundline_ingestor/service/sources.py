@@ -1,18 +1,24 @@
-"""Sources: creating, reading, running and deleting them."""
+"""Sources: creating, reading, changing, running and deleting them."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import structlog
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import job_pb2, source_pb2
 from groundline_runtime.context import Caller
-from groundline_runtime.errors import NotFoundError
+from groundline_runtime.errors import (
+    AbortedError,
+    FieldViolation,
+    InvalidArgumentError,
+    NotFoundError,
+)
 from groundline_runtime.paging import page_size, page_token, read_page_token
+from groundline_validation import violations_of
 
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.sources import StoredSource
+from groundline_ingestor.domain.sources import StoredSource, changed, reads_the_same, wrong_paths
 from groundline_ingestor.ports import CollectionRepository, Connectors, JobRepository, SourceRepository
 from groundline_ingestor.service.access import administrable_collection
 from groundline_ingestor.service.quotas import Quotas
@@ -68,12 +74,12 @@ class SourceService:
             caller=caller.owner,
         )
         self._on_enqueued()
-        return await self._shown(caller, (await self._find(request.collection_id, source.source_id)))
+        return await self._found(caller, request.collection_id, source.source_id)
 
     async def get(self, caller: Caller, collection_id: str, source_id: str) -> source_pb2.DocumentSource:
         """The source with its last run."""
-        _, source = await self._administrable(caller, collection_id, source_id)
-        return await self._shown(caller, source)
+        await administrable_collection(self._collections, caller, collection_id)
+        return await self._found(caller, collection_id, source_id)
 
     async def list(self, caller: Caller, request: pb.ListSourcesRequest) -> pb.ListSourcesResponse:
         """A page of sources, by name. Raises InvalidArgumentError for a wrong token."""
@@ -82,9 +88,39 @@ class SourceService:
         await administrable_collection(self._collections, caller, request.collection_id)
         found = await self._sources.list_sources(request.collection_id, after=after, limit=size + 1)
         return pb.ListSourcesResponse(
-            sources=[await self._shown(caller, one) for one in found[:size]],
+            sources=await self._shown(caller, found[:size]),
             next_page_token=page_token("sources", found[size - 1].message.name) if len(found) > size else "",
         )
+
+    async def update(self, caller: Caller, request: pb.UpdateSourceRequest) -> source_pb2.DocumentSource:
+        """Change a source.
+
+        Raises InvalidArgumentError, AlreadyExistsError, FailedPreconditionError (SOURCE_NOT_AVAILABLE),
+        AbortedError (somebody else changed it in between).
+        """
+        if wrong := wrong_paths(request.update_mask):
+            raise InvalidArgumentError(
+                FieldViolation("update_mask", f"{path[:100]!r} is not a field that can be changed")
+                for path in wrong
+            )
+        _, before = await self._administrable(caller, request.collection_id, request.source_id)
+        after = changed(before.message, request)
+        # What was sent is right; together with what was there it may not be.
+        violations_of(after).raise_if_any()
+        self._connectors.require_available(after)
+        is_same = reads_the_same(before.message, after)
+        if not await self._sources.update(before, after, None if is_same else caller.principals):
+            await self._find(request.collection_id, request.source_id)
+            raise AbortedError("SOURCE_CHANGED", "the source was changed meanwhile; try again")
+        _log.info(
+            "source_updated",
+            source_id=request.source_id,
+            collection_id=request.collection_id,
+            reads_anew=not is_same,
+            caller=caller.owner,
+        )
+        self._on_enqueued()
+        return await self._found(caller, request.collection_id, request.source_id)
 
     async def run(self, caller: Caller, request: pb.RunSourceRequest) -> job_pb2.IngestionJob:
         """The job of a run, which is the one that has not ended, where there is one. Raises
@@ -124,12 +160,23 @@ class SourceService:
             raise _not_found(source_id)
         return source
 
-    async def _shown(self, caller: Caller, source: StoredSource) -> source_pb2.DocumentSource:
-        shown = source_pb2.DocumentSource()
-        shown.CopyFrom(source.message)
-        job = await self._jobs.find(source.last_job_id, caller.principals) if source.last_job_id else None
-        if job:
-            shown.last_job.CopyFrom(job)
+    async def _found(self, caller: Caller, collection_id: str, source_id: str) -> source_pb2.DocumentSource:
+        [shown] = await self._shown(caller, [await self._find(collection_id, source_id)])
+        return shown
+
+    async def _shown(
+        self, caller: Caller, sources: Sequence[StoredSource]
+    ) -> Sequence[source_pb2.DocumentSource]:
+        """The sources with their last runs."""
+        job_ids = [source.last_job_id for source in sources if source.last_job_id]
+        jobs = await self._jobs.find_all(job_ids, caller.principals)
+        shown = []
+        for source in sources:
+            message = source_pb2.DocumentSource()
+            message.CopyFrom(source.message)
+            if job := jobs.get(source.last_job_id):
+                message.last_job.CopyFrom(job)
+            shown.append(message)
         return shown
 
 

@@ -736,6 +736,8 @@ class StoreContract:
         assert await stores.jobs.enqueue(one, [_handed_in("a.md")], (), "same") == first
         assert await stores.jobs.find_by_request_id("one", "same") == first
         assert await stores.jobs.find_by_request_id("two", "same") is None
+        missing = str(uuid.UUID(int=1))
+        assert await stores.jobs.find_all([first.job_id, missing], ()) == {first.job_id: first}
         assert (await stores.jobs.enqueue(two, [_handed_in("a.md")], (), "same")).job_id != first.job_id
 
     async def test_a_crawl_is_leased_by_itself_and_its_pages_as_documents(self, stores: Stores) -> None:

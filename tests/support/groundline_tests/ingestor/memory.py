@@ -665,6 +665,11 @@ class MemoryJobs:
     async def find(self, job_id: str, principals: Sequence[str] | None = None) -> job_pb2.IngestionJob | None:
         return self._data.job(job_id, principals) if job_id in self._data.jobs else None
 
+    async def find_all(
+        self, job_ids: Sequence[str], principals: Sequence[str]
+    ) -> Mapping[str, job_pb2.IngestionJob]:
+        return {one: self._data.job(one, principals) for one in job_ids if one in self._data.jobs}
+
     async def find_by_request_id(
         self, collection_id: str, request_id: str, principals: Sequence[str] | None = None
     ) -> job_pb2.IngestionJob | None:
