@@ -3,8 +3,9 @@
 It has the database at hand, since a million vectors in JSON are too many for requests: whoever may use the
 database may import, and what a record says of its readers holds. Documents become what ingesting makes of
 them, by the same code. They are copied into a table beside the collection's partition. When it is full its
-indexes are built, and it takes the partition's place in one transaction. What is loaded is noted in the
-transaction that loads it, so an import that was killed goes on where it was.
+indexes are built, a search index that is fed is filled with it, and it takes the partition's place in one
+transaction. What is loaded is noted in the transaction that loads it, so an import that was killed goes on
+where it was.
 """
 
 import asyncio
@@ -115,6 +116,8 @@ async def import_files(
             await stage("building keys", running.build_keys)
             await stage("building the keyword index", running.build_keyword_index)
             await stage("building the vector index", running.build_vector_index)
+            await stage("attaching", running.attach)
+            await _fed(running, total.chunk_count, on_progress)
             await stage("switching", partial(running.switch, settings.reindex_grace_seconds))
             return total
 
@@ -192,6 +195,15 @@ async def _load_all(
         ) from error
     finally:
         executor.shutdown(wait=False, cancel_futures=True)
+
+
+async def _fed(running: PostgresImport, chunks: int, on_progress: OnProgress) -> None:
+    """Until a search index that is fed has what will be searched."""
+    largest = 0
+    while missing := await running.missing_in_index():
+        largest = max(largest, missing)
+        on_progress(ImportProgress("filling the search index", largest - missing, largest, chunks))
+        await asyncio.sleep(_LOOK_SECONDS)
 
 
 async def _watched(

@@ -17,19 +17,23 @@ from groundline_embedding import create_embedder
 from groundline_ingestor.__main__ import Stores
 from groundline_ingestor.adapters.import_files import fingerprints
 from groundline_ingestor.adapters.postgres_imports import PostgresImport, open_import
+from groundline_ingestor.adapters.postgres_index_feed import PostgresIndexFeed
 from groundline_ingestor.adapters.postgres_partitions import chunk_table
 from groundline_ingestor.converters import given_record
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import GivenDocument
+from groundline_ingestor.domain.feeding import FedPartition
 from groundline_ingestor.domain.imports import BatchResult, ImportFailedError, ImportProgress
 from groundline_ingestor.domain.work import NewVersion
 from groundline_ingestor.importing import discard, import_files
+from groundline_ingestor.service.feeding import Comparison, Feeding, compare
 from groundline_ingestor.service.imports import identified, with_vectors
 from groundline_ingestor.service.preparation import identify
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import ResourceExhaustedError
 from groundline_tests.ingestor.messages import a_collection
+from groundline_tests.ingestor.search_index import MemoryIndex
 from pydantic import SecretStr
 
 DIMENSIONS = 8
@@ -185,14 +189,17 @@ async def test_what_is_written_or_deleted_meanwhile_counts_more_than_the_import(
         new = [version(record(uri, "Imported."), collection) for uri in ("replaced", "overtaken", "taken")]
         await running.store(0, new, 0, ())
         await running.copy_others()
-        for uri in ("changed", "overtaken", "taken", "new"):
+        for uri in ("changed", "overtaken"):
+            await stores.documents.store(collection, [version(record(uri, "Since."), collection)])
+        await running.build_keys()
+        await running.build_keyword_index()
+        await running.build_vector_index()
+        await running.attach()
+        for uri in ("taken", "new"):
             await stores.documents.store(collection, [version(record(uri, "Since."), collection)])
         async with acquire(pool) as other:
             deleted = await other.fetchval("SELECT document_id FROM documents WHERE uri = 'deleted'")
         assert await stores.documents.delete(collection, deleted)
-        await running.build_keys()
-        await running.build_keyword_index()
-        await running.build_vector_index()
         await running.switch(0)
         await connection.execute("SELECT pg_advisory_unlock_all()")
     assert await texts(pool) == {
@@ -293,6 +300,89 @@ async def test_a_killed_import_goes_on_where_it_was_and_loads_nothing_twice(
     found = await texts(pool)
     assert len(found) == count
     assert all(chunks == [text] for chunks in found.values())
+
+
+async def test_a_fed_index_has_all_of_an_import_before_searches_look_there(
+    settings: IngestorSettings, stores: Stores, collection: StoredCollection, pool: Pool, tmp_path: Path
+) -> None:
+    feed, index = PostgresIndexFeed(pool), MemoryIndex()
+    feeding = Feeding(feed, index)
+    await stores.documents.store(collection, [version(record("old"), collection)])
+    await drain(feeding)
+    waiting = asyncio.Event()
+    importing = asyncio.create_task(waiting_import(settings, tmp_path, waiting))
+
+    await waiting.wait()
+    before = await texts(pool)
+    await drain(feeding)
+    await importing
+    after = await stores.collections.find("docs")
+    assert after is not None
+    fed = await feed.state()
+    partition = FedPartition(after.partition_id, after.settings.embedding.model, DIMENSIONS)
+    compared = [counts async for counts in compare(feed, index, partition)][-1]
+    await feed.end()
+
+    assert before.keys() == {"old"}
+    assert (await texts(pool)).keys() == {"old", "new"}
+    assert (fed.pending_count, compared) == (0, Comparison(compared=2))
+
+
+@pytest.mark.parametrize("dropped_with", ["--discard", "its collection"])
+async def test_an_import_that_waits_for_a_fed_index_can_be_dropped(
+    dropped_with: str,
+    settings: IngestorSettings,
+    stores: Stores,
+    collection: StoredCollection,
+    pool: Pool,
+    tmp_path: Path,
+) -> None:
+    feed, index = PostgresIndexFeed(pool), MemoryIndex()
+    feeding = Feeding(feed, index)
+    await drain(feeding)
+    waiting = asyncio.Event()
+    importing = asyncio.create_task(waiting_import(settings, tmp_path, waiting))
+    await waiting.wait()
+    importing.cancel()
+    await asyncio.gather(importing, return_exceptions=True)
+    await drain(feeding)
+    entries_before = await index_entries(feed, index)
+
+    if dropped_with == "--discard":
+        assert await discard(settings, "docs")
+    else:
+        await stores.collections.delete("docs")
+        await stores.reindex.settle(0)
+    await drain(feeding)
+    entries_after = await index_entries(feed, index)
+    async with acquire(pool) as connection:
+        own = await connection.fetchval("SELECT count(*) FROM chunk_partitions WHERE collection_id = 'docs'")
+    await feed.end()
+
+    assert await leftovers(pool) == []
+    assert (entries_before, entries_after, own) == (1, 0, 0)
+
+
+async def waiting_import(settings: IngestorSettings, folder: Path, waiting: asyncio.Event) -> BatchResult:
+    """Of one record; sets `waiting` when only the index is missing."""
+
+    def show(progress: ImportProgress) -> None:
+        if progress.stage == "filling the search index":
+            waiting.set()
+
+    return await imported(settings, written(folder / "new.jsonl", [record("new")]), on_progress=show)
+
+
+async def drain(feeding: Feeding) -> None:
+    while await feeding.round():
+        pass
+
+
+async def index_entries(feed: PostgresIndexFeed, index: MemoryIndex) -> int:
+    """Objects of all partitions that are fed."""
+    return sum(
+        [len(await index.entries(each.partition, after=0, limit=10)) for each in await feed.partitions()]
+    )
 
 
 async def batches(pool: Pool) -> dict[int, str]:

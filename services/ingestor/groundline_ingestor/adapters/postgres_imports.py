@@ -19,6 +19,7 @@ from groundline_ingestor.adapters.postgres_documents import (
     document_values,
     text_parts,
 )
+from groundline_ingestor.adapters.postgres_index_feed import is_feed_behind
 from groundline_ingestor.adapters.postgres_partitions import (
     attach_partition,
     chunk_table,
@@ -93,6 +94,11 @@ _GONE: Final = """
         SELECT document_id FROM {documents} WHERE seen_version IS NOT NULL
     ) AS copied
     WHERE NOT EXISTS (SELECT FROM documents d WHERE d.document_id = copied.document_id)
+"""
+_MISSING: Final = """
+    SELECT (SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = '{chunks}'::regclass)
+        - coalesce((SELECT filled_count FROM search_index_partitions WHERE partition_id = $1), 0)
+        + (SELECT count(*) FROM search_index_changes WHERE partition_id = $1)
 """
 
 
@@ -368,8 +374,41 @@ class PostgresImport:
             await build_vector_index(self._connection, self._import.partition_id, kind["dimensions"])
         await self._connection.execute(f"ANALYZE {self._import.chunks}")
 
+    async def attach(self) -> None:
+        """Make the table a partition, which no search looks at yet; nothing where that was done.
+
+        From here on a search index that is fed is filled with it.
+        """
+        connection, target = self._connection, self._import
+        async with connection.transaction():
+            is_new = await connection.fetchval(
+                """
+                INSERT INTO chunk_partitions (partition_id, collection_id, embedding_model, dimensions,
+                                              language, lexical_backend, lexical_built_after)
+                OVERRIDING SYSTEM VALUE
+                SELECT i.partition_id, i.collection_id, p.embedding_model, p.dimensions, p.language,
+                       p.lexical_backend, i.lexical_built_after
+                FROM imports i JOIN collections c USING (collection_id)
+                JOIN chunk_partitions p ON p.partition_id = c.partition_id
+                WHERE i.collection_id = $1 ON CONFLICT DO NOTHING RETURNING true
+                """,
+                target.collection_id,
+            )
+            if is_new:
+                await attach_partition(connection, target.partition_id)
+                await connection.execute("SELECT pg_notify('groundline_search_index', '')")
+
+    async def missing_in_index(self) -> int:
+        """How many of its chunks a search index that is fed still lacks, about; 0 where none is fed."""
+        if not await is_feed_behind(self._connection, self._import.partition_id):
+            return 0
+        missing: int = await self._connection.fetchval(
+            _MISSING.format(chunks=self._import.chunks), self._import.partition_id
+        )
+        return max(missing, 1)
+
     async def switch(self, grace_seconds: float) -> None:
-        """Put the table in the place of the collection's partition, with all its documents, at once.
+        """Put the attached table in the place of the collection's partition, with all its documents, at once.
 
         Searches go on; documents wait to be stored meanwhile. Raises ImportFailedError.
         """
@@ -379,33 +418,17 @@ class PostgresImport:
                 "SELECT partition_id FROM collections WHERE collection_id = $1 FOR UPDATE",
                 target.collection_id,
             )
-            begun = await connection.fetchrow(
-                "SELECT copied_from, lexical_built_after FROM imports WHERE collection_id = $1",
-                target.collection_id,
+            source = await connection.fetchval(
+                "SELECT copied_from FROM imports WHERE collection_id = $1", target.collection_id
             )
-            if in_use is None or begun is None:
+            if in_use is None or source is None:
                 raise ImportFailedError(f"the collection {target.collection_id} was deleted meanwhile")
-            if in_use != begun["copied_from"] and not await has_moved(
-                connection, target.collection_id, begun["copied_from"], in_use
-            ):
+            if in_use != source and not await has_moved(connection, target.collection_id, source, in_use):
                 raise ImportFailedError(
                     f"{target.collection_id} was indexed again meanwhile: start anew after --discard"
                 )
             await self._catch_up(in_use)
             await self._take_documents()
-            await connection.execute(
-                """
-                INSERT INTO chunk_partitions (partition_id, collection_id, embedding_model, dimensions,
-                                              language, lexical_backend, lexical_built_after)
-                OVERRIDING SYSTEM VALUE
-                SELECT $2, $1, embedding_model, dimensions, language, lexical_backend, $4
-                FROM chunk_partitions WHERE partition_id = $3
-                """,
-                *target,
-                in_use,
-                begun["lexical_built_after"],
-            )
-            await attach_partition(connection, target.partition_id)
             await connection.execute(
                 """
                 UPDATE collections SET partition_id = $2, update_time = clock_timestamp()
@@ -522,8 +545,11 @@ async def _create_tables(connection: Connection, target: Import) -> None:
 
 
 async def _drop(connection: Connection, target: Import, *, with_chunks: bool = True) -> None:
-    tables = [target.documents, target.texts, target.kept, *([target.chunks] if with_chunks else ())]
-    await connection.execute(f"DROP TABLE {', '.join(tables)}")
+    await connection.execute(f"DROP TABLE {target.documents}, {target.texts}, {target.kept}")
+    if with_chunks:
+        # Once it is attached it goes with its collection.
+        await connection.execute(f"DROP TABLE IF EXISTS {target.chunks}")
+        await connection.execute("DELETE FROM chunk_partitions WHERE partition_id = $1", target.partition_id)
     await connection.execute("DELETE FROM imports WHERE collection_id = $1", target.collection_id)
 
 
