@@ -198,7 +198,18 @@ async def test_a_collection_that_was_rebuilt_is_not_looked_for_where_it_is_not_y
         assert len(await searches.found()) == len(TEXTS)
 
 
-async def test_lost_hanging_and_promoted_standbys_cost_no_search(
+async def is_searched(standby: PostgresServer) -> None:
+    """Wait until chunks are read there, for the first time since it was copied."""
+    connection = await asyncpg.connect(standby.dsn)
+    async with asyncio.timeout(60):
+        while not await connection.fetchval(  # noqa: ASYNC110 (another process reads)
+            "SELECT sum(seq_scan + idx_scan) FROM pg_stat_user_tables WHERE relname LIKE 'chunks_p%'"
+        ):
+            await asyncio.sleep(0.05)
+    await connection.close()
+
+
+async def test_standbys_that_are_lost_hang_or_are_promoted_and_brought_back_cost_no_search(
     installation: Installation, serve_retriever: Any
 ) -> None:
     first, second = installation.standbys
@@ -233,6 +244,9 @@ async def test_lost_hanging_and_promoted_standbys_cost_no_search(
         second.resume()
         await more(50)
         await execute(second, "SELECT pg_promote()")
+        await more(50)
+        await second.follow(installation.primary)
+        await is_searched(second)
         await more(50)
         ending.set()
         await asyncio.gather(*tasks)

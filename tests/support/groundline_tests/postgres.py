@@ -128,17 +128,28 @@ class PostgresServer:
         """A started copy that replays what this server writes."""
         copy = PostgresServer(directory, self._settings)
         copy._identity = self._identity
-        copy._make_cluster_directory()
-        await copy._run(
+        await copy._copy(self)
+        await copy._start()
+        return copy
+
+    async def follow(self, primary: "PostgresServer") -> None:
+        """Become a standby of `primary` again, by a new copy at the same address."""
+        assert self._process is not None
+        await self._process.stop()
+        shutil.rmtree(self._cluster)
+        await self._copy(primary)
+        await self._start()
+
+    async def _copy(self, primary: "PostgresServer") -> None:
+        self._make_cluster_directory()
+        await self._run(
             "pg_basebackup",
-            f"--pgdata={copy._cluster}",
-            f"--dbname={self.dsn}",
+            f"--pgdata={self._cluster}",
+            f"--dbname={primary.dsn}",
             "--write-recovery-conf",
             "--checkpoint=fast",
             "--no-sync",
         )
-        await copy._start()
-        return copy
 
     async def replayed(self, primary: "PostgresServer") -> None:
         """Wait until this standby has what is written on `primary` now."""
