@@ -1,12 +1,15 @@
 """Nodes of the real Weaviate server on loopback, built once by Go.
 
 The program is kept in GROUNDLINE_WEAVIATE_CACHE, by default groundline/weaviate below the user's folder for
-caches. `python -m groundline_tests.weaviate --nodes 3` runs nodes for benchmarks until Ctrl-C.
+caches. `python -m groundline_tests.weaviate --nodes 3` runs nodes for benchmarks until Ctrl-C; with
+`--data-dir` they keep their data and their ports.
 """
 
 import argparse
 import asyncio
+import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -14,7 +17,7 @@ import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import httpx
@@ -30,6 +33,7 @@ CACHE = Path(
 
 API_KEY = "a-key-for-tests"
 START_SECONDS = 120
+PORTS = range(20_000, 32_000)
 MEMORY = "1GiB"
 """What the collector of a node aims at."""
 
@@ -107,9 +111,12 @@ class Cluster:
 
 @asynccontextmanager
 async def weaviate_nodes(count: int, folder: Path) -> AsyncIterator[Cluster]:
-    """Start so many nodes, which keep their data below `folder`, and stop them at the end."""
+    """Start so many nodes, which keep their data below `folder`, and stop them at the end.
+
+    In a folder where they ran before they have the same ports, by which they know each other.
+    """
     server = await asyncio.to_thread(program)
-    ports = _free_ports(count)
+    ports = _kept_ports(count, folder / "ports.json")
     nodes = [_node(server, folder, number, ports) for number in range(count)]
     try:
         for node in nodes:
@@ -120,7 +127,7 @@ async def weaviate_nodes(count: int, folder: Path) -> AsyncIterator[Cluster]:
         for node in nodes:
             if node.process is not None:
                 with suppress(ProcessLookupError):
-                    # Nothing of it is kept, so that it need not flush.
+                    # What was acknowledged is in its log, so that it need not flush.
                     os.killpg(node.process.pid, signal.SIGKILL)
                 await node.process.wait()
 
@@ -171,15 +178,30 @@ def _node(server: Path, folder: Path, number: int, ports: Sequence[_Ports]) -> N
     return Node(number, Command(name, (str(server), *arguments), environment), folder, own.http, own.grpc)
 
 
+def _kept_ports(count: int, file: Path) -> Sequence[_Ports]:
+    """Those of an earlier run, or free ones, which are noted."""
+    if file.exists():
+        kept = [_Ports(**each) for each in json.loads(file.read_text())]
+        assert len(kept) == count, f"{file.parent} is of {len(kept)} nodes"
+        return kept
+    ports = _free_ports(count)
+    file.write_text(json.dumps([asdict(each) for each in ports]))
+    return ports
+
+
 def _free_ports(count: int) -> Sequence[_Ports]:
-    """Held all at once, so that they differ; two pairs are in a row."""
+    """Held all at once, so that they differ; two pairs are in a row.
+
+    Below those that the system gives to connections: one that is taken before the node binds it may leave a
+    node that says that it is ready, and takes no data from others.
+    """
     with suppress(OSError):
         held: list[socket.socket] = []
         try:
 
             def hold(port: int = 0) -> int:
                 held.append(socket.socket())
-                held[-1].bind(("127.0.0.1", port))
+                held[-1].bind(("127.0.0.1", port or random.choice(PORTS)))
                 taken: int = held[-1].getsockname()[1]
                 return taken
 
@@ -208,5 +230,9 @@ async def _run(count: int, folder: Path) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Run nodes of Weaviate until Ctrl-C.")
     parser.add_argument("--nodes", type=int, default=3)
-    with tempfile.TemporaryDirectory() as directory, suppress(KeyboardInterrupt):
-        asyncio.run(_run(parser.parse_args().nodes, Path(directory)))
+    parser.add_argument("--data-dir", type=Path, help="Keep their data here. Default: it is removed.")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary, suppress(KeyboardInterrupt):
+        directory = asked.data_dir or Path(temporary)
+        directory.mkdir(parents=True, exist_ok=True)
+        asyncio.run(_run(asked.nodes, directory))
