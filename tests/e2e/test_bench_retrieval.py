@@ -6,7 +6,7 @@ import pytest
 from groundline_benchmarks.idle.benchmark import measure_idle
 from groundline_benchmarks.measuring.running import MeasurementError
 from groundline_benchmarks.measuring.suite import PROCESSES, SERVICES, Suite, started_suite
-from groundline_benchmarks.retrieval.benchmark import goals, measure_collection
+from groundline_benchmarks.retrieval.benchmark import goals, load, measure_collection
 from groundline_benchmarks.retrieval.cases import CASES, HYBRID
 from groundline_benchmarks.retrieval.corpus import load_collection, load_small_collections
 from groundline_benchmarks.retrieval.small_collections import (
@@ -28,7 +28,8 @@ async def test_every_figure_is_taken(suite: Suite) -> None:
     begun: list[str] = []
     async with suite.connection.client() as client:
         small = await measure_small_collections(suite, client, 2, 2, 0.2, begun.append, cases=[HYBRID])
-        result = await measure_collection(suite, client, 1000, 2, 0.2, begun.append)
+        [load_seconds] = await load(client, suite.database_url, [1000], begun.append)
+        result = await measure_collection(suite, 1000, load_seconds, 2, 0.2, begun.append)
         idle = await measure_idle(suite, client, 0.2, begun.append)
         with pytest.raises(MeasurementError, match="1000 indexed chunks, not 41"):
             await load_collection(client, suite.database_url, "bench-1000", 41)
@@ -41,7 +42,8 @@ async def test_every_figure_is_taken(suite: Suite) -> None:
     assert all(size > 0 for size in small.memory_mib.values())
     assert all(transactions >= 1 for transactions in small.transactions.values())
     assert len(small.goals(1.0)) == 4
-    assert set(result.figures) == {(case.name, way) for case in CASES for way in case.ways}
+    ways = {(case.name, way) for case in CASES for way in case.ways if "Weaviate" not in way}
+    assert set(result.figures) == ways
     for figures in (*result.figures.values(), *small.figures.values()):
         assert 0 < figures.p50 <= figures.p95
         assert figures.per_second > 0

@@ -37,6 +37,8 @@ _LOOK_AGAIN_SECONDS = 0.05
 _LOG = "up.log"
 _LOG_CHARACTERS = 2_000
 
+_NOT_INHERITED = ("GROUNDLINE_DATABASE_URL", "GROUNDLINE_WEAVIATE__")
+
 # A measurement sends as fast as it is answered, from one client.
 _UNLIMITED = {
     "GROUNDLINE_GATEWAY_RATE_LIMIT_PER_MINUTE": "1000000000",
@@ -81,12 +83,12 @@ async def started_suite(
 ) -> AsyncIterator[Suite]:
     """`groundline up` on free ports with its data below `directory`; stopped on leaving.
 
-    The database is the embedded one, whatever GROUNDLINE_DATABASE_URL says, unless `environment` names
-    another. Raises SuiteFailedError.
+    The database is the embedded one and no other index is fed, whatever GROUNDLINE_DATABASE_URL and
+    GROUNDLINE_WEAVIATE__… say, unless `environment` names others. Raises SuiteFailedError.
     """
     ready_file = directory / "ready.json"
     ready_file.unlink(missing_ok=True)  # of a suite that was killed
-    inherited = {name: value for name, value in os.environ.items() if name != "GROUNDLINE_DATABASE_URL"}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
     with _open_log(directory) as log:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "groundline_cli", "up", "--gateway-port", "0"),

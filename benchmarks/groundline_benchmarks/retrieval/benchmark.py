@@ -1,11 +1,12 @@
 """One collection, searched in every way and case in one run."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import psutil
 from groundline_client import AsyncClient
+from groundline_weaviate import open_weaviate
 
 from groundline_benchmarks.measuring.goals import Goal
 from groundline_benchmarks.measuring.load import (
@@ -28,20 +29,22 @@ from groundline_benchmarks.retrieval.cases import (
     GATEWAY,
     HYBRID,
     RETRIEVER,
-    SEMANTIC,
+    WEAVIATE_COORDINATOR,
     Case,
-    Search,
 )
 from groundline_benchmarks.retrieval.corpus import (
+    RECALL_CHUNKS,
+    RECALL_FILTERS,
     load_collection,
     queries,
     questions,
     recall,
     sizes_mib,
 )
-from groundline_benchmarks.retrieval.ways import open_ways
+from groundline_benchmarks.retrieval.ways import Way, open_ways
+from groundline_benchmarks.retrieval.weaviate import WeaviateSuite
 
-__all__ = ["Result", "goals", "measure_collection"]
+__all__ = ["Result", "goals", "load", "measure_collection"]
 
 FILTER_GOAL_CHUNKS = 10_000
 """The size for which a goal of filtered search is set; all others are for 100,000 chunks."""
@@ -63,45 +66,82 @@ class Result:
     postgres_mib: float
     """Memory of PostgreSQL's processes together afterwards, what they share counted once."""
     recall: Mapping[str, float]
-    """Of vector search against an exact one, by case."""
+    """Of vector search against an exact one, by filter."""
+    weaviate_recall: Mapping[str, float] = field(default_factory=dict)
+    """The same of Weaviate; empty where it is not measured."""
 
     def of(self, case: Case, way: str) -> Figures:
         return self.figures[case.name, way]
 
 
+async def load(
+    client: AsyncClient, database_url: str, counts: Sequence[int], report: Report
+) -> list[Mapping[str, float]]:
+    """Load a collection of each number of chunks that is not there; the seconds of Result.load_seconds.
+
+    Raises GatewayError, MeasurementError.
+    """
+    loaded = []
+    for chunks in counts:
+        loaded.append(await load_collection(client, database_url, _name(chunks), chunks))
+        report(f"{chunks} chunks loaded, BM25 and HNSW indexes built")
+    return loaded
+
+
 async def measure_collection(
-    suite: Suite, client: AsyncClient, chunks: int, query_count: int, seconds: float, report: Report
+    suite: Suite,
+    chunks: int,
+    load_seconds: Mapping[str, float],
+    query_count: int,
+    seconds: float,
+    report: Report,
+    on_weaviate: WeaviateSuite | None = None,
+    *,
+    cases: Sequence[Case] = CASES,
 ) -> Result:
-    """Loads it if it is not there. Raises GatewayError, MeasurementError."""
-    collection = f"bench-{chunks}"
-    load_seconds = await load_collection(client, suite.database_url, collection, chunks)
+    """Of what is loaded; with a suite on the same database that searches Weaviate, also that.
+
+    Raises GatewayError, MeasurementError.
+    """
+    collection = _name(chunks)
     sizes = await sizes_mib(suite.database_url, collection)
-    report(f"{chunks} chunks loaded, BM25 and HNSW indexes built: {sum(sizes.values()):.0f} MiB")
     asked, answerable = queries(query_count), questions(min(query_count, chunks))
     figures: dict[tuple[str, str], Figures] = {}
-    async with open_ways(suite, client, collection, asked) as ways:
-        for case in CASES:
+    other = on_weaviate.suite if on_weaviate else None
+    async with open_ways(suite, collection, asked, other) as ways:
+        for case in cases:
             report(f"{chunks} chunks: {case.name}")
             inputs = answerable if case is ANSWERED else asked
-            for way, one in (await _measure_case(case, ways, inputs, seconds, suite)).items():
+            for way, one in (await _measure_case(case, ways, inputs, seconds)).items():
                 figures[case.name, way] = one
     report(f"{chunks} chunks: recall")
     recalls = {
-        case.name: await recall(suite.database_url, collection, filtered=case.filtered)
-        for case in (SEMANTIC, FILTERED)
+        name: await recall(suite.database_url, collection, one_in) for name, one_in in RECALL_FILTERS.items()
     }
+    weaviate_recalls = {}
+    if on_weaviate is not None:
+        async with open_weaviate(on_weaviate.settings) as weaviate:
+            weaviate_recalls = {
+                name: await recall(suite.database_url, collection, one_in, weaviate)
+                for name, one_in in RECALL_FILTERS.items()
+            }
     rss = peak_rss_mib(psutil.Process(suite.pids["retriever"]))
     postgres = memory_mib(psutil.Process(suite.pids["postgres"]))
-    return Result(chunks, load_seconds, figures, rss, sizes, postgres, recalls)
+    return Result(chunks, load_seconds, figures, rss, sizes, postgres, recalls, weaviate_recalls)
+
+
+def _name(chunks: int) -> str:
+    return f"bench-{chunks}"
 
 
 async def _measure_case(
-    case: Case, ways: Mapping[str, Search], asked: Sequence[str], seconds: float, suite: Suite
+    case: Case, ways: Mapping[str, Way], asked: Sequence[str], seconds: float
 ) -> dict[str, Figures]:
-    works = {way: partial(ways[way], case) for way in case.ways}
+    used = {name: ways[name] for name in case.ways if name in ways}
+    works = {name: partial(way.search, case) for name, way in used.items()}
     figures = await measure_serially(works, asked)
-    for way, work in works.items():
-        await measure_load(figures[way], work, asked, suite.pids, clients=CLIENTS, seconds=seconds)
+    for name, work in works.items():
+        await measure_load(figures[name], work, asked, used[name].pids, clients=CLIENTS, seconds=seconds)
     return figures
 
 
@@ -133,4 +173,11 @@ def goals(result: Result) -> list[Goal]:
     if result.chunks == FILTER_GOAL_CHUNKS:
         ratio = result.of(FILTERED, RETRIEVER).p50 / result.of(FILTERED, FLOOR).p50
         found.append(Goal(f"{FILTERED.name}: {RETRIEVER} / floor", ratio, 1.3))
+    if (on_weaviate := result.figures.get((HYBRID.name, WEAVIATE_COORDINATOR))) is not None:
+        ratio = on_weaviate.p50 / coordinator.p50
+        found.append(Goal(f"hybrid: {WEAVIATE_COORDINATOR} / {COORDINATOR}", ratio, 2))
+        found += [
+            Goal(f"recall@{RECALL_CHUNKS} of Weaviate, {name}", share, 0.98, is_minimum=True)
+            for name, share in result.weaviate_recall.items()
+        ]
     return found

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from groundline_client import JsonObject
 
-from groundline_benchmarks.retrieval.corpus import FILTER
+from groundline_benchmarks.retrieval.corpus import filter_of
 
 __all__ = [
     "ANSWER",
@@ -19,8 +19,12 @@ __all__ = [
     "GATEWAY",
     "HYBRID",
     "KEYWORD",
+    "RARE",
     "RETRIEVER",
     "SEMANTIC",
+    "WEAVIATE_COORDINATOR",
+    "WEAVIATE_GATEWAY",
+    "WEAVIATE_RETRIEVER",
     "Case",
     "Search",
 ]
@@ -32,16 +36,30 @@ FLOOR, FLOOR_WITH_TEXTS = "floor", "floor, with texts"
 RETRIEVER, COORDINATOR = "retriever, gRPC", "coordinator, gRPC"
 GATEWAY = "POST /api/search"
 ANSWER = "POST /api/answer"
+WEAVIATE_RETRIEVER, WEAVIATE_COORDINATOR, WEAVIATE_GATEWAY = (
+    f"{way}, Weaviate" for way in (RETRIEVER, COORDINATOR, GATEWAY)
+)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A mode, with or without the filter, or an answer from what that finds."""
+    """A mode, with or without a filter, or an answer from what that finds."""
 
     name: str
     mode: str
-    filtered: bool = False
-    ways: tuple[str, ...] = (FLOOR, FLOOR_WITH_TEXTS, RETRIEVER, COORDINATOR, GATEWAY)
+    one_in: int | None = None
+    """Of so many chunks a filter keeps one."""
+    ways: tuple[str, ...] = (
+        FLOOR,
+        FLOOR_WITH_TEXTS,
+        RETRIEVER,
+        COORDINATOR,
+        GATEWAY,
+        WEAVIATE_RETRIEVER,
+        WEAVIATE_COORDINATOR,
+        WEAVIATE_GATEWAY,
+    )
+    """Of those that are there."""
 
     def request(self, query: str, collection: str) -> JsonObject:
         """As the gateway and the coordinator take it."""
@@ -50,17 +68,18 @@ class Case:
             "collectionIds": [collection],
             "options": {"retrieval": {"mode": f"RETRIEVAL_MODE_{self.mode.upper()}"}},
         }
-        if self.filtered:
-            request["filter"] = FILTER
+        if self.one_in is not None:
+            request["filter"] = filter_of(self.one_in)
         return request
 
 
 KEYWORD = Case("keyword", "keyword")
 SEMANTIC = Case("semantic", "semantic")
 HYBRID = Case("hybrid", "hybrid")
-FILTERED = Case("hybrid, 1% filter", "hybrid", filtered=True)
+FILTERED = Case("hybrid, 1% filter", "hybrid", one_in=100)
+RARE = Case("hybrid, 0.1% filter", "hybrid", one_in=1000)
 ANSWERED = Case("extractive answer", "hybrid", ways=(ANSWER,))
-CASES = (KEYWORD, SEMANTIC, HYBRID, FILTERED, ANSWERED)
+CASES = (KEYWORD, SEMANTIC, HYBRID, FILTERED, RARE, ANSWERED)
 
 type Search = Callable[[Case, str], Awaitable[None]]
 """Searches once, for a case's query."""

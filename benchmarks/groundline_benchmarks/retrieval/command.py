@@ -1,6 +1,7 @@
 """groundline bench retrieval"""
 
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import click
@@ -11,7 +12,7 @@ from groundline_benchmarks.measuring.goals import goals_as_json, print_goals
 from groundline_benchmarks.measuring.load import Figures, services_to_postgres
 from groundline_benchmarks.measuring.running import Report, run
 from groundline_benchmarks.measuring.suite import PROCESSES, started_suite, working_directory
-from groundline_benchmarks.retrieval.benchmark import Result, goals, measure_collection
+from groundline_benchmarks.retrieval.benchmark import Result, goals, load, measure_collection
 from groundline_benchmarks.retrieval.cases import CLIENTS, FLOOR, HYBRID
 from groundline_benchmarks.retrieval.corpus import SMALL_COLLECTION_CHUNKS
 from groundline_benchmarks.retrieval.small_collections import (
@@ -20,6 +21,13 @@ from groundline_benchmarks.retrieval.small_collections import (
     SmallCollections,
     measure_small_collections,
     measure_start,
+)
+from groundline_benchmarks.retrieval.weaviate import (
+    Fed,
+    Nodes,
+    nodes_here,
+    suite_on_weaviate,
+    weaviate_settings,
 )
 
 __all__ = ["retrieval"]
@@ -49,6 +57,14 @@ _PROCESSOR_HEADINGS = (
     "one, some and all of them, memory, an idle suite, and its start.",
 )
 @click.option(
+    "--search-index",
+    type=click.Choice(["postgres", "weaviate"]),
+    default="postgres",
+    show_default=True,
+    help="With weaviate, measure it beside PostgreSQL: GROUNDLINE_WEAVIATE__HTTP_URL and "
+    "GROUNDLINE_WEAVIATE__GRPC_TARGET say where it runs.",
+)
+@click.option(
     "--queries", type=click.IntRange(min=1), default=100, show_default=True, help="Serial searches."
 )
 @click.option(
@@ -67,6 +83,7 @@ _PROCESSOR_HEADINGS = (
 def retrieval(
     chunks: tuple[int, ...],
     collections: int | None,
+    search_index: str,
     queries: int,
     seconds: float,
     data_dir: Path | None,
@@ -83,15 +100,32 @@ def retrieval(
     the one that fetches the hits' texts. The ways take turns. Processor time is what the system counts for
     each process, PostgreSQL's backends included, while all clients search. Goals are set for 100,000 chunks;
     the one of filtered search for 10,000.
+
+    Weaviate is fed by a second suite on the same database, whose retriever searches it, when everything is
+    loaded. The nodes must keep their data where --data-dir is given.
     """
 
-    async def measure(report: Report) -> list[Result]:
+    async def measure(report: Report) -> tuple[list[Result], Fed | None, Nodes | None]:
+        weaviate = weaviate_settings() if search_index == "weaviate" else None
         with working_directory(data_dir) as directory:
-            async with started_suite(directory, {}) as suite, suite.connection.client() as client:
-                return [
-                    await measure_collection(suite, client, count, queries, seconds, report)
-                    for count in chunks
+            async with AsyncExitStack() as stack:
+                suite = await stack.enter_async_context(started_suite(directory, {}))
+                client = await stack.enter_async_context(suite.connection.client())
+                loaded = await load(client, suite.database_url, chunks, report)
+                other = None
+                if weaviate is not None:
+                    is_kept = data_dir is not None
+                    searching = suite_on_weaviate(
+                        suite, directory / "weaviate", weaviate, report, is_kept=is_kept
+                    )
+                    other = await stack.enter_async_context(searching)
+                results = [
+                    await measure_collection(suite, count, load_seconds, queries, seconds, report, other)
+                    for count, load_seconds in zip(chunks, loaded, strict=True)
                 ]
+                if other is None:
+                    return results, None, None
+                return results, other.fed, nodes_here(other.settings)
 
     async def measure_small(report: Report) -> tuple[SmallCollections, float]:
         assert collections is not None
@@ -106,21 +140,30 @@ def retrieval(
         small = run(measure_small)
         print_json(_small_as_json(*small)) if as_json else _print_small(*small)
         return
-    results = run(measure)
+    results, fed, nodes = run(measure)
     if as_json:
-        print_json([_as_json(result) for result in results])
+        print_json([_as_json(result, fed, nodes) for result in results])
     else:
         for result in results:
             _print(result)
+        if fed and nodes:
+            click.echo(
+                f"\nWeaviate: {_fed(fed)}; {nodes.count} nodes on this machine take "
+                f"{nodes.memory_mib:.0f} MiB of memory and {nodes.disk_mib:.0f} of disk"
+            )
 
 
 def _print(result: Result) -> None:
     sizes = ", ".join(f"{name} {size:.0f}" for name, size in result.sizes_mib.items())
-    recalls = ", ".join(f"{name} {share:.3f}" for name, share in result.recall.items())
+    recalls = "; ".join(
+        f"recall of {index}: " + ", ".join(f"{name} {share:.3f}" for name, share in of.items())
+        for index, of in (("HNSW", result.recall), ("Weaviate", result.weaviate_recall))
+        if of
+    )
     click.echo(
         f"\n{result.chunks} chunks, {_loaded(result.load_seconds)}; MiB: {sizes}; the retriever has taken "
         f"{result.retriever_rss_mib:.0f} MiB at most so far, PostgreSQL takes {result.postgres_mib:.0f}; "
-        f"recall of vector search: {recalls}\n"
+        f"{recalls}\n"
     )
     rows = []
     for (case, way), one in result.figures.items():
@@ -188,7 +231,24 @@ def _loaded(seconds: Mapping[str, float]) -> str:
     return ", ".join(f"{name} in {taken:.1f} s" for name, taken in seconds.items())
 
 
-def _as_json(result: Result) -> dict[str, object]:
+def _fed(fed: Fed) -> str:
+    if not fed.chunks:
+        return "fed by an earlier run"
+    return f"{fed.chunks} chunks fed in {fed.seconds:.0f} s"
+
+
+def _as_json(result: Result, fed: Fed | None, nodes: Nodes | None) -> dict[str, object]:
+    """What is said of Weaviate is of all collections together."""
+    on_weaviate: dict[str, object] = {}
+    if fed and nodes:
+        on_weaviate["weaviate"] = {
+            "nodes": nodes.count,
+            "memoryMib": nodes.memory_mib,
+            "diskMib": nodes.disk_mib,
+            "fedChunks": fed.chunks,
+            "feedSeconds": fed.seconds,
+            "recall": dict(result.weaviate_recall),
+        }
     return {
         "chunks": result.chunks,
         "loadSeconds": dict(result.load_seconds),
@@ -200,6 +260,7 @@ def _as_json(result: Result) -> dict[str, object]:
             {"case": case, "way": way, **_figures_as_json(one)} for (case, way), one in result.figures.items()
         ],
         "goals": goals_as_json(goals(result)),
+        **on_weaviate,
     }
 
 

@@ -12,8 +12,9 @@ from uuid import NAMESPACE_URL, uuid5
 
 import asyncpg
 import numpy as np
-from groundline_client import AsyncClient
+from groundline_client import AsyncClient, JsonObject
 from groundline_database import register_vectors
+from groundline_filters import parse
 from groundline_ingestor.adapters.postgres_documents import CHUNK_COLUMNS
 from groundline_ingestor.adapters.postgres_index_builds import builds_held_off
 from groundline_ingestor.adapters.postgres_partitions import move_collection
@@ -21,6 +22,7 @@ from groundline_ingestor.adapters.postgres_vector_indexes import vector_index_on
 from groundline_lexical import Connection, detect_lexical_index, lexical_text
 from groundline_retriever.adapters.postgres import SERVER_SETTINGS
 from groundline_signatures import signature
+from groundline_weaviate import Scope, Space, Weaviate, condition_of
 from numpy.typing import NDArray
 from pgvector import HalfVector
 
@@ -29,10 +31,12 @@ from groundline_benchmarks.measuring.texts import DIMENSIONS, texts, words
 
 __all__ = [
     "COPIED",
-    "FILTER",
-    "FILTER_SQL",
     "LONE_COLLECTION",
+    "RECALL_CHUNKS",
+    "RECALL_FILTERS",
     "SMALL_COLLECTION_CHUNKS",
+    "filter_of",
+    "filter_sql",
     "load_collection",
     "load_small_collections",
     "partition_of",
@@ -46,12 +50,10 @@ STOP_WORDS = 100
 """The most frequent words, which no query has, as a language's stop words are not searched."""
 
 QUERY_WORDS = 6
-BUCKETS = 100
-"""Of the metadata's `bucket`: a filter on it keeps one in so many."""
+FILTERS = (50, 100, 1000)
+"""A filter on the metadata keeps one chunk in so many."""
 
-FILTER = {"bucket": 7}
-FILTER_SQL = """metadata @> '{"bucket": 7}'"""
-"""As an index on the metadata answers it."""
+RECALL_FILTERS = {"all": None, "2% filter": 50, "1% filter": 100, "0.1% filter": 1000}
 RECALL_QUERIES, RECALL_CHUNKS = 50, 50
 TOPICS = 200
 COPIED = "copied"
@@ -73,6 +75,7 @@ _SIZES = """
     FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am am ON am.oid = c.relam
     WHERE i.indrelid = $1::text::regclass GROUP BY am.amname
 """
+_SPACE = "SELECT embedding_model, dimensions FROM chunk_partitions WHERE partition_id = $1"
 _WORK_MEMORY_MIB = 512
 _WORK_MEMORY_CHUNKS_PER_MIB = 500
 """A graph of vectors that outgrows maintenance_work_mem is built several times slower; one takes 1.3 KiB."""
@@ -85,6 +88,16 @@ _SEED = 20_260
 
 type _Row = tuple[str, int, str]
 """Collection, number and text of a chunk."""
+
+
+def filter_of(one_in: int) -> JsonObject:
+    """As requests have it; `one_in` is one of FILTERS."""
+    return {f"of_{one_in}": 7}
+
+
+def filter_sql(one_in: int) -> str:
+    """As an index on the metadata answers it."""
+    return f"metadata @> '{json.dumps(filter_of(one_in))}'"
 
 
 def queries(count: int) -> list[str]:
@@ -231,25 +244,34 @@ async def sizes_mib(database_url: str, collection: str) -> Mapping[str, float]:
     return {row["part"]: row["bytes"] / 2**20 for row in rows}
 
 
-async def recall(database_url: str, collection: str, *, filtered: bool) -> float:
+async def recall(
+    database_url: str, collection: str, one_in: int | None, weaviate: Weaviate | None = None
+) -> float:
     """The share of the nearest chunks that the vector index finds, with the retriever's settings, for vectors
-    that are near to some chunks, as questions are."""
-    where = f"WHERE {FILTER_SQL}" if filtered else ""
+    that are near to some chunks, as questions are. With `weaviate`, what that proposes in place of it."""
+    where = f"WHERE {filter_sql(one_in)}" if one_in is not None else ""
+    tree = parse(filter_of(one_in)) if one_in is not None else None
     queries = clustered(np.random.default_rng(_SEED + 1), RECALL_QUERIES)
     found = expected = 0
     async with _connected(database_url) as connection:
         for name, value in SERVER_SETTINGS.items():
             await connection.execute("SELECT set_config($1, $2, false)", name, value)
-        table = f"chunks_p{await partition_of(connection, collection)}"
+        partition_id = await partition_of(connection, collection)
+        [space] = await connection.fetch(_SPACE, partition_id)
+        condition = condition_of(Scope([partition_id]), [], tree)
         distance = f"(embedding::halfvec({DIMENSIONS})) <=> $1::halfvec({DIMENSIONS})"
         ranked, exact = (
-            f"SELECT chunk_id FROM {table} {where} ORDER BY {order} LIMIT {RECALL_CHUNKS}"  # noqa: S608
+            f"SELECT chunk_id FROM chunks_p{partition_id} {where} ORDER BY {order} LIMIT {RECALL_CHUNKS}"  # noqa: S608
             for order in (distance, f"({distance}) + 0")
         )
         for query in queries:
             nearest = {row[0] for row in await connection.fetch(exact, HalfVector(query))}
-            rows = await connection.fetch(ranked, HalfVector(query))
-            found += len(nearest & {row[0] for row in rows})
+            if weaviate is None:
+                proposed = {row[0] for row in await connection.fetch(ranked, HalfVector(query))}
+            else:
+                proposals = await weaviate.semantic(Space(*space), query, condition, limit=RECALL_CHUNKS)
+                proposed = {proposal.chunk_id for proposal in proposals}
+            found += len(nearest & proposed)
             expected += len(nearest)
     return found / expected
 
@@ -285,7 +307,7 @@ async def _write(
     for (collection, number, text), vector in zip(rows, vectors, strict=True):
         uri = f"bench/{number}.txt"
         document_id = uuid5(NAMESPACE_URL, f"{collection}/{uri}")
-        metadata = json.dumps({"bucket": number % BUCKETS, "source": "benchmark"})
+        metadata = json.dumps({f"of_{one_in}": number % one_in for one_in in FILTERS})
         documents.append(
             (document_id, collection, uri, "file", f"Text {number}", "text/plain", b"", b"", len(text),
              metadata, "ready", 1)

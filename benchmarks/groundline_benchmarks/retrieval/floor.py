@@ -13,7 +13,7 @@ from groundline_retriever.adapters.postgres import SERVER_SETTINGS
 from pgvector import HalfVector
 
 from groundline_benchmarks.retrieval.cases import CLIENTS, Case
-from groundline_benchmarks.retrieval.corpus import FILTER_SQL, partition_of
+from groundline_benchmarks.retrieval.corpus import filter_sql, partition_of
 
 __all__ = ["Floor", "open_floor"]
 
@@ -50,7 +50,6 @@ class Floor:
         self._table = table = f"chunks_p{partition_id}"
         self._keyword = lexical.search_sql(table, "english", limit=LIMIT)
         self._filtered_keyword = lexical.search_sql(table, "english", limit=LIMIT, chunk_ids="$2")
-        self._filtered = _FILTERED.format(table=table, condition=FILTER_SQL)
         self._texts = _TEXTS.format(table=table, partition_id=partition_id)
 
     async def search(self, case: Case, query: str) -> None:
@@ -76,14 +75,15 @@ class Floor:
     async def _keyword_arm(self, case: Case, query: str) -> Sequence[Any]:
         # Collections are in English unless their settings say otherwise.
         prepared = self._lexical.prepare_query(query, "english")
-        if not case.filtered:
+        if case.one_in is None:
             return await self._pool.fetch(self._keyword, prepared)
+        filtered = _FILTERED.format(table=self._table, condition=filter_sql(case.one_in))
         async with self._pool.acquire() as connection:
-            selected = await connection.fetchval(self._filtered)
+            selected = await connection.fetchval(filtered)
             return await connection.fetch(self._filtered_keyword, prepared, selected)
 
     async def _semantic_arm(self, case: Case, query: str) -> Sequence[Any]:
-        where = f"WHERE {FILTER_SQL}" if case.filtered else ""
+        where = f"WHERE {filter_sql(case.one_in)}" if case.one_in is not None else ""
         statement = _SEMANTIC.format(table=self._table, where=where, limit=LIMIT)
         return await self._pool.fetch(statement, self._vectors[query])
 

@@ -1,7 +1,7 @@
 """The ways to a search: the database alone, the ports of the services, the gateway."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,12 +29,15 @@ from groundline_benchmarks.retrieval.cases import (
     FLOOR_WITH_TEXTS,
     GATEWAY,
     RETRIEVER,
+    WEAVIATE_COORDINATOR,
+    WEAVIATE_GATEWAY,
+    WEAVIATE_RETRIEVER,
     Case,
     Search,
 )
 from groundline_benchmarks.retrieval.floor import open_floor
 
-__all__ = ["Services", "open_services", "open_ways"]
+__all__ = ["Services", "Way", "open_services", "open_ways"]
 
 _TIMEOUT_SECONDS = 60.0
 # As the gateway says whom it lets in, so that every way is allowed the same.
@@ -99,17 +102,27 @@ async def open_services(suite: Suite, client: AsyncClient) -> AsyncIterator[Serv
         )
 
 
+@dataclass(frozen=True)
+class Way:
+    search: Search
+    pids: Mapping[str, int]
+    """Of the suite that it leads to."""
+
+
 @asynccontextmanager
 async def open_ways(
-    suite: Suite, client: AsyncClient, collection: str, queries: Sequence[str]
-) -> AsyncIterator[Mapping[str, Search]]:
-    """All ways, by name, to search one collection for any of the queries."""
+    suite: Suite, collection: str, queries: Sequence[str], on_weaviate: Suite | None = None
+) -> AsyncIterator[Mapping[str, Way]]:
+    """All ways, by name, to search one collection for any of the queries; with `on_weaviate` also those of a
+    suite on the same database that searches Weaviate."""
     async with create_embedder(EmbeddingSettings()) as embedder:
         vectors = {query: HalfVector(await embedder.embed_query(query)) for query in queries}
-    async with (
-        open_floor(suite.database_url, collection, vectors) as floor,
-        open_services(suite, client) as services,
-    ):
+    async with AsyncExitStack() as stack:
+        floor = await stack.enter_async_context(open_floor(suite.database_url, collection, vectors))
+
+        async def services_of(one: Suite) -> Services:
+            client = await stack.enter_async_context(one.connection.client())
+            return await stack.enter_async_context(open_services(one, client))
 
         def over(call: Any) -> Search:
             async def search(case: Case, query: str) -> None:
@@ -117,7 +130,8 @@ async def open_ways(
 
             return search
 
-        yield {
+        services = await services_of(suite)
+        ways = {
             FLOOR: floor.search,
             FLOOR_WITH_TEXTS: floor.search_and_fetch,
             RETRIEVER: over(services.retrieve),
@@ -125,6 +139,16 @@ async def open_ways(
             GATEWAY: over(services.post_search),
             ANSWER: over(services.post_answer),
         }
+        found = {name: Way(search, suite.pids) for name, search in ways.items()}
+        if on_weaviate is not None:
+            services = await services_of(on_weaviate)
+            ways = {
+                WEAVIATE_RETRIEVER: over(services.retrieve),
+                WEAVIATE_COORDINATOR: over(services.search),
+                WEAVIATE_GATEWAY: over(services.post_search),
+            }
+            found |= {name: Way(search, on_weaviate.pids) for name, search in ways.items()}
+        yield found
 
 
 def _require_whole(degraded: object) -> None:
