@@ -27,11 +27,10 @@ from groundline_runtime.context import (
     has_begun,
     remaining_seconds,
 )
+from groundline_runtime.grpc_settings import CONNECTION_OPTIONS
 from groundline_runtime.telemetry import is_recording
 
 __all__ = ["cancelled_on_exit", "idempotent_methods", "open_channel"]
-
-MAX_METADATA_BYTES = 64 * 1024
 
 _ATTEMPT_SECONDS = 2.0
 """Who has sent nothing by then hangs: a server that takes longer tells after a second that it is at work."""
@@ -72,7 +71,7 @@ async def open_channel(
         ("grpc.max_reconnect_backoff_ms", 250),
         ("grpc.max_send_message_length", max_message_bytes),
         ("grpc.max_receive_message_length", max_message_bytes),
-        ("grpc.max_metadata_size", MAX_METADATA_BYTES),
+        *CONNECTION_OPTIONS,
     ]
     if is_of_suite:
         # A process that hangs answers no ping, and what waits for it ends within five seconds.

@@ -15,8 +15,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from groundline_runtime.admission import Admission
-from groundline_runtime.channels import MAX_METADATA_BYTES
 from groundline_runtime.errors import FailedPreconditionError, GroundlineError
+from groundline_runtime.grpc_settings import CONNECTION_OPTIONS
 from groundline_runtime.health import HealthMonitor, ReadinessCheck
 from groundline_runtime.interceptors import server_interceptors
 from groundline_runtime.logs import configure_logs
@@ -234,7 +234,7 @@ def _options(settings: ServiceSettings) -> list[tuple[str, int]]:
         ("grpc.so_reuseport", int(settings.reuse_port)),
         ("grpc.max_send_message_length", settings.max_message_bytes),
         ("grpc.max_receive_message_length", settings.max_message_bytes),
-        ("grpc.max_metadata_size", MAX_METADATA_BYTES),
+        *CONNECTION_OPTIONS,
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 10_000),
         ("grpc.keepalive_permit_without_calls", 1),
