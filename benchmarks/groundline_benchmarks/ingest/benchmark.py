@@ -40,6 +40,7 @@ from groundline_ingestor.service.pipeline import STORING_CONNECTIONS, TRANSACTIO
 from groundline_ingestor.service.preparation import identify
 from groundline_ingestor.settings import IngestorSettings, MigrationSettings
 from groundline_lexical import LexicalIndex, detect_lexical_index
+from groundline_runtime.paging import PageTokens
 from pydantic import SecretStr
 
 from groundline_benchmarks.ingest.corpus import (
@@ -231,7 +232,7 @@ class _Bench:
         ]
         settings = IngestorSettings(database_url=self._dsn)
         async with open_sandbox(settings) as sandbox:
-            _, worker = assemble(settings, self._stores, embedder, sandbox)
+            _, worker = assemble(settings, self._stores, embedder, sandbox, PageTokens(bytes(32)))
             begun = time.perf_counter()
             async with working(worker, settings):
                 await self._work_off(collection, inputs, worker.wake)
@@ -262,7 +263,7 @@ class _Bench:
             alone = await _seconds(lambda: asyncio.to_thread(bare.run, batches))
             self._report(f"ingesting {count} texts with the model")
             collection = await self._collection("model", embedder.model)
-            _, worker = assemble(settings, self._stores, embedder, sandbox)
+            _, worker = assemble(settings, self._stores, embedder, sandbox, PageTokens(bytes(32)))
             given = [GivenDocument(text, uri=f"{number}.txt") for number, text in enumerate(inputs)]
             async with working(worker, settings):
                 ours = await _seconds(lambda: self._work_off(collection, given, worker.wake))

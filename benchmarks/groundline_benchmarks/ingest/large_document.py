@@ -11,6 +11,7 @@ from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, work
 from groundline_ingestor.domain.jobs import has_ended
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
+from groundline_runtime.paging import PageTokens
 
 from groundline_benchmarks.ingest.corpus import GivenVectors, only_warnings
 from groundline_benchmarks.measuring.processes import peak_rss_mib
@@ -30,7 +31,7 @@ async def main(job_id: str) -> None:
     ):
         async with acquire(pool) as connection:
             stores = stores_on(pool, await detect_lexical_index(connection))
-        _, worker = assemble(settings, stores, GivenVectors(1000), sandbox)
+        _, worker = assemble(settings, stores, GivenVectors(1000), sandbox, PageTokens(bytes(32)))
         before, begun = peak_rss_mib(process), time.perf_counter()
         async with working(worker, settings):
             job = await stores.jobs.find(job_id)

@@ -1083,7 +1083,7 @@ export interface GetThreadRequest {
   threadId: string;
   /** Maximum number of messages to return; 100 if 0, and 1000 where it is more. */
   pageSize: number;
-  /** Where to go on, from the last response. */
+  /** Where to go on, from the last response to the same caller's same request; its page_size may differ. */
   pageToken: string;
 }
 
@@ -1148,7 +1148,7 @@ export interface GetThreadResponse {
 export interface ListThreadsRequest {
   /** Maximum number of threads to return; 50 if 0, and 1000 where it is more. */
   pageSize: number;
-  /** Where to go on, from the last response. */
+  /** Where to go on, from the last response to the same caller's same request; its page_size may differ. */
   pageToken: string;
 }
 
@@ -1458,7 +1458,7 @@ export interface GetCollectionResponse {
 export interface ListCollectionsRequest {
   /** Maximum number of collections to return; 100 if 0, and 1000 where it is more. */
   pageSize: number;
-  /** Where to go on, from the last response. */
+  /** Where to go on, from the last response to the same caller's same request; its page_size may differ. */
   pageToken: string;
 }
 
@@ -1883,7 +1883,7 @@ export interface ListDocumentsRequest {
   collectionId: string;
   /** Maximum number of documents to return; 100 if 0, and 1000 where it is more. */
   pageSize: number;
-  /** Where to go on, from the last response, with the same filter and order. */
+  /** Where to go on, from the last response to the same caller's same request; its page_size may differ. */
   pageToken: string;
   /** Condition on documents as JSON; see ChatRequest.filter. Empty: all of them. */
   filterJson: string;
@@ -1945,7 +1945,7 @@ export interface ListChunksRequest {
   documentId: string;
   /** Maximum number of chunks to return; 100 if 0, and 1000 where it is more. */
   pageSize: number;
-  /** Where to go on, from the last response. */
+  /** Where to go on, from the last response to the same caller's same request; its page_size may differ. */
   pageToken: string;
 }
 
@@ -1999,7 +1999,7 @@ export interface GetJobRequest {
   jobId: string;
   /** Maximum number of items to return; 100 if 0, and 1000 where it is more. */
   pageSize: number;
-  /** Where to go on, from the last response. */
+  /** Where to go on, from the last response to the same caller's same request; its page_size may differ. */
   pageToken: string;
 }
 
@@ -2019,7 +2019,7 @@ export interface ListJobsRequest {
   collectionId: string;
   /** Maximum number of jobs to return; 50 if 0, and 1000 where it is more. */
   pageSize: number;
-  /** Where to go on, from the last response. */
+  /** Where to go on, from the last response to the same caller's same request; its page_size may differ. */
   pageToken: string;
 }
 
@@ -2245,7 +2245,7 @@ export interface ListSourcesRequest {
   collectionId: string;
   /** Maximum number of sources to return; 100 if 0, and 1000 where it is more. */
   pageSize: number;
-  /** Where to go on, from the last response. */
+  /** Where to go on, from the last response to the same caller's same request; its page_size may differ. */
   pageToken: string;
 }
 

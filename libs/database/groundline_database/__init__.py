@@ -7,6 +7,7 @@ from groundline_database.access import (
 )
 from groundline_database.codecs import register_codecs, register_vectors
 from groundline_database.errors import database_errors
+from groundline_database.keys import page_token_key
 from groundline_database.migrations import migrate, migrations_of, require_schema
 from groundline_database.models import stored_embedding_models
 from groundline_database.notifications import listening
@@ -42,6 +43,7 @@ __all__ = [
     "migrate",
     "migrations_of",
     "open_pool",
+    "page_token_key",
     "position_of",
     "position_text",
     "register_codecs",

@@ -11,10 +11,12 @@ from groundline_database import (
     migrate,
     migrations_of,
     open_pool,
+    page_token_key,
     require_schema,
 )
 from groundline_database.commands import serve_or_migrate
 from groundline_runtime.channels import open_channel
+from groundline_runtime.paging import PageTokens
 from groundline_runtime.server import Application
 
 from groundline_coordinator.adapters import generator, reranker, retriever
@@ -51,7 +53,7 @@ async def wire(settings: CoordinatorSettings) -> AsyncIterator[Application]:
         await require_schema(pool, SCHEMA)
         search = retriever.GrpcRetriever(await channel(settings.retriever_target, retriever.SERVICE))
         store = PostgresThreads(pool)
-        threads = ThreadService(store, search)
+        threads = ThreadService(store, search, PageTokens(await page_token_key(pool, "coordinator")))
         if settings.thread_days:
             expiry = asyncio.create_task(threads.expire(settings.thread_days * 86_400))
             stack.callback(expiry.cancel)

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from groundline.v1 import (
@@ -169,23 +170,20 @@ class ThreadStore(Protocol):
         ...
 
     async def messages(
-        self, owner: str, principals: Sequence[str], thread_id: str, page_size: int, page_token: str
-    ) -> tuple[Sequence[thread_pb2.Message], str]:
-        """A page, oldest first, and the token of the next one, empty on the last.
+        self, owner: str, principals: Sequence[str], thread_id: str, *, after: int, limit: int
+    ) -> Sequence[tuple[int, thread_pb2.Message]]:
+        """Messages behind an index, each with its own, oldest first.
 
         Sources whose document is gone or may not be read by these principals are left out, and an answer that
         rests on one is withheld; the others have title, uri and metadata of now, but no snippet.
-        Raises NotFoundError, and InvalidArgumentError for a token that is not one.
+        Raises NotFoundError.
         """
         ...
 
     async def threads(
-        self, owner: str, page_size: int, page_token: str
-    ) -> tuple[Sequence[thread_pb2.Thread], str]:
-        """A page, the last used first, and the token of the next one, empty on the last.
-
-        Raises InvalidArgumentError for a token that is not one.
-        """
+        self, owner: str, *, before: tuple[datetime, str] | None, limit: int
+    ) -> Sequence[thread_pb2.Thread]:
+        """The last used first, behind the one with this update_time and id where one is given."""
         ...
 
     async def delete(self, owner: str, thread_id: str) -> None:

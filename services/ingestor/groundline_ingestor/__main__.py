@@ -12,6 +12,7 @@ from groundline_database import (
     Pool,
     listening,
     open_pool,
+    page_token_key,
     register_vectors,
     require_schema,
     stored_embedding_models,
@@ -21,6 +22,7 @@ from groundline_embedding import Embedder, ModelError, create_embedder, require_
 from groundline_lexical import LexicalIndex, LexicalIndexError, detect_lexical_index
 from groundline_runtime.channels import open_channel
 from groundline_runtime.errors import FailedPreconditionError
+from groundline_runtime.paging import PageTokens
 from groundline_runtime.server import Application
 from groundline_weaviate import open_weaviate
 
@@ -110,7 +112,8 @@ async def wire(settings: IngestorSettings) -> AsyncIterator[Application]:
                     require_agreement(running, await stored_embedding_models(connection))
                 lexical = await detect_lexical_index(connection, settings.lexical_backend)
             stores = stores_on(pool, lexical, spool_directory=settings.spool_directory)
-            servicer, worker = assemble(settings, stores, embedder, sandbox, generator)
+            page_tokens = PageTokens(await page_token_key(pool, "ingestor"))
+            servicer, worker = assemble(settings, stores, embedder, sandbox, page_tokens, generator)
 
             async def database_is_usable() -> None:
                 await require_schema(pool, SCHEMA)
@@ -170,6 +173,7 @@ def assemble(
     stores: Stores,
     embedder: Embedder,
     sandbox: Sandbox,
+    page_tokens: PageTokens,
     generator: ContextWriter | None = None,
 ) -> tuple[IngestorServicer, Worker]:
     """The servicer over given stores and models, and the worker that does what it takes in."""
@@ -249,8 +253,8 @@ def assemble(
     )
     collections, jobs = stores.collections, stores.jobs
     servicer = IngestorServicer(
-        CollectionService(collections, embedder, quotas),
-        DocumentService(collections, stores.documents, quotas),
+        CollectionService(collections, embedder, quotas, page_tokens),
+        DocumentService(collections, stores.documents, quotas, page_tokens),
         IngestionService(
             collections,
             jobs,
@@ -261,8 +265,10 @@ def assemble(
             quotas,
             on_enqueued=worker.wake,
         ),
-        JobService(collections, jobs, on_enqueued=worker.wake),
-        SourceService(collections, jobs, stores.sources, connectors, quotas, on_enqueued=worker.wake),
+        JobService(collections, jobs, page_tokens, on_enqueued=worker.wake),
+        SourceService(
+            collections, jobs, stores.sources, connectors, quotas, page_tokens, on_enqueued=worker.wake
+        ),
         ReindexService(collections, jobs, stores.reindex, embedder, on_enqueued=worker.wake),
         EmbeddingService(embedder),
         max_documents=settings.max_documents_per_request,

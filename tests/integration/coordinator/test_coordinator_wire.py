@@ -26,6 +26,7 @@ from groundline_coordinator.settings import CoordinatorSettings
 from groundline_runtime.channels import open_channel
 from groundline_runtime.context import LAST_EVENT_ID_KEY, TRANSCODED_KEY, Caller, acting_as
 from groundline_runtime.errors import UnavailableError, UnimplementedError
+from groundline_runtime.paging import PageTokens
 from groundline_runtime.server import Application
 from groundline_runtime.status import from_rpc_error
 from groundline_tests.coordinator import (
@@ -151,7 +152,10 @@ async def test_an_unexpected_failure_shows_its_id_only(backends: Any) -> None:
         ),
     )
     servicer = CoordinatorServicer(
-        chats, ThreadService(threads, FakeRetriever()), quotas, max_waiting_characters=1000
+        chats,
+        ThreadService(threads, FakeRetriever(), PageTokens(bytes(32))),
+        quotas,
+        max_waiting_characters=1000,
     )
     application = Application(
         {

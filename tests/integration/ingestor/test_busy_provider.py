@@ -28,6 +28,7 @@ from groundline_ingestor.domain.documents import GivenDocument
 from groundline_ingestor.settings import IngestorSettings
 from groundline_runtime.channels import open_channel
 from groundline_runtime.context import Caller
+from groundline_runtime.paging import PageTokens
 from groundline_runtime.server import Application
 from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.generator.providers import GeminiWire, OpenAIWire, ProviderServer, Reply, Request, Wire
@@ -132,7 +133,9 @@ async def test_a_provider_that_refuses_every_third_call_slows_a_job_and_does_not
         open_sandbox(settings) as sandbox,
     ):
         server.respond = provider
-        servicer, worker = assemble(settings, stores, embedder, sandbox, GrpcContextWriter(channel))
+        servicer, worker = assemble(
+            settings, stores, embedder, sandbox, PageTokens(bytes(32)), GrpcContextWriter(channel)
+        )
         ingestion, jobs = servicer._ingestion, servicer._jobs
         texts = [
             " ".join(f"Sentence {number} of document {document}." for number in range(CHUNKS))

@@ -30,6 +30,7 @@ from groundline_retriever.ports import QueryEmbedder
 from groundline_retriever.service import RetrievalService
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
+from groundline_runtime.paging import PageTokens
 from groundline_signatures import signature
 from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.ingestor.messages import a_collection, settings_of
@@ -152,7 +153,7 @@ async def ingestor_on(
     )
     embedder = CountingEmbedder(model, dimensions)
     async with open_sandbox(chosen) as sandbox:
-        servicer, worker = assemble(chosen, stores, embedder, sandbox)
+        servicer, worker = assemble(chosen, stores, embedder, sandbox, PageTokens(bytes(32)))
         yield Ingestor(chosen, stores, embedder, servicer, worker)
 
 

@@ -12,6 +12,7 @@ from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import Pool, acquire
 from groundline_lexical import LexicalIndex
 from groundline_runtime.context import LAST_EVENT_ID_KEY
+from groundline_runtime.errors import InvalidArgumentError
 from groundline_tests.embedding import FakeEmbedder
 from groundline_tests.ingestor.messages import EVERYONES_ACCESS, settings_of
 from groundline_tests.ingestor.replica import replica
@@ -495,6 +496,23 @@ async def test_lists_are_paged_by_tokens(stub: Any, collection_id: str) -> None:
         token = page.next_page_token
     assert uris == ["b", "c", "ä"]
     assert not token
+
+
+async def test_a_page_token_is_good_with_every_replica_until_the_key_is_changed(
+    pool: Pool, database_url: str, stub: Any, collection_id: str
+) -> None:
+    await ingest(stub, collection_id, document("a", "a"), document("b", "b"))
+    request = pb.ListDocumentsRequest(collection_id=collection_id, page_size=1)
+    request.page_token = (await stub.ListDocuments(request)).next_page_token
+
+    async with replica(pool, database_url, workers=0) as other:
+        assert [one.uri for one in (await other.ListDocuments(request)).documents] == ["b"]
+    async with acquire(pool) as connection:
+        await connection.execute("UPDATE ingestor_page_token_key SET key = sha256(key)")
+    async with replica(pool, database_url, workers=0) as restarted:
+        error = await refusal(restarted.ListDocuments(request))
+    assert isinstance(error, InvalidArgumentError)
+    assert [violation.field for violation in error.violations] == ["page_token"]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on
 from groundline_ingestor.adapters.postgres_queue import PostgresQueue
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
+from groundline_runtime.paging import PageTokens
 from pydantic import SecretStr
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
@@ -57,7 +58,9 @@ async def main(database_url: str, stage: str) -> None:
     ):
         async with acquire(pool) as connection:
             lexical = await detect_lexical_index(connection)
-        _, worker = assemble(settings, stores_on(pool, lexical), StuckEmbedder(stage), sandbox)
+        _, worker = assemble(
+            settings, stores_on(pool, lexical), StuckEmbedder(stage), sandbox, PageTokens(bytes(32))
+        )
         if stage == "leased":
             await PostgresQueue(pool).lease(
                 str(uuid.uuid4()), model=FakeEmbedder().model, limit=10, seconds=1

@@ -359,7 +359,7 @@ class FakeQuotas:
         self.tokens: Counter[str] = Counter()
 
     async def used(self, owner: str, *, besides: str = "") -> QuotaUse:
-        threads, _ = await self._threads.threads(owner, 1_000_000, "")
+        threads = await self._threads.threads(owner, before=None, limit=1_000_000)
         return QuotaUse(sum(one.thread_id != besides for one in threads), self.tokens[owner])
 
     async def spend(self, owner: str, tokens: int) -> None:
@@ -469,21 +469,21 @@ class FakeThreads:
         return self._thread(thread_id, self._find(owner, thread_id))
 
     async def messages(
-        self, owner: str, principals: Sequence[str], thread_id: str, page_size: int, page_token: str
-    ) -> tuple[Sequence[thread_pb2.Message], str]:
-        messages = [self._shown(message) for message in self._find(owner, thread_id).messages]
-        return self._page(messages, page_size, page_token)
+        self, owner: str, principals: Sequence[str], thread_id: str, *, after: int, limit: int
+    ) -> Sequence[tuple[int, thread_pb2.Message]]:
+        messages = enumerate(self._find(owner, thread_id).messages)
+        return [(index, self._shown(message)) for index, message in messages if index > after][:limit]
 
     async def threads(
-        self, owner: str, page_size: int, page_token: str
-    ) -> tuple[Sequence[thread_pb2.Thread], str]:
+        self, owner: str, *, before: tuple[datetime, str] | None, limit: int
+    ) -> Sequence[thread_pb2.Thread]:
         own = [
             self._thread(thread_id, thread)
             for thread_id, thread in self._threads.items()
             if thread.owner == owner
         ]
-        own.sort(key=lambda thread: thread.update_time.ToMicroseconds(), reverse=True)
-        return self._page(own, page_size, page_token)
+        own.sort(key=_place, reverse=True)
+        return [thread for thread in own if before is None or _place(thread) < before][:limit]
 
     async def delete(self, owner: str, thread_id: str) -> None:
         self._find(owner, thread_id)
@@ -536,13 +536,6 @@ class FakeThreads:
         found.update_time.FromDatetime(thread.update_time)
         return found
 
-    @staticmethod
-    def _page[T](items: Sequence[T], page_size: int, page_token: str) -> tuple[Sequence[T], str]:
-        try:
-            start = int(page_token or 0)
-        except ValueError:
-            raise InvalidArgumentError(
-                [FieldViolation("page_token", "is not a token of this list")]
-            ) from None
-        end = start + page_size
-        return items[start:end], str(end) if end < len(items) else ""
+
+def _place(thread: thread_pb2.Thread) -> tuple[datetime, str]:
+    return thread.update_time.ToDatetime(UTC), thread.thread_id

@@ -33,6 +33,7 @@ from groundline_runtime.errors import (
     UnavailableError,
     UnimplementedError,
 )
+from groundline_runtime.paging import PageTokens
 from groundline_tests.coordinator import (
     FakeCatalog,
     FakeGenerator,
@@ -127,10 +128,10 @@ class World:
 
     async def messages(self, thread_id: str) -> coordinator_service_pb2.GetThreadResponse:
         request = coordinator_service_pb2.GetThreadRequest(thread_id=thread_id)
-        return await ThreadService(self.threads, self.retriever).get(NOBODY, request)
+        return await ThreadService(self.threads, self.retriever, PageTokens(bytes(32))).get(NOBODY, request)
 
     async def all_threads(self) -> coordinator_service_pb2.ListThreadsResponse:
-        return await ThreadService(self.threads, self.retriever).list(
+        return await ThreadService(self.threads, self.retriever, PageTokens(bytes(32))).list(
             NOBODY, coordinator_service_pb2.ListThreadsRequest()
         )
 

@@ -1,8 +1,24 @@
 """Pages: sizes and tokens."""
 
 import pytest
+from google.protobuf.message import Message
+from groundline.v1 import ingestor_service_pb2 as pb
+from groundline_runtime.context import Caller
 from groundline_runtime.errors import InvalidArgumentError
-from groundline_runtime.paging import page_size, page_token, read_page_token
+from groundline_runtime.paging import PageTokens, page_size
+
+TOKENS = PageTokens(bytes(range(32)))
+ANN, BOB = Caller(("user:ann", "group:staff")), Caller(("user:bob", "group:staff"))
+REQUEST = pb.ListDocumentsRequest(collection_id="docs", filter_json='{"team":"ops"}', order_by="title")
+TOKEN = TOKENS.next_of(REQUEST, ANN, "Zebra", 7)
+OTHER_KEYS = PageTokens(bytes(32)).next_of(REQUEST, ANN, "Zebra", 7)
+
+
+def with_token(request: Message, token: str) -> Message:
+    copy = type(request)()
+    copy.CopyFrom(request)
+    copy.page_token = token  # type: ignore[attr-defined]
+    return copy
 
 
 @pytest.mark.parametrize(("asked", "given"), [(0, 50), (1, 1), (1000, 1000), (1001, 1000), (2**31 - 1, 1000)])
@@ -10,32 +26,65 @@ def test_a_page_has_its_default_size_and_at_most_a_thousand_entries(asked: int, 
     assert page_size(asked, 50) == given
 
 
-def test_a_token_leads_on_where_its_list_ended() -> None:
-    token = page_token("jobs", "2026-01-01", 7)
-
-    assert read_page_token(token, "jobs", str, int) == ("2026-01-01", 7)
-    assert read_page_token("", "jobs", str, int) is None
-
-
 @pytest.mark.parametrize(
-    "token",
+    ("request_", "caller", "token"),
     [
-        "x",
-        "not a token",
-        "é",
-        page_token("threads", "a", 1),
-        page_token("jobs", "a"),
-        page_token("jobs", 1, "a"),
-        page_token("jobs", "a", 1) + "!",
-        page_token("jobs", "a\0", 1),
-        page_token("jobs", "\ud800", 1),
-        page_token("jobs", "a", -1),
-        page_token("jobs", "a", 2**31),
-        "W" * 4000,
+        pytest.param(REQUEST, BOB, TOKEN, id="of another caller"),
+        pytest.param(REQUEST, Caller(), TOKEN, id="of a caller, by nobody"),
+        pytest.param(pb.ListChunksRequest(collection_id="docs"), ANN, TOKEN, id="of another RPC"),
+        pytest.param(
+            pb.ListDocumentsRequest(collection_id="docs", filter_json='{"team":"hr"}', order_by="title"),
+            ANN,
+            TOKEN,
+            id="of another filter",
+        ),
+        pytest.param(
+            pb.ListDocumentsRequest(collection_id="docs", filter_json='{"team":"ops"}', order_by="uri"),
+            ANN,
+            TOKEN,
+            id="of another order",
+        ),
+        pytest.param(REQUEST, ANN, OTHER_KEYS, id="of another key"),
+        pytest.param(REQUEST, ANN, "WyJaZWJyYSIsN10", id="unsigned"),
+        pytest.param(REQUEST, ANN, TOKEN[:-4], id="truncated"),
+        pytest.param(REQUEST, ANN, TOKEN[:8], id="shorter than a signature"),
+        pytest.param(REQUEST, ANN, TOKEN + "WyJh", id="lengthened"),
+        pytest.param(REQUEST, ANN, TOKEN + "!", id="not base64"),
+        pytest.param(REQUEST, ANN, "é", id="not ASCII"),
+        pytest.param(REQUEST, ANN, "W" * 4000, id="long"),
     ],
 )
-def test_what_is_no_token_of_the_list_is_refused(token: str) -> None:
+def test_a_token_that_the_list_has_not_returned_is_refused(
+    request_: Message, caller: Caller, token: str
+) -> None:
     with pytest.raises(InvalidArgumentError) as raised:
-        read_page_token(token, "jobs", str, int)
+        TOKENS.place_in(with_token(request_, token), caller)
 
     assert [violation.field for violation in raised.value.violations] == ["page_token"]
+
+
+@pytest.mark.parametrize("position", range(0, len(TOKEN) - 1, 5))
+def test_a_token_that_was_changed_is_refused(position: int) -> None:
+    other = "A" if TOKEN[position] != "A" else "B"
+    changed = TOKEN[:position] + other + TOKEN[position + 1 :]
+
+    with pytest.raises(InvalidArgumentError):
+        TOKENS.place_in(with_token(REQUEST, changed), ANN)
+
+
+def test_a_token_leads_on_where_its_page_ended_whatever_the_next_ones_size() -> None:
+    request = with_token(REQUEST, TOKEN)
+    assert isinstance(request, pb.ListDocumentsRequest)
+    request.page_size = 3
+
+    assert TOKENS.place_in(request, ANN) == ("Zebra", 7)
+    assert TOKENS.next_of(request, ANN, "Zebra", 7) == TOKEN
+
+
+def test_the_first_page_begins_nowhere() -> None:
+    assert TOKENS.place_in(REQUEST, ANN) is None
+
+
+def test_a_short_key_is_refused() -> None:
+    with pytest.raises(ValueError, match="32 bytes"):
+        PageTokens(b"secret")

@@ -409,7 +409,7 @@ class GetThreadRequest(_message.Message):
     page_size: _builtins.int
     """Maximum number of messages to return; 100 if 0, and 1000 where it is more."""
     page_token: _builtins.str
-    """Where to go on, from the last response."""
+    """Where to go on, from the last response to the same caller's same request; its page_size may differ."""
     def __init__(
         self,
         *,
@@ -470,7 +470,7 @@ class ListThreadsRequest(_message.Message):
     page_size: _builtins.int
     """Maximum number of threads to return; 50 if 0, and 1000 where it is more."""
     page_token: _builtins.str
-    """Where to go on, from the last response."""
+    """Where to go on, from the last response to the same caller's same request; its page_size may differ."""
     def __init__(
         self,
         *,

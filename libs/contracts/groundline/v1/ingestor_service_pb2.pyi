@@ -175,7 +175,7 @@ class ListCollectionsRequest(_message.Message):
     page_size: _builtins.int
     """Maximum number of collections to return; 100 if 0, and 1000 where it is more."""
     page_token: _builtins.str
-    """Where to go on, from the last response."""
+    """Where to go on, from the last response to the same caller's same request; its page_size may differ."""
     def __init__(
         self,
         *,
@@ -796,7 +796,7 @@ class ListDocumentsRequest(_message.Message):
     page_size: _builtins.int
     """Maximum number of documents to return; 100 if 0, and 1000 where it is more."""
     page_token: _builtins.str
-    """Where to go on, from the last response, with the same filter and order."""
+    """Where to go on, from the last response to the same caller's same request; its page_size may differ."""
     filter_json: _builtins.str
     """Condition on documents as JSON; see ChatRequest.filter. Empty: all of them."""
     order_by: _builtins.str
@@ -985,7 +985,7 @@ class ListChunksRequest(_message.Message):
     page_size: _builtins.int
     """Maximum number of chunks to return; 100 if 0, and 1000 where it is more."""
     page_token: _builtins.str
-    """Where to go on, from the last response."""
+    """Where to go on, from the last response to the same caller's same request; its page_size may differ."""
     def __init__(
         self,
         *,
@@ -1147,7 +1147,7 @@ class GetJobRequest(_message.Message):
     page_size: _builtins.int
     """Maximum number of items to return; 100 if 0, and 1000 where it is more."""
     page_token: _builtins.str
-    """Where to go on, from the last response."""
+    """Where to go on, from the last response to the same caller's same request; its page_size may differ."""
     def __init__(
         self,
         *,
@@ -1211,7 +1211,7 @@ class ListJobsRequest(_message.Message):
     page_size: _builtins.int
     """Maximum number of jobs to return; 50 if 0, and 1000 where it is more."""
     page_token: _builtins.str
-    """Where to go on, from the last response."""
+    """Where to go on, from the last response to the same caller's same request; its page_size may differ."""
     def __init__(
         self,
         *,
@@ -1607,7 +1607,7 @@ class ListSourcesRequest(_message.Message):
     page_size: _builtins.int
     """Maximum number of sources to return; 100 if 0, and 1000 where it is more."""
     page_token: _builtins.str
-    """Where to go on, from the last response."""
+    """Where to go on, from the last response to the same caller's same request; its page_size may differ."""
     def __init__(
         self,
         *,

@@ -2,9 +2,8 @@
 
 # ruff: noqa: S608 - what is put into SQL here are constants
 
-import uuid
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -14,8 +13,6 @@ from google.protobuf.message import Message
 from groundline.v1 import chat_pb2, collection_pb2, coordinator_service_pb2, thread_pb2
 from groundline_database import Pool, database_errors, is_readable_collection, is_readable_document
 from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
-from groundline_runtime.paging import page_token as token_of
-from groundline_runtime.paging import read_page_token
 
 from groundline_coordinator.domain.passages import rests_on
 from groundline_coordinator.domain.turns import ReadableCollection, RequestClaim
@@ -23,7 +20,6 @@ from groundline_coordinator.ports import REPLAY_SECONDS
 
 __all__ = ["PostgresCatalog", "PostgresThreads"]
 
-_MESSAGES, _THREADS = "messages", "threads"
 _FINISH_REASON = "FINISH_REASON_"
 
 RETRY_SECONDS = 1.0
@@ -299,9 +295,8 @@ class PostgresThreads:
         return _thread(row)
 
     async def messages(
-        self, owner: str, principals: Sequence[str], thread_id: str, page_size: int, page_token: str
-    ) -> tuple[Sequence[thread_pb2.Message], str]:
-        (after,) = read_page_token(page_token, _MESSAGES, int) or (-1,)
+        self, owner: str, principals: Sequence[str], thread_id: str, *, after: int, limit: int
+    ) -> Sequence[tuple[int, thread_pb2.Message]]:
         await self.get(owner, thread_id)
         with database_errors():
             rows = await self._pool.fetch(
@@ -312,32 +307,23 @@ class PostgresThreads:
                 """,
                 thread_id,
                 after,
-                page_size + 1,
+                limit,
                 list(principals),
             )
-        more = len(rows) > page_size
-        token = token_of(_MESSAGES, rows[page_size - 1]["message_index"]) if more else ""
-        return [_message(row) for row in rows[:page_size]], token
+        return [(row["message_index"], _message(row)) for row in rows]
 
     async def threads(
-        self, owner: str, page_size: int, page_token: str
-    ) -> tuple[Sequence[thread_pb2.Thread], str]:
-        condition, values = "", []
-        if page_token:
-            condition = "AND (update_time, thread_id) < ($3, $4)"
-            values = list(_thread_key(page_token))
+        self, owner: str, *, before: tuple[datetime, str] | None, limit: int
+    ) -> Sequence[thread_pb2.Thread]:
+        condition = "" if before is None else "AND (update_time, thread_id) < ($3, $4)"
         with database_errors():
             rows = await self._pool.fetch(
                 f"{_THREAD} WHERE owner = $1 {condition} ORDER BY update_time DESC, thread_id DESC LIMIT $2",
                 owner,
-                page_size + 1,
-                *values,
+                limit,
+                *(before or ()),
             )
-        token = ""
-        if len(rows) > page_size:
-            last = rows[page_size - 1]
-            token = token_of(_THREADS, last["update_time"].isoformat(), last["thread_id"])
-        return [_thread(row) for row in rows[:page_size]], token
+        return [_thread(row) for row in rows]
 
     async def delete(self, owner: str, thread_id: str) -> None:
         with database_errors():
@@ -443,15 +429,6 @@ def _is_withheld(row: asyncpg.Record) -> bool:
 
 def _no_such_thread(thread_id: str) -> NotFoundError:
     return NotFoundError("THREAD_NOT_FOUND", f"no such thread: {thread_id}")
-
-
-def _thread_key(page_token: str) -> tuple[datetime, str]:
-    moment, thread_id = read_page_token(page_token, _THREADS, str, str) or ("", "")
-    try:
-        return datetime.fromisoformat(moment).astimezone(UTC), str(uuid.UUID(thread_id))
-    except (ValueError, OverflowError):
-        wrong = FieldViolation("page_token", "is not a token that this list returned")
-        raise InvalidArgumentError([wrong]) from None
 
 
 @lru_cache(maxsize=1000)

@@ -1,12 +1,13 @@
 """The caller's conversations."""
 
 import asyncio
+from datetime import UTC, datetime
 
 import structlog
-from groundline.v1 import chat_pb2, coordinator_service_pb2
+from groundline.v1 import chat_pb2, coordinator_service_pb2, thread_pb2
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import GroundlineError
-from groundline_runtime.paging import page_size
+from groundline_runtime.paging import PageTokens, page_size
 
 from groundline_coordinator.domain.passages import resolved
 from groundline_coordinator.ports import Retriever, ThreadStore
@@ -25,18 +26,21 @@ _log = structlog.get_logger(__name__)
 class ThreadService:
     """Reads, lists and deletes threads; another's does not exist."""
 
-    def __init__(self, threads: ThreadStore, retriever: Retriever) -> None:
+    def __init__(self, threads: ThreadStore, retriever: Retriever, page_tokens: PageTokens) -> None:
         self._threads = threads
         self._retriever = retriever
+        self._page_tokens = page_tokens
 
     async def get(
         self, caller: Caller, request: coordinator_service_pb2.GetThreadRequest
     ) -> coordinator_service_pb2.GetThreadResponse:
         owner, size = caller.owner, page_size(request.page_size, DEFAULT_MESSAGES)
+        [after] = self._page_tokens.place_in(request, caller) or (-1,)
         thread = await self._threads.get(owner, request.thread_id)
-        messages, token = await self._threads.messages(
-            owner, caller.principals, request.thread_id, size, request.page_token
+        found = await self._threads.messages(
+            owner, caller.principals, request.thread_id, after=after, limit=size + 1
         )
+        messages = [message for _, message in found[:size]]
         chunks = await chunks_read_for(self._retriever, [message.sources for message in messages])
         question = ""
         for message in messages:
@@ -44,15 +48,25 @@ class ThreadService:
                 question = message.content
             resolved(message.sources, message.citations, message.content, question, chunks)
         return coordinator_service_pb2.GetThreadResponse(
-            thread=thread, messages=messages, next_page_token=token
+            thread=thread,
+            messages=messages,
+            next_page_token=self._page_tokens.next_of(request, caller, found[size - 1][0])
+            if len(found) > size
+            else "",
         )
 
     async def list(
         self, caller: Caller, request: coordinator_service_pb2.ListThreadsRequest
     ) -> coordinator_service_pb2.ListThreadsResponse:
         size = page_size(request.page_size, DEFAULT_THREADS)
-        threads, token = await self._threads.threads(caller.owner, size, request.page_token)
-        return coordinator_service_pb2.ListThreadsResponse(threads=threads, next_page_token=token)
+        place = self._page_tokens.place_in(request, caller)
+        found = await self._threads.threads(caller.owner, before=place and _read(*place), limit=size + 1)
+        return coordinator_service_pb2.ListThreadsResponse(
+            threads=found[:size],
+            next_page_token=self._page_tokens.next_of(request, caller, *_place(found[size - 1]))
+            if len(found) > size
+            else "",
+        )
 
     async def delete(
         self, caller: Caller, request: coordinator_service_pb2.DeleteThreadRequest
@@ -69,3 +83,12 @@ class ThreadService:
             except GroundlineError as error:
                 _log.warning("threads_not_expired", reason=error.reason)
             await asyncio.sleep(EXPIRY_SECONDS)
+
+
+def _place(thread: thread_pb2.Thread) -> tuple[str, str]:
+    """What a page token holds of it."""
+    return thread.update_time.ToDatetime(UTC).isoformat(), thread.thread_id
+
+
+def _read(update_time: str, thread_id: str) -> tuple[datetime, str]:
+    return datetime.fromisoformat(update_time), thread_id

@@ -90,8 +90,6 @@ def is_document_readable(document: document_pb2.Document, principals: Sequence[s
     return not document.allowed_principals or not set(document.allowed_principals).isdisjoint(principals)
 
 
-MAX_SIZE: Final = 2**31 - 1
-
 type OrderedField = Literal["uri", "title", "mime_type", "size_bytes", "create_time", "update_time"]
 
 type DocumentPlace = tuple[str | int | datetime, str]
@@ -131,10 +129,10 @@ class DocumentOrder:
                 return str(getattr(document, field))
 
     def read(self, value: str) -> str | int | datetime:
-        """The value of a place from its text. Raises ValueError."""
+        """The value of a place from its text."""
         match self.field:
             case "size_bytes":
-                return max(0, min(int(value), MAX_SIZE))
+                return int(value)
             case "create_time" | "update_time":
                 return datetime.fromisoformat(value).astimezone(UTC)
             case _:

@@ -15,7 +15,7 @@ from groundline_runtime.errors import (
     FieldViolation,
     InvalidArgumentError,
 )
-from groundline_runtime.paging import page_size, page_token, read_page_token
+from groundline_runtime.paging import PageTokens, page_size
 from groundline_validation import violations_of
 
 from groundline_ingestor.domain.collections import (
@@ -44,10 +44,17 @@ _log = structlog.get_logger(__name__)
 class CollectionService:
     """Use cases of collections; every method acts for `caller`."""
 
-    def __init__(self, collections: CollectionRepository, embedder: Embedder, quotas: Quotas) -> None:
+    def __init__(
+        self,
+        collections: CollectionRepository,
+        embedder: Embedder,
+        quotas: Quotas,
+        page_tokens: PageTokens,
+    ) -> None:
         self._collections = collections
         self._embedder = embedder
         self._quotas = quotas
+        self._page_tokens = page_tokens
 
     async def create(self, caller: Caller, request: pb.CreateCollectionRequest) -> collection_pb2.Collection:
         """Create a collection, or return the one that the caller's same `request_id` created.
@@ -71,11 +78,11 @@ class CollectionService:
     async def list(self, caller: Caller, request: pb.ListCollectionsRequest) -> pb.ListCollectionsResponse:
         """A page of readable collections, by id. Raises InvalidArgumentError for a wrong token."""
         size = page_size(request.page_size, DEFAULT_PAGE_SIZE)
-        [after] = read_page_token(request.page_token, "collections", str) or ("",)
+        [after] = self._page_tokens.place_in(request, caller) or ("",)
         found = await self._collections.list_readable(caller.principals, after=after, limit=size + 1)
         return pb.ListCollectionsResponse(
             collections=[shown(one.message) for one in found[:size]],
-            next_page_token=page_token("collections", found[size - 1].collection_id)
+            next_page_token=self._page_tokens.next_of(request, caller, found[size - 1].collection_id)
             if len(found) > size
             else "",
         )

@@ -10,7 +10,7 @@ from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_filters import holds_always, parse, parse_json, plain
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
-from groundline_runtime.paging import page_size, page_token, read_page_token
+from groundline_runtime.paging import PageTokens, page_size
 
 from groundline_ingestor.domain.collections import is_writable
 from groundline_ingestor.domain.documents import DocumentOrder, DocumentPlace, is_document_readable
@@ -22,7 +22,6 @@ __all__ = ["DocumentService"]
 
 DEFAULT_PAGE_SIZE: Final = 100
 DEFAULT_TEXT_CHARACTERS: Final = 100_000
-MAX_CHUNK_INDEX: Final = 2**31 - 1
 MAX_CHUNK_PAGE_BYTES: Final = 4 * 1024**2
 """Of a page of chunks, which may have 20,000 characters and more each; a larger one is cut short."""
 
@@ -33,11 +32,16 @@ class DocumentService:
     """Use cases of documents; every method acts for `caller`."""
 
     def __init__(
-        self, collections: CollectionRepository, documents: DocumentRepository, quotas: Quotas
+        self,
+        collections: CollectionRepository,
+        documents: DocumentRepository,
+        quotas: Quotas,
+        page_tokens: PageTokens,
     ) -> None:
         self._collections = collections
         self._documents = documents
         self._quotas = quotas
+        self._page_tokens = page_tokens
 
     async def get(self, caller: Caller, collection_id: str, document_id: str) -> document_pb2.Document:
         """Raises NotFoundError, also for a document that the caller may not read."""
@@ -49,7 +53,7 @@ class DocumentService:
         token, NotFoundError."""
         size = page_size(request.page_size, DEFAULT_PAGE_SIZE)
         order = DocumentOrder.of(request.order_by)
-        after = _place(request.page_token, order)
+        place = self._page_tokens.place_in(request, caller)
         selection = parse_json(request.filter_json, path="filter_json")
         await readable_collection(self._collections, caller, request.collection_id)
         found = await self._documents.list_readable(
@@ -57,12 +61,14 @@ class DocumentService:
             caller.principals,
             selection=selection,
             order=order,
-            after=after,
+            after=place and _read(order, *place),
             limit=size + 1,
         )
         return pb.ListDocumentsResponse(
             documents=found[:size],
-            next_page_token=_token(found[size - 1], order) if len(found) > size else "",
+            next_page_token=self._page_tokens.next_of(request, caller, *_place(found[size - 1], order))
+            if len(found) > size
+            else "",
         )
 
     async def text(self, caller: Caller, request: pb.GetDocumentTextRequest) -> pb.GetDocumentTextResponse:
@@ -109,20 +115,22 @@ class DocumentService:
         """A page of the document's chunks. Raises InvalidArgumentError for a wrong token, NotFoundError,
         AbortedError."""
         size = page_size(request.page_size, DEFAULT_PAGE_SIZE)
-        [after] = read_page_token(request.page_token, "chunks", int) or (-1,)
+        [after] = self._page_tokens.place_in(request, caller) or (-1,)
         collection = await readable_collection(self._collections, caller, request.collection_id)
         await self._readable(caller, request.collection_id, request.document_id)
         found = await self._documents.chunks(
             collection,
             request.document_id,
             caller.principals,
-            after=max(-1, min(after, MAX_CHUNK_INDEX)),
+            after=after,
             limit=size + 1,
         )
         page = _within(MAX_CHUNK_PAGE_BYTES, found[:size])
         return pb.ListChunksResponse(
             chunks=page,
-            next_page_token=page_token("chunks", page[-1].chunk_index) if len(found) > len(page) else "",
+            next_page_token=self._page_tokens.next_of(request, caller, page[-1].chunk_index)
+            if len(found) > len(page)
+            else "",
         )
 
     async def delete(self, caller: Caller, collection_id: str, document_id: str) -> None:
@@ -182,24 +190,14 @@ def _within(most_bytes: int, chunks: Sequence[passage_pb2.Chunk]) -> Sequence[pa
     return chunks
 
 
-def _token(document: document_pb2.Document, order: DocumentOrder) -> str:
+def _place(document: document_pb2.Document, order: DocumentOrder) -> tuple[str, str]:
+    """What a page token holds of it."""
     value, uri = order.place_of(document)
-    text = value.isoformat() if isinstance(value, datetime) else str(value)
-    return page_token("documents", order.name, text, uri)
+    return value.isoformat() if isinstance(value, datetime) else str(value), uri
 
 
-def _place(token: str, order: DocumentOrder) -> DocumentPlace | None:
-    """The place that a page begins behind. Raises InvalidArgumentError, also for a token of another order."""
-    key = read_page_token(token, "documents", str, str, str)
-    if key is None:
-        return None
-    name, value, uri = key
-    try:
-        if name == order.name:
-            return order.read(value), uri
-    except (ValueError, OverflowError):
-        pass
-    raise InvalidArgumentError([FieldViolation("page_token", "is not a token that this list returned")])
+def _read(order: DocumentOrder, value: str, uri: str) -> DocumentPlace:
+    return order.read(value), uri
 
 
 def _not_found(document_id: str) -> NotFoundError:

@@ -3,9 +3,8 @@
 import asyncio
 import re
 import time
-import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from groundline.v1 import ingestor_service_pb2 as pb
@@ -13,11 +12,9 @@ from groundline.v1 import job_pb2
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import (
     FailedPreconditionError,
-    FieldViolation,
-    InvalidArgumentError,
     NotFoundError,
 )
-from groundline_runtime.paging import page_size, page_token, read_page_token
+from groundline_runtime.paging import PageTokens, page_size
 
 from groundline_ingestor.domain.collections import is_readable
 from groundline_ingestor.domain.jobs import has_ended
@@ -46,23 +43,27 @@ class JobService:
         self,
         collections: CollectionRepository,
         jobs: JobRepository,
+        page_tokens: PageTokens,
         *,
         on_enqueued: Callable[[], None] = lambda: None,
     ) -> None:
         self._collections = collections
         self._jobs = jobs
+        self._page_tokens = page_tokens
         self._on_enqueued = on_enqueued
 
     async def get(self, caller: Caller, request: pb.GetJobRequest) -> pb.GetJobResponse:
         """The job and a page of its items. Raises InvalidArgumentError for a wrong token, NotFoundError."""
         size = page_size(request.page_size, DEFAULT_ITEMS_SIZE)
-        [after] = read_page_token(request.page_token, "items", int) or (-1,)
+        [after] = self._page_tokens.place_in(request, caller) or (-1,)
         job = await self._readable(caller, request.job_id)
         found = await self._jobs.items(job.job_id, caller.principals, after=after, limit=size + 1)
         return pb.GetJobResponse(
             job=job,
             items=found[:size],
-            next_page_token=page_token("items", found[size - 1].item_index) if len(found) > size else "",
+            next_page_token=self._page_tokens.next_of(request, caller, found[size - 1].item_index)
+            if len(found) > size
+            else "",
         )
 
     async def list(self, caller: Caller, request: pb.ListJobsRequest) -> pb.ListJobsResponse:
@@ -71,14 +72,20 @@ class JobService:
         Raises InvalidArgumentError for a wrong token, NotFoundError.
         """
         size = page_size(request.page_size, DEFAULT_PAGE_SIZE)
-        before = _place(request.page_token)
+        place = self._page_tokens.place_in(request, caller)
         if request.collection_id:
             await readable_collection(self._collections, caller, request.collection_id)
         found = await self._jobs.list_readable(
-            caller.principals, collection_id=request.collection_id or None, before=before, limit=size + 1
+            caller.principals,
+            collection_id=request.collection_id or None,
+            before=place and _read(*place),
+            limit=size + 1,
         )
         return pb.ListJobsResponse(
-            jobs=found[:size], next_page_token=_token(found[size - 1]) if len(found) > size else ""
+            jobs=found[:size],
+            next_page_token=self._page_tokens.next_of(request, caller, *_place(found[size - 1]))
+            if len(found) > size
+            else "",
         )
 
     async def watch(
@@ -163,18 +170,10 @@ def _seconds_since(event_id: str) -> float | None:
     return max(0.0, time.time() - int(event_id) / 1000)
 
 
-def _token(job: job_pb2.IngestionJob) -> str:
-    return page_token("jobs", moment(job.create_time).isoformat(), job.job_id)
+def _place(job: job_pb2.IngestionJob) -> tuple[str, str]:
+    """What a page token holds of it."""
+    return moment(job.create_time).isoformat(), job.job_id
 
 
-def _place(token: str) -> tuple[datetime, str] | None:
-    """The create_time and id of the job that a page begins behind. Raises InvalidArgumentError."""
-    key = read_page_token(token, "jobs", str, str)
-    if key is None:
-        return None
-    try:
-        return datetime.fromisoformat(key[0]).astimezone(UTC), str(uuid.UUID(key[1]))
-    except (ValueError, OverflowError):
-        raise InvalidArgumentError(
-            [FieldViolation("page_token", "is not a token that this list returned")]
-        ) from None
+def _read(create_time: str, job_id: str) -> tuple[datetime, str]:
+    return datetime.fromisoformat(create_time), job_id

@@ -14,7 +14,7 @@ from groundline_runtime.errors import (
     InvalidArgumentError,
     NotFoundError,
 )
-from groundline_runtime.paging import page_size, page_token, read_page_token
+from groundline_runtime.paging import PageTokens, page_size
 from groundline_validation import violations_of
 
 from groundline_ingestor.domain.collections import StoredCollection
@@ -43,6 +43,7 @@ class SourceService:
         sources: SourceRepository,
         connectors: Connectors,
         quotas: Quotas,
+        page_tokens: PageTokens,
         *,
         on_enqueued: Callable[[], None] = lambda: None,
     ) -> None:
@@ -51,6 +52,7 @@ class SourceService:
         self._sources = sources
         self._connectors = connectors
         self._quotas = quotas
+        self._page_tokens = page_tokens
         self._on_enqueued = on_enqueued
 
     async def create(self, caller: Caller, request: pb.CreateSourceRequest) -> source_pb2.DocumentSource:
@@ -84,12 +86,14 @@ class SourceService:
     async def list(self, caller: Caller, request: pb.ListSourcesRequest) -> pb.ListSourcesResponse:
         """A page of sources, by name. Raises InvalidArgumentError for a wrong token."""
         size = page_size(request.page_size, DEFAULT_PAGE_SIZE)
-        [after] = read_page_token(request.page_token, "sources", str) or ("",)
+        [after] = self._page_tokens.place_in(request, caller) or ("",)
         await administrable_collection(self._collections, caller, request.collection_id)
         found = await self._sources.list_sources(request.collection_id, after=after, limit=size + 1)
         return pb.ListSourcesResponse(
             sources=await self._shown(caller, found[:size]),
-            next_page_token=page_token("sources", found[size - 1].message.name) if len(found) > size else "",
+            next_page_token=self._page_tokens.next_of(request, caller, found[size - 1].message.name)
+            if len(found) > size
+            else "",
         )
 
     async def update(self, caller: Caller, request: pb.UpdateSourceRequest) -> source_pb2.DocumentSource:

@@ -9,12 +9,13 @@ from groundline.v1.ingestor_service_pb2_grpc import (
     IngestorServiceStub,
     add_IngestorServiceServicer_to_server,
 )
-from groundline_database import Pool, acquire
+from groundline_database import Pool, acquire, page_token_key
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
 from groundline_ingestor.service.worker import Worker
 from groundline_ingestor.servicer import SERVICE_NAME
 from groundline_ingestor.settings import IngestorSettings
 from groundline_lexical import detect_lexical_index
+from groundline_runtime.paging import PageTokens
 from groundline_runtime.server import Application
 from pydantic import SecretStr
 
@@ -44,7 +45,8 @@ async def idle_replica(pool: Pool, settings: IngestorSettings) -> AsyncIterator[
     async with acquire(pool) as connection:
         stores = stores_on(pool, await detect_lexical_index(connection))
     async with open_sandbox(settings) as sandbox:
-        servicer, worker = assemble(settings, stores, FakeEmbedder(), sandbox)
+        page_tokens = PageTokens(await page_token_key(pool, "ingestor"))
+        servicer, worker = assemble(settings, stores, FakeEmbedder(), sandbox, page_tokens)
         application = Application(
             {SERVICE_NAME: lambda server: add_IngestorServiceServicer_to_server(servicer, server)}
         )

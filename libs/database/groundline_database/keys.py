@@ -1,0 +1,14 @@
+"""Keys that all replicas of a service have in common."""
+
+from groundline_database.errors import database_errors
+from groundline_database.pool import Pool
+
+__all__ = ["page_token_key"]
+
+
+async def page_token_key(pool: Pool, service: str) -> bytes:
+    """What a service signs its page tokens with, made by its migrations. Raises UnavailableError."""
+    with database_errors():
+        key = await pool.fetchval(f"SELECT key FROM {service}_page_token_key")  # noqa: S608 - a constant
+    assert isinstance(key, bytes)
+    return key
