@@ -1824,14 +1824,17 @@ class DocumentInput:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WebCrawl:
-    """Pages of a web site to ingest."""
+    """Pages of a web site to ingest: those to which links and the site's sitemaps lead from the start, on
+    its host, but for those that robots.txt forbids or that ask not to be indexed. One that names
+    another of the host its canonical address is stored under that one.
+    """
 
     start_url: str = ""
     """Where to begin, http or https."""
     max_pages: int = 0
     """Maximum number of pages; 100 if 0."""
     max_depth: int | None = None
-    """Maximum number of links from the start. Not set: 3."""
+    """Maximum number of links from the start; pages of a sitemap count as one link away. Not set: 3."""
     include_paths: Sequence[str] = ()
     """Path patterns (with * and **) of pages to take. Empty: all of the start's host."""
     exclude_paths: Sequence[str] = ()
@@ -2130,14 +2133,16 @@ class PostgresSource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WebSource:
-    """Pages of a web site, found as those of IngestDocumentsRequest.crawl."""
+    """Pages of a web site, found as those of IngestDocumentsRequest.crawl. Those that have not changed
+    since the last run are not read again.
+    """
 
     start_url: str = ""
     """Where to begin, http or https."""
     max_pages: int = 0
     """Maximum number of pages; 100 if 0. A run that finds more deletes nothing."""
     max_depth: int | None = None
-    """Maximum number of links from the start. Not set: 3."""
+    """Maximum number of links from the start; pages of a sitemap count as one link away. Not set: 3."""
     delay_seconds: float | None = None
     """Seconds between two requests to a host, 0 to 60. Not set: 1, or what robots.txt asks for."""
 

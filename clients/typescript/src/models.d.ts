@@ -1713,13 +1713,17 @@ export interface DocumentInput {
   allowedPrincipals: string[];
 }
 
-/** Pages of a web site to ingest. */
+/**
+ * Pages of a web site to ingest: those to which links and the site's sitemaps lead from the start, on its host,
+ * but for those that robots.txt forbids or that ask not to be indexed. One that names another of the host its
+ * canonical address is stored under that one.
+ */
 export interface WebCrawl {
   /** Where to begin, http or https. */
   startUrl: string;
   /** Maximum number of pages; 100 if 0. */
   maxPages: number;
-  /** Maximum number of links from the start. Not set: 3. */
+  /** Maximum number of links from the start; pages of a sitemap count as one link away. Not set: 3. */
   maxDepth?: number;
   /** Path patterns (with * and **) of pages to take. Empty: all of the start's host. */
   includePaths: string[];
@@ -2137,13 +2141,16 @@ export interface PostgresSource {
   statementTimeoutSeconds: number;
 }
 
-/** Pages of a web site, found as those of IngestDocumentsRequest.crawl. */
+/**
+ * Pages of a web site, found as those of IngestDocumentsRequest.crawl. Those that have not changed since the
+ * last run are not read again.
+ */
 export interface WebSource {
   /** Where to begin, http or https. */
   startUrl: string;
   /** Maximum number of pages; 100 if 0. A run that finds more deletes nothing. */
   maxPages: number;
-  /** Maximum number of links from the start. Not set: 3. */
+  /** Maximum number of links from the start; pages of a sitemap count as one link away. Not set: 3. */
   maxDepth?: number;
   /** Seconds between two requests to a host, 0 to 60. Not set: 1, or what robots.txt asks for. */
   delaySeconds?: number;

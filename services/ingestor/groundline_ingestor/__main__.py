@@ -2,9 +2,10 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from groundline.v1 import ingestor_service_pb2_grpc
@@ -32,11 +33,12 @@ from groundline_ingestor.adapters.contextualizing import (
     GrpcContextWriter,
     PostgresContextCache,
 )
-from groundline_ingestor.adapters.crawling import CrawlLimits, HttpCrawler
+from groundline_ingestor.adapters.crawling import HttpCrawler
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
 from groundline_ingestor.adapters.extraction.ocr import find_ocr_data
 from groundline_ingestor.adapters.extraction.readers.common import ReaderLimits
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
+from groundline_ingestor.adapters.fetching import CrawlLimits
 from groundline_ingestor.adapters.postgres_collections import PostgresCollections
 from groundline_ingestor.adapters.postgres_crawls import PostgresCrawls
 from groundline_ingestor.adapters.postgres_documents import PostgresDocuments
@@ -47,6 +49,7 @@ from groundline_ingestor.adapters.postgres_lexical_indexes import PostgresLexica
 from groundline_ingestor.adapters.postgres_queue import PostgresQueue
 from groundline_ingestor.adapters.postgres_quotas import PostgresQuotas
 from groundline_ingestor.adapters.postgres_reindex import PostgresReindex
+from groundline_ingestor.adapters.postgres_seen_pages import PostgresSeenPages
 from groundline_ingestor.adapters.postgres_sources import PostgresSources
 from groundline_ingestor.adapters.postgres_vector_indexes import PostgresVectorIndexes
 from groundline_ingestor.adapters.postgres_webhooks import PostgresWebhooks
@@ -67,6 +70,7 @@ from groundline_ingestor.ports import (
     LexicalIndexes,
     QuotaRepository,
     ReindexRepository,
+    SeenPages,
     SourceRepository,
     VectorIndexes,
     WebhookOutbox,
@@ -140,6 +144,7 @@ class Stores:
     queue: WorkQueue
     crawls: CrawlRepository
     sources: SourceRepository
+    seen_pages: Callable[[str], SeenPages]
     reindex: ReindexRepository
     lexical_indexes: LexicalIndexes
     vector_indexes: VectorIndexes
@@ -158,6 +163,7 @@ def stores_on(pool: Pool, lexical: LexicalIndex, *, spool_directory: Path | None
         PostgresQueue(pool, spool_directory=spool_directory),
         PostgresCrawls(pool),
         PostgresSources(pool),
+        partial(PostgresSeenPages, pool),
         PostgresReindex(pool, lexical, spool_directory=spool_directory),
         PostgresLexicalIndexes(pool, lexical),
         PostgresVectorIndexes(pool),
@@ -212,6 +218,7 @@ def assemble(
     crawler = HttpCrawler(sandbox, CrawlLimits(user_agent=settings.crawl_user_agent))
     connectors = SourceConnectors(
         crawler,
+        stores.seen_pages,
         directories=settings.source_directories,
         secrets_directory=settings.secrets_directory,
         max_document_bytes=settings.max_document_bytes,

@@ -1,8 +1,9 @@
 """What a crawl is asked for and what it finds; values and pure functions."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time
 from typing import Final
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
@@ -13,10 +14,15 @@ from groundline_ingestor.domain.documents import GivenDocument
 
 __all__ = [
     "CrawlFailure",
+    "CrawlFind",
     "CrawledPage",
+    "SeenPage",
+    "UnchangedPage",
     "effective_crawl",
     "link_target",
+    "modified_time",
     "path_matches",
+    "robots_directives",
     "takes",
 ]
 
@@ -25,6 +31,8 @@ DEFAULT_PAGES: Final = 100
 DEFAULT_DEPTH: Final = 3
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+_VALUED_RULES: Final = {"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"}
+"""Rules that have a colon themselves."""
 _PATTERN_TOKEN: Final = re.compile(r"\*\*|.", re.DOTALL)
 
 
@@ -51,11 +59,15 @@ def takes(crawl: pb.WebCrawl, path: str) -> bool:
 
 @dataclass(frozen=True)
 class CrawledPage:
-    """A page as it was served; `url` is where redirects led."""
+    """A page as it was served; `url` is the address that it names canonical, or else where redirects led.
+
+    `is_indexed`: False where it asks to be left out.
+    """
 
     url: str
     content: bytes
     mime_type: str
+    is_indexed: bool = True
 
     def document(self) -> GivenDocument:
         """The page as a document to ingest, of which nothing is said yet but what it is."""
@@ -68,14 +80,70 @@ class CrawledPage:
 
 
 @dataclass(frozen=True)
+class UnchangedPage:
+    """A page that has not changed since it was last read."""
+
+    url: str
+
+
+@dataclass(frozen=True)
 class CrawlFailure:
     """A page that could not be had: an UPPER_SNAKE reason, and the same for people."""
 
     url: str
     reason: str
     message: str
-    status: int = 0
-    """Of the server's answer, where that is the reason."""
+    is_gone: bool = False
+    """The server says that there is no such page any more."""
+    hides_pages: bool = False
+    """There may be pages that were not found for want of this one."""
+
+
+type CrawlFind = CrawledPage | UnchangedPage | CrawlFailure
+
+
+@dataclass(frozen=True)
+class SeenPage:
+    """What was seen of a page: by `version`, a hash of its content, and where it led. `uri` is that of its
+    document, empty where it asks to be left out."""
+
+    url: str
+    uri: str
+    version: str
+    links: tuple[str, ...]
+    read_time: datetime
+    etag: str = ""
+    last_modified: str = ""
+    is_current: bool = field(default=True, compare=False)
+    """Whether its document is what was seen; False where it has to be read again."""
+
+
+def robots_directives(values: Iterable[str], user_agent: str) -> set[str]:
+    """What X-Robots-Tag and meta elements ask of this agent: noindex, nofollow. A value may begin with an
+    agent's name and a colon."""
+    agent = user_agent.partition("/")[0].strip().lower()
+    found: set[str] = set()
+    for value in values:
+        rules = value.lower()
+        name, colon, rest = rules.partition(":")
+        if colon and "," not in name and name.strip() not in _VALUED_RULES:
+            if name.strip() != agent:
+                continue
+            rules = rest
+        found.update(rule.strip() for rule in rules.split(","))
+    return {"noindex", "nofollow"} if "none" in found else found & {"noindex", "nofollow"}
+
+
+def modified_time(text: str) -> datetime | None:
+    """The latest moment that a sitemap's time of change may mean, which may be a day; None for what is no
+    time."""
+    try:
+        if len(text) == len("2026-01-01"):
+            return datetime.combine(date.fromisoformat(text), time.max, UTC)
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def link_target(link: str, base: str) -> str | None:

@@ -10,7 +10,7 @@ from groundline.v1 import chat_pb2, collection_pb2, document_pb2, job_pb2, passa
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_filters import Filter
 
-from groundline_ingestor.crawling import CrawledPage, CrawlFailure
+from groundline_ingestor.crawling import CrawlFind, SeenPage
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import (
     DocumentOrder,
@@ -54,6 +54,7 @@ __all__ = [
     "NotDeliveredError",
     "QuotaRepository",
     "ReindexRepository",
+    "SeenPages",
     "SourceRepository",
     "SourceSchedule",
     "Splitter",
@@ -714,13 +715,30 @@ class ContextCache(Protocol):
         """Forget at most `limit` of those older than that, and return how many."""
 
 
+class SeenPages(Protocol):
+    """What runs of a source saw of its pages. Any method raises UnavailableError while the store is down."""
+
+    async def recall(self, url: str) -> SeenPage | None:
+        """What was seen at an address."""
+
+    async def note(self, page: SeenPage) -> None:
+        """Keep what was seen now. Nothing where the source is gone."""
+
+    async def forget(self, *, unseen_seconds: float) -> None:
+        """Drop what was not noted for so long."""
+
+
 class Crawler(Protocol):
     """Finds the pages of a web site."""
 
     def crawl(
-        self, request: pb.WebCrawl, *, private_addresses: bool
-    ) -> AsyncGenerator[CrawledPage | CrawlFailure, None]:
-        """Pages as they come, and those that could not be had. Close it to stop early."""
+        self, request: pb.WebCrawl, *, private_addresses: bool, seen: SeenPages | None = None
+    ) -> AsyncGenerator[CrawlFind, None]:
+        """Pages as they come, and those that could not be had. Close it to stop early.
+
+        With what was seen of them earlier, pages that have not changed are not asked for in full, and those
+        that fail for now still lead to where they led. Raises UnavailableError where that cannot be read.
+        """
 
 
 class NotDeliveredError(Exception):

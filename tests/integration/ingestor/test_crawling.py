@@ -4,16 +4,24 @@ import gzip
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline_ingestor.adapters.crawling import CrawlLimits, HttpCrawler
+from groundline_ingestor.adapters.crawling import HttpCrawler
 from groundline_ingestor.adapters.extraction.readers.common import ReaderLimits
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
-from groundline_ingestor.crawling import CrawledPage, CrawlFailure, effective_crawl
+from groundline_ingestor.adapters.fetching import CrawlLimits
+from groundline_ingestor.crawling import (
+    CrawledPage,
+    CrawlFailure,
+    SeenPage,
+    UnchangedPage,
+    effective_crawl,
+)
 
 PUBLIC = "93.184.215.14"
 LIMITS = CrawlLimits(page_seconds=10)
@@ -39,7 +47,8 @@ class Site:
     """A web server whose pages are set by the test; it remembers who asked for what."""
 
     def __init__(self) -> None:
-        self.answers: dict[str, Answer] = {}
+        self.answers: dict[str, Answer | list[Answer]] = {}
+        self.statuses: list[tuple[str, int]] = []
         self.asked: list[tuple[str, str]] = []
         site = self
 
@@ -47,6 +56,15 @@ class Site:
             def do_GET(self) -> None:
                 site.asked.append((self.headers["Host"], self.path))
                 answer = site.answers.get(self.path, Answer(b"gone", 404))
+                if isinstance(answer, list):  # one after the other, the last of them for ever
+                    answer = answer.pop(0) if len(answer) > 1 else answer[0]
+                validators = {"ETag": "If-None-Match", "Last-Modified": "If-Modified-Since"}
+                if any(
+                    name in answer.headers and answer.headers[name] == self.headers[condition]
+                    for name, condition in validators.items()
+                ):
+                    answer = Answer(status=304)
+                site.statuses.append((self.path, answer.status))
                 self.send_response(answer.status)
                 for name, value in answer.headers.items():
                     self.send_header(name, value)
@@ -64,7 +82,7 @@ class Site:
 
     @property
     def paths(self) -> list[str]:
-        return [path for _, path in self.asked if path != "/robots.txt"]
+        return [path for _, path in self.asked if path not in ("/robots.txt", "/sitemap.xml")]
 
 
 @pytest.fixture
@@ -99,6 +117,24 @@ class Names:
         return [found.pop(0) if len(found) > 1 else found[0]]
 
 
+class MemorySeenPages:
+    """Implements SeenPages, of documents that are all there unless the test says so."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, SeenPage] = {}
+        self.outdated: set[str] = set()
+
+    async def recall(self, url: str) -> SeenPage | None:
+        page = self.pages.get(url)
+        return replace(page, is_current=url not in self.outdated) if page else None
+
+    async def note(self, page: SeenPage) -> None:
+        self.pages[page.url] = page
+
+    async def forget(self, *, unseen_seconds: float) -> None:
+        raise NotImplementedError("no walk ends by it")
+
+
 Crawl = Callable[..., Any]
 
 
@@ -111,6 +147,7 @@ def crawl(sandbox: Sandbox) -> Crawl:
         limits: CrawlLimits = LIMITS,
         pauses: list[float] | None = None,
         private_addresses: bool = True,
+        seen: MemorySeenPages | None = None,
         **request: Any,
     ) -> tuple[list[str], dict[str, str]]:
         """Urls of the pages in their order, and reasons of failures by url."""
@@ -122,10 +159,14 @@ def crawl(sandbox: Sandbox) -> Crawl:
         crawler = HttpCrawler(sandbox, limits, resolve=names or Names(site_test=["127.0.0.1"]), sleep=pause)
         pages, failures = [], {}
         asked = pb.WebCrawl(start_url=start_url, **{"max_pages": 100, "max_depth": 3, **request})
-        async for found in crawler.crawl(asked, private_addresses=private_addresses):
+        async for found in crawler.crawl(asked, private_addresses=private_addresses, seen=seen):
             match found:
+                case CrawledPage(url, is_indexed=False):
+                    failures[url] = "(not indexed)"
                 case CrawledPage(url):
                     pages.append(url)
+                case UnchangedPage(url):
+                    pages.append(f"={url}")
                 case CrawlFailure(url, reason):
                     failures[url] = reason
         return pages, failures
@@ -215,7 +256,7 @@ async def test_pages_come_by_their_distance_each_once_and_only_of_the_host(site:
 
 
 async def test_no_more_pages_than_wanted_are_fetched(site: Site, crawl: Crawl) -> None:
-    site.answers = {"/": page(*(f"/{n}" for n in range(50)))} | {f"/{n}": page() for n in range(50)}
+    site.answers = {"/": page(*(f"/{n}" for n in range(50))), **{f"/{n}": page() for n in range(50)}}
     pages, _ = await crawl(f"{site.url}/", max_pages=5)
     assert len(pages) == len(site.paths) == 5
 
@@ -252,14 +293,14 @@ async def test_robots_txt_is_heeded(site: Site, crawl: Crawl) -> None:
     assert pages == [f"{site.url}{path}" for path in ("/", "/private/open", "/b")]
     assert failures == {}
     assert "/private/a" not in site.paths
-    assert [round(pause) for pause in pauses] == [7, 7]
+    assert [round(pause) for pause in pauses] == [7, 7, 7]  # the sitemap is asked for too
     pages, failures = await crawl(f"{site.url}/private/a")
     assert (pages, failures) == ([], {f"{site.url}/private/a": "ROBOTS_DISALLOWED"})
 
 
 async def test_while_robots_txt_fails_nothing_is_fetched(site: Site, crawl: Crawl) -> None:
     site.answers = {"/robots.txt": Answer(status=503), "/": page()}
-    assert await crawl(f"{site.url}/") == ([], {f"{site.url}/": "ROBOTS_DISALLOWED"})
+    assert await crawl(f"{site.url}/") == ([], {f"{site.url}/": "HTTP_STATUS"})
     assert site.paths == []
 
 
@@ -364,3 +405,260 @@ async def test_a_start_that_cannot_be_had_fails_with_its_reason(
     crawl: Crawl, start_url: str, reason: str
 ) -> None:
     assert await crawl(start_url) == ([], {start_url: reason})
+
+
+# --- what pages say of themselves ---
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_indexed", "is_followed"),
+    [
+        ("noindex", False, True),
+        ("NoFollow, noarchive", True, False),
+        ("none", False, False),
+        ("groundline: noindex", False, True),
+        ("otherbot: noindex, nofollow", True, True),
+        ("unavailable_after: 25 Jun 2030 15:00:00 PST, nofollow", True, False),
+        ("max-snippet:20", True, True),
+    ],
+)
+@pytest.mark.parametrize("place", ["header", "meta"])
+async def test_a_page_says_whether_it_is_indexed_and_followed(
+    site: Site, crawl: Crawl, rule: str, is_indexed: bool, is_followed: bool, place: str
+) -> None:
+    if place == "header":
+        first = page("/next")
+        site.answers["/"] = Answer(first.body, headers=first.headers | {"X-Robots-Tag": rule})
+    else:
+        agent, _, rules = rule.rpartition(": ") if rule.startswith(("ground", "other")) else ("", "", rule)
+        site.answers["/"] = page("/next", head=f"<META NAME='{agent or 'robots'}' CONTENT='{rules}'>")
+    site.answers["/next"] = page()
+    pages, failures = await crawl(f"{site.url}/", delay_seconds=0)
+    assert (f"{site.url}/" in pages) == is_indexed
+    assert (f"{site.url}/next" in pages) == is_followed
+    assert failures == ({} if is_indexed else {f"{site.url}/": "(not indexed)"})
+
+
+async def test_a_page_comes_once_under_the_address_that_it_names_canonical(site: Site, crawl: Crawl) -> None:
+    def copy(canonical: str) -> Answer:
+        return page(head=f"<link rel='canonical' href='{canonical}'>")
+
+    site.answers = {
+        "/": page("/a?print=1", "/a?page=2", "/a", "/b", "/c", "/private/d"),
+        "/a?print=1": copy("/a"),
+        "/a?page=2": copy("/a"),
+        "/a": page(),
+        "/b": copy("http://other.test/b"),
+        "/c": copy("/private/c"),
+    }
+    pages, failures = await crawl(f"{site.url}/", delay_seconds=0, exclude_paths=["/private/**"])
+    assert pages == [f"{site.url}{path}" for path in ("/", "/a", "/b", "/c")]
+    assert failures == {}
+    assert "/a" not in site.paths
+
+
+async def test_an_address_that_there_is_not_is_not_canonical(site: Site, crawl: Crawl) -> None:
+    site.answers = {
+        "/": page("/gone", "/b"),
+        "/b": page(head="<link rel='canonical' href='/gone'>"),
+    }
+    pages, failures = await crawl(f"{site.url}/", delay_seconds=0)
+    assert pages == [f"{site.url}/", f"{site.url}/b"]
+    assert failures == {f"{site.url}/gone": "HTTP_STATUS"}
+
+
+# --- sitemaps ---
+
+
+def sitemap(*paths: str, kind: str = "url", site: Site, changed: str = "") -> bytes:
+    root = {"url": "urlset", "sitemap": "sitemapindex"}[kind]
+    lastmod = f"<lastmod>{changed}</lastmod>" if changed else ""
+    entries = "".join(f"<{kind}><loc>{site.url}{path}</loc>{lastmod}</{kind}>" for path in paths)
+    return (
+        f"<?xml version='1.0' encoding='UTF-8'?>"
+        f"<{root} xmlns='http://www.sitemaps.org/schemas/sitemap/0.9'>{entries}</{root}>"
+    ).encode()
+
+
+XML = {"Content-Type": "application/xml"}
+
+
+async def test_pages_of_a_sitemap_are_found_after_the_links_of_the_start(site: Site, crawl: Crawl) -> None:
+    site.answers = {
+        "/sitemap.xml": Answer(sitemap("/hidden", "/linked", "/other/x", site=site), headers=XML),
+        "/": page("/linked"),
+        "/linked": page(),
+        "/hidden": page("/deeper"),
+        "/deeper": page(),
+        "/other/x": page(),
+    }
+    pages, failures = await crawl(f"{site.url}/", delay_seconds=0, exclude_paths=["/other/**"])
+    assert pages == [f"{site.url}{path}" for path in ("/", "/linked", "/hidden", "/deeper")]
+    assert failures == {}
+    assert (await crawl(f"{site.url}/", delay_seconds=0, max_depth=0))[0] == [f"{site.url}/"]
+
+
+async def test_robots_txt_names_sitemaps_packed_ones_indexes_and_lists_among_them(
+    site: Site, crawl: Crawl
+) -> None:
+    index = sitemap("/one.xml.gz", "/two.txt", "/index.xml", kind="sitemap", site=site)
+    site.answers = {
+        "/robots.txt": Answer(
+            f"Sitemap: {site.url}/index.xml\nSitemap: http://other.test/sitemap.xml".encode()
+        ),
+        "/index.xml": Answer(index, headers=XML),
+        "/one.xml.gz": Answer(
+            gzip.compress(sitemap("/a", site=site)), headers={"Content-Type": "application/gzip"}
+        ),
+        "/two.txt": Answer(f"{site.url}/b\n".encode(), headers={"Content-Type": "text/plain"}),
+        "/": page(),
+        "/a": page(),
+        "/b": page(),
+    }
+    pages, failures = await crawl(f"{site.url}/", delay_seconds=0)
+    assert pages == [f"{site.url}{path}" for path in ("/", "/a", "/b")]
+    assert failures == {}
+
+
+async def test_a_sitemap_that_should_be_there_and_cannot_be_read_is_told_of(
+    site: Site, sandbox: Sandbox
+) -> None:
+    bomb = b"<!DOCTYPE a [<!ENTITY a 'aaaaaaaaaa'>" + b"".join(
+        f"<!ENTITY {chr(98 + n)} '{f'&{chr(97 + n)};' * 10}'>".encode() for n in range(9)
+    )
+    site.answers = {
+        "/robots.txt": Answer(
+            "\n".join(f"Sitemap: {site.url}/{name}" for name in ("gone", "page", "broken", "bomb")).encode()
+        ),
+        "/page": page(),
+        "/broken": Answer(status=503),
+        "/bomb": Answer(bomb + b"]><urlset><url><loc>&j;</loc></url></urlset>", headers=XML),
+        "/": page(),
+    }
+    crawler = HttpCrawler(sandbox, LIMITS, resolve=Names(site_test=["127.0.0.1"]))
+    request = effective_crawl(pb.WebCrawl(start_url=f"{site.url}/", delay_seconds=0))
+    found = [one async for one in crawler.crawl(request, private_addresses=True)]
+    failures = {one.url: (one.reason, one.hides_pages) for one in found if isinstance(one, CrawlFailure)}
+    assert failures == {
+        f"{site.url}/gone": ("HTTP_STATUS", True),
+        f"{site.url}/page": ("UNSUPPORTED_TYPE", True),
+        f"{site.url}/broken": ("HTTP_STATUS", True),
+        f"{site.url}/bomb": ("UNSUPPORTED_TYPE", True),
+    }
+    assert [one.url for one in found if isinstance(one, CrawledPage)] == [f"{site.url}/"]
+
+
+# --- again ---
+
+
+async def test_what_has_not_changed_is_not_sent_again_and_still_leads_to_other_pages(
+    site: Site, crawl: Crawl
+) -> None:
+    site.answers = {
+        "/": Answer(page("/a", "/b").body, headers={"Content-Type": "text/html", "ETag": '"1"'}),
+        "/a": Answer(
+            page("/c").body,
+            headers={"Content-Type": "text/html", "Last-Modified": "Sun, 22 Nov 2026 10:00:00 GMT"},
+        ),
+        "/b": page(),
+        "/c": page(),
+    }
+    seen = MemorySeenPages()
+    first, _ = await crawl(f"{site.url}/", delay_seconds=0, seen=seen)
+    site.statuses.clear()
+    again, _ = await crawl(f"{site.url}/", delay_seconds=0, seen=seen)
+    assert again == [f"={site.url}/", f"={site.url}/a", f"{site.url}/b", f"{site.url}/c"]
+    assert first == [url.lstrip("=") for url in again]
+    assert {path for path, status in site.statuses if status == 304} == {"/", "/a"}
+
+    # A document that is not what was seen is read again.
+    seen.outdated.add(f"{site.url}/a")
+    assert f"{site.url}/a" in (await crawl(f"{site.url}/", delay_seconds=0, seen=seen))[0]
+
+
+async def test_a_page_that_changed_long_before_it_was_read_by_its_sitemap_is_not_asked_for(
+    site: Site, crawl: Crawl
+) -> None:
+    yesterday = (datetime.now(UTC) - timedelta(days=1)).date().isoformat()
+    old, new = sitemap("/old", site=site, changed="2020-01-01"), sitemap("/new", site=site, changed=yesterday)
+    site.answers = {
+        "/robots.txt": Answer(f"Sitemap: {site.url}/old.xml\nSitemap: {site.url}/new.xml".encode()),
+        "/old.xml": Answer(old, headers=XML),
+        "/new.xml": Answer(new, headers=XML),
+        "/": page(),
+        "/old": page("/under"),
+        "/under": page(),
+        "/new": page(),
+    }
+    seen = MemorySeenPages()
+    await crawl(f"{site.url}/", delay_seconds=0, seen=seen)
+    site.asked.clear()
+    pages, _ = await crawl(f"{site.url}/", delay_seconds=0, seen=seen)
+    assert set(pages) == {
+        f"{site.url}/",
+        f"={site.url}/old",
+        f"{site.url}/new",
+        f"{site.url}/under",
+    }
+    assert "/old" not in site.paths
+
+
+async def test_a_page_that_fails_for_now_still_leads_to_where_it_led(site: Site, crawl: Crawl) -> None:
+    site.answers = {"/": page("/a"), "/a": page("/b"), "/b": page()}
+    seen = MemorySeenPages()
+    await crawl(f"{site.url}/", delay_seconds=0, seen=seen)
+    site.answers["/a"] = Answer(status=500)
+    pages, failures = await crawl(f"{site.url}/", delay_seconds=0, seen=seen)
+    assert pages == [f"{site.url}/", f"{site.url}/b"]
+    assert failures == {f"{site.url}/a": "HTTP_STATUS"}
+
+
+# --- servers that are busy ---
+
+
+async def test_a_server_is_given_the_time_that_it_asks_for(site: Site, crawl: Crawl) -> None:
+    site.answers = {
+        "/": [Answer(status=429, headers={"Retry-After": "17"}), page("/a")],
+        "/a": [Answer(status=503, headers={"Retry-After": "0"}), page()],
+    }
+    pauses: list[float] = []
+    pages, failures = await crawl(f"{site.url}/", delay_seconds=0, pauses=pauses)
+    assert (pages, failures) == ([f"{site.url}/", f"{site.url}/a"], {})
+    assert [round(pause) for pause in pauses if pause > 1] == [17]
+
+
+@pytest.mark.parametrize("seconds", ["3600", "Fri, 31 Dec 2100 23:59:59 GMT"])
+async def test_a_server_that_asks_for_long_is_left_alone(site: Site, crawl: Crawl, seconds: str) -> None:
+    site.answers = {
+        "/": page("/a", "/b"),
+        "/a": Answer(status=429, headers={"Retry-After": seconds}),
+        "/b": page(),
+    }
+    pauses: list[float] = []
+    pages, failures = await crawl(f"{site.url}/", delay_seconds=0, pauses=pauses)
+    assert (pages, failures) == ([f"{site.url}/"], {f"{site.url}/a": "HTTP_STATUS"})
+    assert "/b" not in site.paths
+    assert max(pauses, default=0) < 1
+
+
+async def test_a_server_that_fails_again_and_again_is_left_alone(site: Site, crawl: Crawl) -> None:
+    failing = {f"/{n}": Answer(status=500) for n in range(20)}
+    site.answers = {"/": page(*failing), **failing}
+    pages, failures = await crawl(f"{site.url}/", delay_seconds=0)
+    assert pages == [f"{site.url}/"]
+    assert len(failures) == 5
+
+
+async def test_two_crawls_of_a_host_take_turns(site: Site, sandbox: Sandbox) -> None:
+    site.answers = {"/": page("/a"), "/a": page()}
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    crawler = HttpCrawler(sandbox, LIMITS, resolve=Names(site_test=["127.0.0.1"]), sleep=pause)
+    request = effective_crawl(pb.WebCrawl(start_url=f"{site.url}/", max_depth=0, delay_seconds=30))
+    for _ in range(2):
+        [found] = [one async for one in crawler.crawl(request, private_addresses=True)]
+        assert isinstance(found, CrawledPage)
+    assert [round(pause) for pause in pauses] == [30]

@@ -471,6 +471,52 @@ async def test_a_web_site_is_followed(stub: Any, collection_id: str) -> None:
         assert set(await documents(stub, collection_id)) == {f"{site.url}/", f"{site.url}/leave"}
 
 
+async def test_pages_of_a_site_that_have_not_changed_are_not_sent_again(
+    pool: Pool, stub: Any, collection_id: str
+) -> None:
+    with serving(Site()) as site:
+        site.has_etags = True
+        site.put("/", "Welcome to the handbook.", "/leave", "/travel")
+        site.put("/leave", "Everybody has twenty-seven days of leave.")
+        site.put("/travel", "Travel is by train.")
+        source_id = await create(stub, collection_id, {"web": {"startUrl": site.url, "delaySeconds": 0}})
+        assert len(await first_run(stub, collection_id, source_id)) == 3
+
+        site.put("/leave", "Everybody has thirty days of leave.")
+        site.answered.clear()
+        assert await run(stub, collection_id, source_id) == {f"{site.url}/leave": "UPDATED"}
+        pages = {path: status for path, status in site.answered if path in site.pages}
+        assert pages == {"/": 304, "/leave": 200, "/travel": 304}
+
+        # What was deleted by hand comes again, and a full run asks for all of it.
+        document = (await documents(stub, collection_id))[f"{site.url}/travel"]
+        await stub.DeleteDocument(
+            pb.DeleteDocumentRequest(collection_id=collection_id, document_id=document.document_id),
+            metadata=OWNER,
+        )
+        assert await run(stub, collection_id, source_id) == {f"{site.url}/travel": "CREATED"}
+        site.answered.clear()
+        assert set((await run(stub, collection_id, source_id, full=True)).values()) == {"UNCHANGED"}
+        assert 304 not in dict(site.answered).values()
+
+        # What fails for now stays, and so do the pages to which it led.
+        site.put("/", "Welcome to the new handbook.", "/leave")
+        del site.pages["/travel"]
+        site.statuses["/"] = 503
+        outcomes = await run(stub, collection_id, source_id)
+        assert outcomes == {f"{site.url}/": "HTTP_STATUS", f"{site.url}/travel": "HTTP_STATUS"}
+        assert set(await documents(stub, collection_id)) == {f"{site.url}/", f"{site.url}/leave"}
+
+        # A page that asks to be left out goes.
+        site.statuses.clear()
+        site.pages["/leave"] = "<html><head><meta name=robots content=noindex></head><p>Left out.</p></html>"
+        await run(stub, collection_id, source_id)
+        assert set(await documents(stub, collection_id)) == {f"{site.url}/"}
+    async with acquire(pool) as connection:
+        seen = await connection.fetch("SELECT url FROM seen_pages WHERE source_id = $1::uuid", source_id)
+    assert {row["url"] for row in seen} == {f"{site.url}/", f"{site.url}/leave"}
+
+
 # --- S3 ---
 
 

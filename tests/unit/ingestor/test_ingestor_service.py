@@ -15,10 +15,10 @@ from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
 from groundline_ingestor.adapters.extraction.readers.common import ReaderLimits
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
 from groundline_ingestor.adapters.splitting import DocumentSplitter
-from groundline_ingestor.crawling import CrawledPage, CrawlFailure
+from groundline_ingestor.crawling import CrawledPage, CrawlFailure, CrawlFind
 from groundline_ingestor.domain.documents import GivenDocument
 from groundline_ingestor.domain.quotas import Limits
-from groundline_ingestor.ports import Crawler, TextStream
+from groundline_ingestor.ports import Crawler, SeenPages, TextStream
 from groundline_ingestor.service import preparation
 from groundline_ingestor.service.collections import CollectionService
 from groundline_ingestor.service.contextualization import Contextualization
@@ -243,8 +243,8 @@ class FakeCrawler:
         self.closed = asyncio.Event()
 
     async def crawl(
-        self, request: pb.WebCrawl, *, private_addresses: bool
-    ) -> AsyncGenerator[CrawledPage | CrawlFailure, None]:
+        self, request: pb.WebCrawl, *, private_addresses: bool, seen: SeenPages | None = None
+    ) -> AsyncGenerator[CrawlFind, None]:
         self.private.append(private_addresses)
         try:
             for number, one in enumerate(self.found):

@@ -513,7 +513,10 @@ Global___GetCollectionStatsResponse: _TypeAlias = GetCollectionStatsResponse  # 
 
 @_typing.final
 class WebCrawl(_message.Message):
-    """Pages of a web site to ingest."""
+    """Pages of a web site to ingest: those to which links and the site's sitemaps lead from the start, on its host, but for
+    those that robots.txt forbids or that ask not to be indexed. One that names another of the host its canonical address
+    is stored under that one.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -530,7 +533,7 @@ class WebCrawl(_message.Message):
     max_pages: _builtins.int
     """Maximum number of pages; 100 if 0."""
     max_depth: _builtins.int
-    """Maximum number of links from the start. Not set: 3."""
+    """Maximum number of links from the start; pages of a sitemap count as one link away. Not set: 3."""
     delay_seconds: _builtins.float
     """Seconds between two requests to a host, 0 to 60. Not set: 1, or what robots.txt asks for."""
     @_builtins.property

@@ -182,7 +182,9 @@ Global___PostgresSource: _TypeAlias = PostgresSource  # noqa: Y015
 
 @_typing.final
 class WebSource(_message.Message):
-    """Pages of a web site, found as those of IngestDocumentsRequest.crawl."""
+    """Pages of a web site, found as those of IngestDocumentsRequest.crawl. Those that have not changed since the last run are
+    not read again.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -195,7 +197,7 @@ class WebSource(_message.Message):
     max_pages: _builtins.int
     """Maximum number of pages; 100 if 0. A run that finds more deletes nothing."""
     max_depth: _builtins.int
-    """Maximum number of links from the start. Not set: 3."""
+    """Maximum number of links from the start; pages of a sitemap count as one link away. Not set: 3."""
     delay_seconds: _builtins.float
     """Seconds between two requests to a host, 0 to 60. Not set: 1, or what robots.txt asks for."""
     def __init__(

@@ -10,7 +10,7 @@ from groundline.v1 import document_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_runtime.reasons import reason_value
 
-from groundline_ingestor.crawling import CrawledPage
+from groundline_ingestor.crawling import CrawledPage, CrawlFailure
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import IngestionError, restriction
 from groundline_ingestor.domain.metadata import plain_values
@@ -69,13 +69,13 @@ class Crawling:
         )
         async with aclosing(self._crawler.crawl(request, private_addresses=private_addresses)) as found:
             async for one in found:
-                if isinstance(one, CrawledPage):
+                if isinstance(one, CrawledPage) and one.is_indexed:
                     page = await asyncio.to_thread(identify, said(one.document()), collection)
                     version = page[1]
                     await self._quotas.require_room(collection.collection_id, version.uri, version.size_bytes)
                     await self._crawls.add_page(claim, collection, page)
                     pages += 1
-                else:
+                elif isinstance(one, CrawlFailure):
                     failure = document_pb2.IngestionFailure(
                         stage=document_pb2.INGESTION_STATE_EXTRACTING,
                         reason=reason_value(one.reason),
@@ -87,7 +87,7 @@ class Crawling:
             raise IngestionError(
                 document_pb2.INGESTION_STATE_EXTRACTING,
                 "NO_PAGES",
-                "the site was walked, but no page of it has a path that is to be included",
+                "the site was walked, but no page of it has a path that is to be included and may be indexed",
             )
         await self._crawls.finish(claim)
         _log.info("site_crawled", job_id=claim.job_id, pages=pages, failures=failures)

@@ -1,6 +1,7 @@
 """A web site whose pages a test sets."""
 
 import asyncio
+import hashlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,11 +20,15 @@ class Hold:
 
 class Site:
     """A web server whose pages are set by the test: text and links by path. A request for a path in `held`
-    is answered when the test lets it go."""
+    is answered when the test lets it go, one in `statuses` with that status; conditional requests are where
+    the site has ETags."""
 
     def __init__(self) -> None:
         self.pages: dict[str, str] = {}
         self.asked: list[str] = []
+        self.statuses: dict[str, int] = {}
+        self.answered: list[tuple[str, int]] = []
+        self.has_etags = False
         self.held: dict[str, Hold] = {}
         site = self
 
@@ -34,8 +39,16 @@ class Site:
                     hold.asked.set()
                     hold.answer.wait(30)
                 body = site.pages.get(self.path)
-                self.send_response(200 if body is not None else 404)
                 content = (body or "").encode()
+                etag = f'"{hashlib.sha256(content).hexdigest()}"'
+                status = 200 if body is not None else 404
+                if site.has_etags and body is not None and self.headers["If-None-Match"] == etag:
+                    status, content = 304, b""
+                status = site.statuses.get(self.path, status)
+                site.answered.append((self.path, status))
+                self.send_response(status)
+                if site.has_etags:
+                    self.send_header("ETag", etag)
                 kind = "text/plain" if self.path == "/robots.txt" else "text/html"
                 self.send_header("Content-Type", f"{kind}; charset=utf-8")
                 self.send_header("Content-Length", str(len(content)))

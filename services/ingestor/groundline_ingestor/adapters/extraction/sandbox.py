@@ -56,7 +56,12 @@ class Sandbox:
         self.close()
 
     def read(
-        self, reader: ReaderName | Literal["links"], data: bytes, hints: Hints = NO_HINTS, *, client: str = ""
+        self,
+        reader: ReaderName | Literal["page", "sitemap"],
+        data: bytes,
+        hints: Hints = NO_HINTS,
+        *,
+        client: str = "",
     ) -> Read:
         """Blocks until the file is read; `client` is whose it is. Raises ReadError, also with READER_TIMEOUT
         and READER_CRASHED."""

@@ -1,6 +1,6 @@
 """The connector of each kind of source."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,7 @@ from groundline_ingestor.adapters.sources.postgres import postgres_changes
 from groundline_ingestor.adapters.sources.s3 import s3_changes
 from groundline_ingestor.adapters.sources.web import web_changes
 from groundline_ingestor.domain.sources import Change, Found, Present, StoredSource, Unreadable
-from groundline_ingestor.ports import Crawler
+from groundline_ingestor.ports import Crawler, SeenPages
 
 __all__ = ["SourceConnectors"]
 
@@ -35,6 +35,7 @@ class SourceConnectors:
     def __init__(
         self,
         crawler: Crawler,
+        seen_pages: Callable[[str], SeenPages],
         *,
         directories: Sequence[Path],
         secrets_directory: Path | None,
@@ -42,6 +43,7 @@ class SourceConnectors:
         spool_directory: Path | None,
     ) -> None:
         self._crawler = crawler
+        self._seen_pages = seen_pages
         self._directories = directories
         self._secrets = Secrets(secrets_directory)
         self._max_bytes = max_document_bytes
@@ -62,7 +64,8 @@ class SourceConnectors:
         source = stored.message
         kind = source.WhichOneof("kind")
         if kind == "web":
-            return web_changes(source, self._crawler, private_addresses=private_addresses)
+            seen = self._seen_pages(source.source_id)
+            return web_changes(source, self._crawler, seen, private_addresses=private_addresses)
         if kind == "postgres":
             url = self._secrets.read(source.collection_id, source.postgres.url_secret)
             return postgres_changes(
