@@ -1,8 +1,9 @@
 """Chunks in Weaviate: written, deleted, listed and searched, over gRPC; classes are created over HTTP."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from itertools import batched
 from typing import Any, Final, NamedTuple
 
@@ -37,11 +38,20 @@ _ATTEMPTS: Final = 3
 _PAUSE_SECONDS: Final = 0.02
 """For a class that a node does not know, and the pause that grows by as much."""
 
+_EVERY_NODE_SECONDS: Final = 5.0
+"""So long a write waits for every node, before a majority is enough."""
+
+_MAJORITY_SECONDS: Final = 30.0
+"""So long no write waits for a node that has kept one waiting."""
+
+_QUEUE_SECONDS: Final = 0.05
+"""Between two looks at what the nodes have yet to take into their vector indexes."""
+
 _SERVICE: Final = "weaviate.v1.Weaviate"
 _MAX_MESSAGE_BYTES: Final = 100 * 1024**2
 
 # Most errors come as UNKNOWN, told apart by their texts only.
-_NOT_FOUND: Final = "could not find class"
+_NOT_FOUND: Final = ("could not find class", "non-existing index")
 _REFUSALS: Final = ("unauthorized", "forbidden")
 
 
@@ -100,6 +110,8 @@ class Weaviate:
         self._http = http
         self._metadata = metadata
         self._timeout = settings.timeout_seconds
+        self._seen: set[str] = set()
+        self._majority_until = 0.0
         stub = wire_pb2_grpc.WeaviateStub(channel)
         self._search: Any = stub.Search
         self._write: Any = stub.BatchObjects
@@ -127,24 +139,23 @@ class Weaviate:
 
     async def drop(self, space: Space) -> None:
         """Drop the class of a space with all that it holds; nothing where it is not there."""
+        self._seen.discard(self._class(space))
         with _http_errors():
             (await self._http.delete(f"/v1/schema/{self._class(space)}")).raise_for_status()
 
     async def write(self, space: Space, chunks: Sequence[IndexedChunk]) -> Sequence[WriteFailure]:
-        """Write objects in place of those of the same chunks; returns which of them failed.
+        """Write objects in place of those of the same chunks; returns which of them failed. May be repeated.
 
-        Written on a majority of the nodes that hold them. May be repeated.
+        What is written can be found when this returns: on every node that answers, or after some seconds on
+        a majority of the nodes that hold it.
         """
         failures: list[WriteFailure] = []
         for batch in batched(chunks, BATCH):
-            request = wire.BatchObjectsRequest(
-                objects=[self._object(space, chunk) for chunk in batch],
-                consistency_level=wire.CONSISTENCY_LEVEL_QUORUM,
-            )
-            reply = await self._call(self._write, request)
-            for error in reply.errors:
+            objects = [self._object(space, chunk) for chunk in batch]
+            for error in (await self._written(objects)).errors:
                 failed = batch[error.index]
                 failures.append(WriteFailure(failed.partition_id, failed.chunk_id, error.error))
+        await self._vectors_indexed(self._class(space))
         return failures
 
     async def delete(self, space: Space, partition_id: int, chunk_ids: Sequence[int]) -> None:
@@ -225,16 +236,68 @@ class Weaviate:
             consistency_level=wire.CONSISTENCY_LEVEL_ONE,
         )
 
+    async def _written(self, objects: Sequence[wire.BatchObject]) -> wire.BatchObjectsReply:
+        """Write on all nodes, since searches ask one. A majority is enough while one of them does not answer:
+        it is given later what it lacks, and until then an address of ready nodes does not lead to it."""
+        request = wire.BatchObjectsRequest(objects=objects, consistency_level=wire.CONSISTENCY_LEVEL_ALL)
+        refused = len(objects)
+        if time.monotonic() >= self._majority_until:
+            with suppress(UnavailableError):
+                reply: wire.BatchObjectsReply = await self._call(
+                    self._write, request, within_seconds=min(_EVERY_NODE_SECONDS, self._timeout)
+                )
+                if not reply.errors:
+                    return reply
+                refused = len(reply.errors)
+        request.consistency_level = wire.CONSISTENCY_LEVEL_QUORUM
+        reply = await self._call(self._write, request)
+        if len(reply.errors) < refused:  # it was a node's fault, not the objects'
+            self._majority_until = time.monotonic() + _MAJORITY_SECONDS
+        return reply
+
+    async def _vectors_indexed(self, name: str) -> None:
+        """Return when the vectors of a class that were written are in the indexes.
+
+        Behind a queue on disk they survive a killed node (ASYNC_INDEXING); those that are written into the
+        index at once do not (1.39: a batch's last ones are flushed with the next batch). Nothing is waited
+        for where nobody can be asked.
+        """
+        begun = time.monotonic()
+        while waiting := await self._waiting_vectors(name):
+            waited = time.monotonic() - begun
+            tolerated = (len(waiting) - 1) // 2 if waited > _EVERY_NODE_SECONDS else 0
+            if sum(map(bool, waiting)) <= tolerated:
+                return
+            if waited > self._timeout:
+                raise _unavailable("the distributed index is still taking in what was written")
+            await asyncio.sleep(_QUEUE_SECONDS)
+
+    async def _waiting_vectors(self, name: str) -> Sequence[int]:
+        """How many vectors of a class wait for each node's index, for the nodes that answer."""
+        try:
+            reply = await self._http.get(f"/v1/nodes/{name}", params={"output": "verbose"})
+            reply.raise_for_status()
+        except httpx.HTTPError:
+            return ()
+        return [
+            sum(shard.get("vectorQueueLength", 0) for shard in node.get("shards") or ())
+            for node in reply.json()["nodes"]
+        ]
+
     async def _found(self, request: wire.SearchRequest) -> Sequence[wire.SearchResult]:
         for attempt in range(_ATTEMPTS):
             try:
                 reply = await self._call(self._search, request)
-            except _NoClassError:
+            except _NoClassError as error:
                 # A node that is starting may not know it yet; the next call goes to another.
+                missing = error
                 await asyncio.sleep(_PAUSE_SECONDS * attempt)
                 continue
+            self._seen.add(request.collection)
             results: Sequence[wire.SearchResult] = reply.results
             return results
+        if request.collection in self._seen:
+            raise _unavailable("the distributed index does not know its classes yet") from missing
         return ()
 
     async def _delete_where(self, space: Space, condition: wire.Filters) -> None:
@@ -253,9 +316,11 @@ class Weaviate:
             if reply.matches < MAX_PROPOSALS:
                 return
 
-    async def _call(self, method: Any, request: Any) -> Any:
+    async def _call(self, method: Any, request: Any, *, within_seconds: float | None = None) -> Any:
         try:
-            call: Awaitable[Any] = method(request, timeout=self._timeout, metadata=self._metadata)
+            call: Awaitable[Any] = method(
+                request, timeout=within_seconds or self._timeout, metadata=self._metadata
+            )
             return await call
         except grpc.aio.AioRpcError as error:
             raise _error_of(error) from error
@@ -354,7 +419,7 @@ def _unavailable(message: str) -> UnavailableError:
 def _error_of(error: grpc.aio.AioRpcError) -> GroundlineError:
     """What clients may see holds no text of the server's, which may name its nodes."""
     details = error.details() or ""
-    if _NOT_FOUND in details:
+    if any(text in details for text in _NOT_FOUND):
         return _NoClassError("SEARCH_INDEX_UNAVAILABLE", "nothing is in this space yet")
     if any(text in details for text in _REFUSALS) or error.code() in (
         grpc.StatusCode.INVALID_ARGUMENT,

@@ -33,12 +33,14 @@ class _ConsistencyLevelEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Cons
     CONSISTENCY_LEVEL_UNSPECIFIED: _ConsistencyLevel.ValueType  # 0
     CONSISTENCY_LEVEL_ONE: _ConsistencyLevel.ValueType  # 1
     CONSISTENCY_LEVEL_QUORUM: _ConsistencyLevel.ValueType  # 2
+    CONSISTENCY_LEVEL_ALL: _ConsistencyLevel.ValueType  # 3
 
 class ConsistencyLevel(_ConsistencyLevel, metaclass=_ConsistencyLevelEnumTypeWrapper): ...
 
 CONSISTENCY_LEVEL_UNSPECIFIED: ConsistencyLevel.ValueType  # 0
 CONSISTENCY_LEVEL_ONE: ConsistencyLevel.ValueType  # 1
 CONSISTENCY_LEVEL_QUORUM: ConsistencyLevel.ValueType  # 2
+CONSISTENCY_LEVEL_ALL: ConsistencyLevel.ValueType  # 3
 Global___ConsistencyLevel: _TypeAlias = ConsistencyLevel  # noqa: Y015
 
 @_typing.final

@@ -168,6 +168,10 @@ def _node(server: Path, folder: Path, number: int, ports: Sequence[_Ports]) -> N
         "RAFT_JOIN": members,
         "RAFT_BOOTSTRAP_EXPECT": str(len(ports)),
         "GRPC_PORT": str(own.grpc),
+        "ASYNC_INDEXING": "true",
+        "QUEUE_SCHEDULER_INTERVAL": "50ms",
+        # A node that was gone is given what it lacks within seconds.
+        "ASYNC_REPLICATION_FREQUENCY": "2s",
         "GO_PROFILING_DISABLE": "true",
         "GOMEMLIMIT": MEMORY,
         "GOMAXPROCS": "2",
