@@ -18,8 +18,14 @@ async def database(stack: Stack) -> AsyncIterator["asyncpg.Connection[Any]"]:
 
 async def examined(stack: Stack) -> tuple[int, dict[str, dict[str, str]]]:
     """The exit code, and the last finding of each check."""
+    code, found = await findings(stack)
+    return code, {finding["check"]: finding for finding in found}
+
+
+async def findings(stack: Stack) -> tuple[int, list[dict[str, str]]]:
+    """The exit code, and all findings."""
     done = await stack.command("doctor", "--json", "--database-url", stack.ready["database_url"])
-    return done.code, {finding["check"]: finding for finding in json.loads(done.out)["findings"]}
+    return done.code, json.loads(done.out)["findings"]
 
 
 async def test_a_suite_that_runs_has_no_error(stack: Stack) -> None:
@@ -88,3 +94,36 @@ async def test_a_collection_of_another_keyword_engine_is_an_error(
         finding["message"] for check, finding in found.items() if check.startswith("keyword index of")
     }
     assert messages == {"made with vchord_bm25, but the server has pg_search"}
+
+
+async def test_a_distributed_index_that_refuses_chunks_lacks_some_or_is_late_is_told(
+    stack: Stack, database: "asyncpg.Connection[Any]"
+) -> None:
+    await database.execute(
+        """
+        INSERT INTO search_index_partitions (partition_id, embedding_model, dimensions)
+        SELECT partition_id, embedding_model, dimensions FROM chunk_partitions LIMIT 1
+        """
+    )
+    await database.execute(
+        """
+        INSERT INTO search_index_changes (partition_id, chunk_id, change_time, available_time)
+        SELECT partition_id, chunk_id, clock_timestamp() - interval '1 hour', available_time
+        FROM search_index_partitions,
+            (VALUES (1, 'infinity'::timestamptz), (2, '-infinity')) AS c (chunk_id, available_time)
+        """
+    )
+    try:
+        code, found = await findings(stack)
+    finally:
+        await database.execute("TRUNCATE search_index_changes, search_index_partitions")
+    _, without = await examined(stack)
+
+    assert code == 1
+    of_index = [(each["level"], each["message"]) for each in found if each["check"] == "distributed index"]
+    assert [level for level, _ in of_index] == ["error", "warning", "warning"]
+    refused, lacking, late = (message for _, message in of_index)
+    assert refused.endswith(": 1")
+    assert lacking.endswith(": 1 of 1")
+    assert late.endswith(": 1")
+    assert without["distributed index"]["message"] == "none is fed"

@@ -32,7 +32,7 @@ _WIDTH = max(map(len, Level))
 @with_gateway
 def doctor(connection: Connection, database_url: str | None, as_json: bool) -> None:
     """Check the gateway, the key, the services, each collection, a search and an answer; with a database also
-    its server, disk, schema, keyword and vector indexes.
+    its server, disk, schema, and its keyword, vector and distributed indexes.
 
     A search and a question are sent, which a language model answers if one is configured; nothing is
     changed. Each line is ok, warning, error or skipped, and says what to do.

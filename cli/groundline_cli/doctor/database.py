@@ -12,7 +12,10 @@ from pathlib import Path
 import asyncpg
 from groundline_database import DatabaseSettings, migrations_of, open_pool
 from groundline_database.pool import Connection
+from groundline_ingestor.adapters.postgres_index_feed import PostgresIndexFeed
 from groundline_ingestor.adapters.postgres_vector_indexes import LEAST_ROWS
+from groundline_ingestor.domain.feeding import FeedState
+from groundline_ingestor.service.feeding import LATE_SECONDS
 from groundline_lexical import LAST_RECOVERY, LexicalIndex, LexicalIndexError, detect_lexical_index
 from groundline_runtime.errors import GroundlineError
 from pydantic import SecretStr
@@ -91,6 +94,8 @@ async def database_findings(url: str, data_dir: Path | None) -> AsyncIterator[Fi
             async for finding in _keywords(connection):
                 yield finding
             async for finding in _vectors(connection):
+                yield finding
+            for finding in _fed_index(await PostgresIndexFeed(pool).state()):
                 yield finding
     except GroundlineError as error:
         yield Finding("database", Level.ERROR, error.message, "look at the server, and at --database-url")
@@ -298,6 +303,43 @@ async def _vectors(connection: Connection) -> AsyncIterator[Finding]:
                 "wait until ingestion has settled; if it stays so, look at the log of the ingestor",
             )
     yield Finding("vector indexes", Level.OK, f"{sound} are in use; small collections need none")
+
+
+def _fed_index(state: FeedState) -> Sequence[Finding]:
+    """How far the index outside PostgreSQL is, if one is fed."""
+    check = "distributed index"
+    if not state.partition_count:
+        return [Finding(check, Level.OK, "none is fed")]
+    found = []
+    if state.set_aside_count:
+        found.append(
+            Finding(
+                check,
+                Level.ERROR,
+                f"refused chunks, which no search finds there: {state.set_aside_count}",
+                "the ingestors' log says why (search_index_refused); then `groundline-ingestor index retry`",
+            )
+        )
+    if state.unfilled_count:
+        found.append(
+            Finding(
+                check,
+                Level.WARNING,
+                f"partitions that are not filled: {state.unfilled_count} of {state.partition_count}",
+                "wait; `groundline-ingestor index status` shows how far each is",
+            )
+        )
+    if state.pending_count and state.behind_seconds > LATE_SECONDS:
+        found.append(
+            Finding(
+                check,
+                Level.WARNING,
+                f"{state.behind_seconds:.0f} s behind; changes that wait: {state.pending_count}",
+                "see in the ingestors' log whether they reach it (search_index_feed_failed)",
+            )
+        )
+    fed = f"partitions that are fed: {state.partition_count}; changes that wait: {state.pending_count}"
+    return found or [Finding(check, Level.OK, fed)]
 
 
 async def _indexes(connection: Connection, table: str) -> Sequence[tuple[str, bool]]:
