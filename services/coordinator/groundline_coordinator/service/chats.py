@@ -160,24 +160,28 @@ class ChatService:
         a collection's limits, ResourceExhaustedError (QUOTA_EXHAUSTED), and what ThreadStore.claim raises.
         """
         owner, inquiry = caller.owner, inquiry_of(question)
-        scope = await self._scope(caller, inquiry, question.options.generation)
-        history = await self._history(caller, question)
         identity = _identity(owner, question)
         started = chat_pb2.ChatStarted(
             thread_id=question.thread_id.lower() or (str(identity) if is_stored(question) else ""),
             message_id=str(uuid.uuid4()),
             trace_id=current_trace_id() or "",
         )
-        turn = Turn(question, str(identity), inquiry, scope, owner, history, started)
         new_thread_id = "" if question.thread_id else started.thread_id
+        # Side by side: what counts for the quotas then delays no answer.
+        scope, history, used = await asyncio.gather(
+            self._scope(caller, inquiry, question.options.generation),
+            self._history(caller, question),
+            self._quotas.used(owner, new_thread_id),
+        )
+        turn = Turn(question, str(identity), inquiry, scope, owner, history, started)
         if not question.request_id:
-            await self._quotas.require(owner, new_thread_id)
+            self._quotas.require_room(used, new_thread_id)
             return turn
         claim = RequestClaim(owner, question.request_id, _fingerprint(question), started.message_id)
         replay = await self._threads.claim(claim, caller.principals, LEASE_SECONDS)
         if replay is None:
             try:
-                await self._quotas.require(owner, new_thread_id)
+                self._quotas.require_room(used, new_thread_id)
             except GroundlineError:
                 await self._threads.release(claim)
                 raise

@@ -15,7 +15,7 @@ from groundline.v1 import chat_pb2, quota_pb2
 from groundline_runtime.context import Caller
 from groundline_runtime.quotas import require_within
 
-from groundline_coordinator.ports import QuotaStore
+from groundline_coordinator.ports import QuotaStore, QuotaUse
 
 __all__ = ["CallerQuotas", "QuotaLimits"]
 
@@ -59,13 +59,16 @@ class CallerQuotas:
             if not self._answering[owner]:
                 del self._answering[owner]
 
-    async def require(self, owner: str, new_thread_id: str) -> None:
-        """Room for an answer, and for the thread that begins with it, if one does; a thread that an earlier
-        attempt began does not count."""
+    async def used(self, owner: str, new_thread_id: str) -> QuotaUse:
+        """What counts before an answer, and before the thread that begins with it, if one does; a thread that
+        an earlier attempt began does not count."""
+        if not new_thread_id and self._limits.tokens is None:
+            return QuotaUse(threads=0, tokens=0)
+        return await self._store.used(owner, besides=new_thread_id)
+
+    def require_room(self, used: QuotaUse, new_thread_id: str) -> None:
+        """For an answer, and for the thread that begins with it, if one does."""
         limits = self._limits
-        if not new_thread_id and limits.tokens is None:
-            return
-        used = await self._store.used(owner, besides=new_thread_id)
         if new_thread_id:
             require_within(quota_pb2.QUOTA_THREADS, used.threads, 1, limits.threads)
         if limits.tokens is not None:
