@@ -24,7 +24,9 @@ MINHASHES = 128
 SIGNATURE_BYTES = TEXT_HASH_BYTES + MINHASHES
 SHINGLE_WORDS = 3
 
-_WORD, _ASCII_WORD = re.compile(r"\w+"), re.compile(rb"\w+")
+_WORD = re.compile(r"\w+")
+# For texts in ASCII: a space for what is no part of a word.
+_AS_WORDS = bytes(code if chr(code).isalnum() or code == ord("_") else 32 for code in range(128)) + bytes(128)
 _CHANCE = 1 / 256
 """How often two bytes are equal that have nothing to do with each other."""
 _MASK = 2**64 - 1
@@ -55,7 +57,8 @@ def signature(text: str) -> bytes:
     normalised = " ".join(casefolded.split())
     text_hash = hashlib.blake2b(normalised.encode(errors="surrogatepass"), digest_size=TEXT_HASH_BYTES)
     if casefolded.isascii():
-        found = _ASCII_WORD.findall(casefolded.encode())  # the same words, without encoding each of them
+        # The same words, in less than half the time.
+        found = casefolded.encode().translate(_AS_WORDS).split()
     else:
         found = [word.encode(errors="surrogatepass") for word in _WORD.findall(casefolded)]
     words = np.fromiter(map(zlib.crc32, found), np.uint32, len(found))
