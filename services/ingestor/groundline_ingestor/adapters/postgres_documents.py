@@ -218,16 +218,13 @@ class PostgresDocuments:
         self, collection: StoredCollection, versions: Sequence[NewVersion]
     ) -> Sequence[StoredOutcome]:
         await self._make_room(collection.collection_id, sum(len(new.chunks) for new in versions))
-        stored: dict[str, StoredOutcome] = {}
-        rows: list[tuple[NewVersion, asyncpg.Record]] = []
         async with transaction(self._pool) as connection:
             partition_id = await hold_collection(connection, collection)
-            # In one order, so that two groups with documents in common wait for each other but never both.
-            for new in sorted(versions, key=lambda new: new.version.uri):
-                row = await _upsert(connection, collection, new)
-                rows.append((new, row))
-                outcome = _CREATED if row["is_new"] else _UPDATED
-                stored[new.version.uri] = (str(row["document_id"]), outcome)
+            rows = await _upsert(connection, collection, versions)
+            stored: dict[str, StoredOutcome] = {
+                new.version.uri: (str(row["document_id"]), _CREATED if row["is_new"] else _UPDATED)
+                for new, row in rows
+            }
             replaced = [row["document_id"] for _, row in rows if not row["is_inserted"]]
             if replaced:
                 await connection.execute(
@@ -505,10 +502,14 @@ async def copy_chunks(
         )
 
 
-async def _upsert(connection: Connection, collection: StoredCollection, new: NewVersion) -> asyncpg.Record:
-    """Write the document's row, which stays locked until the end: a second call for the uri waits here."""
+async def _upsert(
+    connection: Connection, collection: StoredCollection, versions: Sequence[NewVersion]
+) -> Sequence[tuple[NewVersion, asyncpg.Record]]:
+    """Write the documents' rows, which stay locked until the end: a second call for a uri waits here."""
     replaceable = is_replaceable_document("$14", "documents")
-    row = await connection.fetchrow(
+    # In one order, so that two groups with documents in common wait for each other but never both.
+    ordered = sorted(versions, key=lambda new: new.version.uri)
+    rows = await connection.fetchmany(
         f"""
         WITH earlier AS (SELECT ingestion_hash FROM documents WHERE collection_id = $1 AND uri = $2)
         INSERT INTO documents
@@ -524,17 +525,24 @@ async def _upsert(connection: Connection, collection: StoredCollection, new: New
             chunk_count = excluded.chunk_count, token_count = excluded.token_count, failure = NULL,
             version = documents.version + 1, update_time = clock_timestamp(), has_original = false
         WHERE {replaceable}
-        RETURNING document_id, update_time, xmax = 0 AS is_inserted,
+        RETURNING uri, document_id, update_time, xmax = 0 AS is_inserted,
                   xmax = 0 OR EXISTS (SELECT FROM earlier WHERE ingestion_hash = ''::bytea) AS is_new
         """,
-        *document_values(collection.collection_id, new.version),
-        len(new.chunks),
-        new.token_count,
-        list(new.principals),
+        [
+            (
+                *document_values(collection.collection_id, new.version),
+                len(new.chunks),
+                new.token_count,
+                list(new.principals),
+            )
+            for new in ordered
+        ],
     )
-    if row is None:
-        raise _not_writable(new.version)
-    return row
+    written = {row["uri"]: row for row in rows}
+    for new in ordered:
+        if new.version.uri not in written:
+            raise _not_writable(new.version)
+    return [(new, written[new.version.uri]) for new in ordered]
 
 
 async def _keep_originals(connection: Connection, documents: Sequence[tuple[Any, ItemClaim | None]]) -> None:

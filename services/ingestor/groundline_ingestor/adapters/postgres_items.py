@@ -22,6 +22,7 @@ from groundline_ingestor.ports import ClaimLostError, StoredOutcome
 __all__ = [
     "HELD",
     "PENDING",
+    "ItemKey",
     "begin_item",
     "cancel_items_of",
     "change_held_item",
@@ -215,12 +216,15 @@ async def finish_items(
         connection,
         {key: finish(held[key], stored[1], count) for key, (_, stored, count) in by_key.items()},
     )
-    await connection.executemany(
+    await connection.execute(
         """
-        UPDATE ingestion_items SET document_id = $3::uuid, input = input - '{title,metadata}'::text[]
-        WHERE job_id = $1::uuid AND item_index = $2
+        UPDATE ingestion_items i SET document_id = n.document_id, input = input - '{title,metadata}'::text[]
+        FROM unnest($1::uuid[], $2::int[], $3::uuid[]) AS n (job_id, item_index, document_id)
+        WHERE (i.job_id, i.item_index) = (n.job_id, n.item_index)
         """,
-        [(*key, stored[0]) for key, (_, stored, _) in by_key.items()],
+        [job_id for job_id, _ in by_key],
+        [index for _, index in by_key],
+        [stored[0] for _, stored, _ in by_key.values()],
     )
     await drop_payloads(connection, list(by_key))
 

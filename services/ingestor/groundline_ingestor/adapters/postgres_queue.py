@@ -4,19 +4,20 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import asyncpg
 from groundline.v1 import chat_pb2, document_pb2, job_pb2
-from groundline_database import Pool, acquire, is_replaceable_document, transaction
+from groundline_database import Connection, Pool, acquire, is_replaceable_document, transaction
 
 from groundline_ingestor.adapters.postgres_collections import read_settings
 from groundline_ingestor.adapters.postgres_items import (
     HELD,
     PENDING,
+    ItemKey,
     change_held_item,
     change_items,
     held_by,
@@ -64,6 +65,23 @@ _AVAILABLE: Final = f"""
 _SELECT_AVAILABLE: Final = f"""
     SELECT i.*, j.kind, j.settings, j.principals, p.partition_id, p.embedding_model, p.dimensions, p.language
     {_AVAILABLE} AND i.is_suspect = $3
+"""
+SMALL_BYTES: Final = 64 * 1024
+"""A content that is no larger comes with the lease: one statement for all, not a transaction for each."""
+
+_DETAILS: Final = """
+    SELECT job_id, item_index,
+           (
+               SELECT data FROM ingestion_payloads p
+               WHERE (p.job_id, p.item_index, p.part) = (i.job_id, i.item_index, 0)
+                 AND octet_length(data) <= $3
+           ) AS content,
+           EXISTS (
+               SELECT FROM documents d WHERE d.document_id = i.document_id AND d.ingestion_hash = ''::bytea
+           ) AS is_first
+    FROM ingestion_items i JOIN unnest($1::uuid[], $2::int[]) AS k (job_id, item_index)
+        USING (job_id, item_index)
+    WHERE i.input IS NOT NULL
 """
 _IN_ORDER: Final = "ORDER BY i.queue_id LIMIT $2 FOR UPDATE OF i SKIP LOCKED"
 _LEASE: Final = f"{_SELECT_AVAILABLE} {_IN_ORDER}"
@@ -113,9 +131,10 @@ class PostgresQueue:
                 for row in rows
             }
             await save_items(connection, begun, lease_seconds=seconds)
+            details = await _details(connection, list(begun))
         return [
-            _leased(row, lease_id, item.counted_attempts)
-            for row, item in zip(rows, begun.values(), strict=True)
+            _leased(row, lease_id, item.counted_attempts, details.get(key))
+            for row, (key, item) in zip(rows, begun.items(), strict=True)
         ]
 
     async def has_suspects(self, model: str) -> bool:
@@ -364,7 +383,20 @@ class PostgresQueue:
             )
 
 
-def _leased(row: asyncpg.Record, lease_id: str, attempts: int) -> LeasedItem:
+async def _details(connection: Connection, keys: Sequence[ItemKey]) -> Mapping[ItemKey, asyncpg.Record]:
+    """What workers would ask for one item after the other; of items of an ingestion."""
+    if not keys:
+        return {}
+    rows = await connection.fetch(
+        _DETAILS, [job_id for job_id, _ in keys], [index for _, index in keys], SMALL_BYTES
+    )
+    return {(str(row["job_id"]), row["item_index"]): row for row in rows}
+
+
+def _leased(
+    row: asyncpg.Record, lease_id: str, attempts: int, details: "asyncpg.Record | None"
+) -> LeasedItem:
+    content: bytes | None = details["content"] if details else None
     return LeasedItem(
         claim=ItemClaim(str(row["job_id"]), row["item_index"], lease_id),
         collection_id=row["collection_id"],
@@ -376,4 +408,6 @@ def _leased(row: asyncpg.Record, lease_id: str, attempts: int) -> LeasedItem:
         if row["kind"] == JobKind.REINDEX
         else None,
         principals=row["principals"],
+        given=None if content is None else read_input(row["input"], content),
+        is_first=details is not None and details["is_first"],
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from groundline.v1 import collection_pb2, document_pb2, job_pb2
 
-from groundline_ingestor.domain.documents import DocumentVersion
+from groundline_ingestor.domain.documents import DocumentVersion, GivenDocument
 from groundline_ingestor.domain.texts import PreparedChunk, Series, TextSegment, Vectors
 
 __all__ = ["ItemClaim", "LeasedItem", "NewVersion", "Progress", "ReindexTarget"]
@@ -45,6 +45,10 @@ class LeasedItem:
     target: ReindexTarget | None = None
     principals: Sequence[str] = ()
     """Of the caller that handed it in, by whose rights its document is written."""
+    given: GivenDocument | None = None
+    """What was handed in, where it is small; otherwise it is read by itself."""
+    is_first: bool = False
+    """No version of its document is stored yet that it could be the same as."""
 
     @property
     def owner(self) -> str:

@@ -135,13 +135,14 @@ class ItemWork:
         if item.target is not None:
             return await self._prepare_again(item, collection, item.target)
         require_running_model(collection, self._embedder.embedder)
-        given = await self._queue.given(item)
+        given = item.given or await self._queue.given(item)
         try:
             given, version = await self._computed(item.owner, identify, given, collection)
-            refreshed = await self._documents.refresh(collection, version, item.principals, item.claim)
-            if refreshed is not None:
-                self._outcomes.ended(item, _OUTCOMES[refreshed[1]])
-                return None
+            if not item.is_first:
+                refreshed = await self._documents.refresh(collection, version, item.principals, item.claim)
+                if refreshed is not None:
+                    self._outcomes.ended(item, _OUTCOMES[refreshed[1]])
+                    return None
             is_large = isinstance(given.content, FileContent)
             async with self._reading.turn(item.owner) if is_large else nullcontext():
                 text, version = await self._in_thread(

@@ -557,6 +557,7 @@ class StoreContract:
         first, second = await _lease(stores)
         assert await _lease(stores) == []
         assert (await stores.queue.given(first)).content == "a.md"
+        assert first.given == await stores.queue.given(first)
         await stores.queue.require(first.claim)
         new = replace(_new(_version("a.md", "text"), "one", "two"), claim=first.claim)
         [(document_id, outcome)] = await stores.documents.store(collection, [new])
@@ -573,6 +574,21 @@ class StoreContract:
         ]
         assert await stores.jobs.items(job.job_id, None, after=0, limit=1) == items[1:]
         assert await stores.jobs.items(job.job_id, None, after=-1, limit=10, only_failed=True) == items[1:]
+
+    async def test_a_lease_tells_whether_a_version_of_the_document_is_stored(self, stores: Stores) -> None:
+        collection = await _collection(stores, "first")
+        await stores.jobs.enqueue(collection, [_handed_in("a.md"), _handed_in("b.md")], (), "")
+        first, second = await _lease(stores)
+        assert first.is_first
+        assert second.is_first
+        new = replace(_new(_version("a.md", "text"), "one"), claim=first.claim)
+        await stores.documents.store(collection, [new])
+        await stores.queue.fail(second.claim, FAILURE, job_pb2.ChunkCounts())
+        await stores.jobs.enqueue(collection, [_handed_in("a.md"), _handed_in("b.md")], (), "")
+        assert [(item.uri, item.is_first) for item in await _lease(stores)] == [
+            ("a.md", False),
+            ("b.md", True),
+        ]
 
     async def test_tokens_add_up_on_the_items_that_are_held(self, stores: Stores) -> None:
         collection = await _collection(stores, "tokens")

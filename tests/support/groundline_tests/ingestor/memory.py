@@ -773,9 +773,15 @@ class MemoryQueue:
                 input={} if entry.given else None,
                 target=self._data.targets.get(entry.job_id),
                 principals=self._data.job_principals[entry.job_id],
+                given=entry.given,
+                is_first=self._is_first(entry),
             )
             for entry in available
         ]
+
+    def _is_first(self, entry: _Entry) -> bool:
+        document = self._data.documents.get(entry.document_id)
+        return document is not None and not document.version.ingestion_hash
 
     async def has_suspects(self, model: str) -> bool:
         return any(entry.item.is_suspect for entry in self._available(model))
