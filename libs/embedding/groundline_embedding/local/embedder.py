@@ -3,8 +3,10 @@
 import asyncio
 import itertools
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final, Self, cast
 
 import numpy as np
@@ -33,20 +35,24 @@ class LocalEmbedder:
     """An Embedder over a fastembed model.
 
     The model's native code releases the GIL, so it runs on threads beside the event loop. Queries have
-    threads of their own and share the processor with a batch of documents instead of waiting for it.
-    Documents go batch by batch through one thread: callers take turns at each batch, and a cancelled
-    call stops after the batch under way.
+    threads of their own and share the processor with batches of documents instead of waiting for them.
+    Documents go batch by batch, a batch for each thread of the model: threads that share a batch wait for
+    each other, which takes a third more processor time. Callers take turns at each batch, and a cancelled
+    call stops after the batches under way.
     """
 
     def __init__(
         self,
         name: str,
         embedding: TextEmbedding,
+        load_for_documents: Callable[[], TextEmbedding],
         *,
         threads: int,
         batch_size: int,
         prompts: models.Prompts | None = None,
     ) -> None:
+        """`load_for_documents` gives the same model with a single thread for each run; it is called when the
+        first document comes."""
         self.model = name
         self._prompts = prompts or models.Prompts()
         # Every fastembed text model has a tokenizer, though their common base does not declare it.
@@ -56,11 +62,15 @@ class LocalEmbedder:
         self._counting.no_truncation()
         self._counting.no_padding()
         self._embedding = embedding
+        self._load_for_documents = load_for_documents
+        self._for_documents: TextEmbedding | None = None
+        self._loading = threading.Lock()
+        self._threads = threads
         self._batch_size = batch_size
         # Fails now and not at the first query if the files are not what they are said to be.
         self.dimensions = len(self._embed_one("dimensions"))
         self._queries = ThreadPoolExecutor(threads, thread_name_prefix="embed-query")
-        self._documents = ThreadPoolExecutor(1, thread_name_prefix="embed-documents")
+        self._documents = ThreadPoolExecutor(threads, thread_name_prefix="embed-documents")
 
     @classmethod
     def load(cls, settings: EmbeddingSettings) -> Self:
@@ -71,6 +81,7 @@ class LocalEmbedder:
             embedder = cls(
                 settings.model,
                 embedding,
+                partial(models.load, settings, 1) if threads > 1 else lambda: embedding,
                 threads=threads,
                 batch_size=settings.batch_size,
                 prompts=models.prompts(settings),
@@ -126,8 +137,19 @@ class LocalEmbedder:
         # Texts of like length share a batch, so that little of it is padding; the longest go first, so
         # that onnxruntime takes the memory it needs once.
         longest_first = sorted(range(len(texts)), key=lengths.__getitem__, reverse=True)
-        for batch in itertools.batched(longest_first, self._batch_size):
-            vectors[list(batch)] = await _run(self._documents, self._embed_batch, [texts[i] for i in batch])
+        batches = itertools.batched(longest_first, self._batch_size)
+
+        async def embed() -> None:
+            for batch in batches:
+                some = [texts[i] for i in batch]
+                vectors[list(batch)] = await _run(self._documents, self._embed_batch, some)
+
+        running = [asyncio.ensure_future(embed()) for _ in range(self._threads)]
+        try:
+            await asyncio.gather(*running)
+        finally:
+            for one in running:
+                one.cancel()
         return vectors
 
     async def close(self) -> None:
@@ -160,8 +182,11 @@ class LocalEmbedder:
         return _unit(vector)
 
     def _embed_batch(self, texts: list[str]) -> Vectors:
+        with self._loading:
+            if self._for_documents is None:
+                self._for_documents = self._load_for_documents()
         given = [f"{self._prompts.document}{text}" for text in texts]
-        return _unit(np.stack(list(self._embedding.passage_embed(given, batch_size=len(given)))))
+        return _unit(np.stack(list(self._for_documents.passage_embed(given, batch_size=len(given)))))
 
 
 def _unit(vectors: NDArray[Any]) -> Vectors:
