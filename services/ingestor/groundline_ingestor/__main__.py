@@ -341,7 +341,9 @@ async def open_sandbox(settings: IngestorSettings) -> AsyncIterator[Sandbox]:
         ocr_data=find_ocr_data(settings.ocr_data),
         ocr_languages=settings.ocr_languages,
     )
-    with Sandbox(limits, processes=settings.reader_processes) as sandbox:
+    with Sandbox(
+        limits, processes=settings.reader_processes, spool_directory=settings.spool_directory
+    ) as sandbox:
         yield sandbox
 
 

@@ -1,6 +1,6 @@
 """What the use cases need of the world, beside groundline_embedding's Embedder."""
 
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Generator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -555,11 +555,13 @@ class EmbeddingCache(Protocol):
         """Drop at most `limit` vectors that are older; returns how many."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class TextStream:
-    """A document's text as it is read; what the document is, and what it calls itself."""
+    """A document's text as it is read. What the document is, and what it calls itself, is known for sure when
+    all of its segments are."""
 
-    segments: Iterator[TextSegment]
+    segments: Generator[TextSegment]
+    """To be closed where it is not read to its end."""
     mime_type: str
     title: str = ""
 

@@ -66,14 +66,15 @@ class IngestorSettings(MigrationSettings):
     max_sources_per_collection: Annotated[int, Field(ge=1, le=10_000)] = 100
     """Maximum sources of a collection."""
 
-    max_document_bytes: Annotated[int, Field(ge=1, le=2 * 1024**3 - 1)] = 256 * 1024**2
+    max_document_bytes: Annotated[int, Field(ge=1, le=2 * 1024**3 - 1)] = 512 * 1024**2
     """Largest document; a larger one fails, the others of its request do not."""
 
     max_whole_document_bytes: Annotated[int, Field(ge=1, le=1024**3)] = 64 * 1024**2
-    """Largest document of a format that is read in memory: all but plain text, Markdown and source code."""
+    """Largest document of a format that is read in memory: all but plain text, Markdown, source code, CSV,
+    JSON, HTML and DOCX."""
 
     spool_directory: Path | None = None
-    """Where long documents are put while they are worked on, about four times their size on disk. Unset:
+    """Where long documents are put while they are worked on, about five times their size on disk. Unset:
     the system's place for temporary files."""
 
     max_chunks_per_document: Annotated[int, Field(ge=1, le=10_000_000)] = 400_000
@@ -85,7 +86,7 @@ class IngestorSettings(MigrationSettings):
 
     reader_timeout_seconds: Seconds = 120.0
     """Maximum time that reading one such file may take; a small one has less: 20 seconds, and one for each
-    20,000 bytes."""
+    20,000 bytes. A large one has a second more for each 4 MB, and for each 250,000 characters read of it."""
 
     reader_memory_bytes: Annotated[int, Field(ge=256 * 1024**2, le=64 * 1024**3)] = 2 * 1024**3
     """Address space of such a process; a file that takes more fails."""
@@ -93,8 +94,8 @@ class IngestorSettings(MigrationSettings):
     max_pages: Annotated[int, Field(ge=1, le=1_000_000)] = 5000
     """Maximum pages of a PDF and frames of an image; a document with more fails."""
 
-    max_unpacked_bytes: Annotated[int, Field(ge=1024**2, le=4 * 1024**3)] = 256 * 1024**2
-    """Most that a DOCX or a part of a PDF may unpack to."""
+    max_unpacked_bytes: Annotated[int, Field(ge=1024**2, le=4 * 1024**3)] = 1024**3
+    """Most bytes that a ZIP file or a part of a PDF may unpack to, and most characters of a text."""
 
     max_image_pixels: Annotated[int, Field(ge=1, le=1_000_000_000)] = 100_000_000
     """Maximum pixels of an image."""

@@ -77,7 +77,7 @@ def chunks_of(
         (("größer " * 9 + PLAIN).encode() + "ö".encode()[:1], "INVALID_ENCODING"),
         (PLAIN.encode() + b"\x00" + PLAIN.encode(), "INVALID_TEXT"),
         (b" \n" * 5000, "EMPTY_TEXT"),
-        (json.dumps([{"a": n} for n in range(500)]).encode(), "DOCUMENT_TOO_LARGE"),
+        (json.dumps([{"a": n} for n in range(500)]).encode() + b"}", "INVALID_JSON"),
         (b"%PDF-1.7" + bytes(5000), "DOCUMENT_TOO_LARGE"),
     ],
 )

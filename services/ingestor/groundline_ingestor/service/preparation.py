@@ -1,6 +1,7 @@
 """From what was handed in to chunks ready to be embedded; CPU work, without a store."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
@@ -48,7 +49,7 @@ type OnStage = Callable[[document_pb2.IngestionState.ValueType], None]
 class DocumentLimits:
     """Bounds on one document."""
 
-    max_document_bytes: int = 256 * 1024**2
+    max_document_bytes: int = 512 * 1024**2
     max_chunks: int = 400_000
 
 
@@ -131,10 +132,11 @@ class Preparation:
         segments = kept_segments(self._spool_directory)
         first_heading = ""
         try:
-            for segment in stream.segments:
-                if segment.start == 0 and segment.headings:
-                    first_heading = segment.headings[0].title
-                segments.append(segment)
+            with closing(stream.segments):
+                for segment in stream.segments:
+                    if segment.start == 0 and segment.headings:
+                        first_heading = segment.headings[0].title
+                    segments.append(segment)
         except BaseException:
             segments.close()
             raise

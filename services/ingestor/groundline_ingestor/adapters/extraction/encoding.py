@@ -1,15 +1,19 @@
 """Bytes as text: which encodings are taken, and which one it is where none is named."""
 
 import codecs
+import io
 import re
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Generator, Iterable, Iterator
+from typing import BinaryIO, Final
 
 from chardetng_py import EncodingDetector
 
 from groundline_ingestor.adapters.extraction.readers.common import ReadError
 
-__all__ = ["decoded", "decoded_parts", "detected"]
+__all__ = ["decoded", "decoded_file", "decoded_parts", "detected", "lines_of"]
+
+_PART_BYTES: Final = 1024**2
+MAX_LINE_CHARACTERS: Final = 64 * 1024**2
 
 _SAMPLE_BYTES: Final = 1024**2
 """How much is looked at from the first byte on that is not UTF-8."""
@@ -47,7 +51,38 @@ def decoded(content: str | bytes, *, charset: str = "", whole: bool = True) -> s
     return "".join(decoded_parts([content], charset=charset, whole=whole))
 
 
-def decoded_parts(parts: Iterable[bytes], *, charset: str, whole: bool = True) -> Iterator[str]:
+def decoded_file(file: BinaryIO, *, charset: str = "") -> Generator[str]:
+    """The same of a file, part by part. Raises ReadError with INVALID_ENCODING."""
+    charset = charset or detected(_parts(file))
+    return decoded_parts(_parts(file), charset=charset)
+
+
+def lines_of(parts: Iterable[str]) -> Iterator[str]:
+    """The lines of a text that comes in parts, with their ends: line feeds, carriage returns or both.
+
+    Raises ReadError with DOCUMENT_TOO_LARGE for a line of more than MAX_LINE_CHARACTERS.
+    """
+    pending = ""
+    for part in parts:
+        # What ends with a carriage return may go on with the line feed that belongs to it.
+        *lines, pending = io.StringIO(pending + part, newline="") if pending or part else [""]
+        if len(pending) > MAX_LINE_CHARACTERS:
+            raise ReadError("DOCUMENT_TOO_LARGE", f"a line of more than {MAX_LINE_CHARACTERS} characters")
+        yield from lines
+        if pending.endswith("\n"):
+            yield pending
+            pending = ""
+    if pending:
+        yield pending
+
+
+def _parts(file: BinaryIO) -> Iterator[bytes]:
+    file.seek(0)
+    while part := file.read(_PART_BYTES):
+        yield part
+
+
+def decoded_parts(parts: Iterable[bytes], *, charset: str, whole: bool = True) -> Generator[str]:
     """The same of a content that comes in parts, which may end within a character."""
     position = undecoded = 0
     decoder: codecs.IncrementalDecoder | None = None

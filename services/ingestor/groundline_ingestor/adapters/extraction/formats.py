@@ -7,7 +7,7 @@ import re
 import struct
 from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import Final, Literal
+from typing import BinaryIO, Final, Literal
 
 from groundline_ingestor.adapters.extraction.encoding import decoded
 from groundline_ingestor.adapters.extraction.readers.common import ReadError
@@ -43,9 +43,9 @@ __all__ = [
     "clean_type",
     "is_guessed",
     "is_markdown",
-    "is_streamed",
+    "is_piecewise",
     "reader_of",
-    "type_of_bytes",
+    "type_of_file",
     "type_of_text",
 ]
 
@@ -92,6 +92,8 @@ SVG: Final = "image/svg+xml"
 ZIP: Final = "application/zip"
 
 LOOKED_AT_BYTES: Final = 256 * 1024
+MAX_OLE_BYTES: Final = 64 * 1024**2
+"""How far into a file of the old Microsoft formats is looked for what it is."""
 
 _READERS: Final[Mapping[str, ReaderName]] = {
     PDF: "pdf",
@@ -119,6 +121,7 @@ _READERS: Final[Mapping[str, ReaderName]] = {
         ("image/png", "image/jpeg", "image/gif", "image/tiff", "image/bmp", "image/webp"), "image"
     ),
 }
+_PIECEWISE: Final[frozenset[ReaderName]] = frozenset({"docx", "html", "records", "table"})
 _NOT_MARKDOWN: Final = {JSON, JSON_LINES, CSV, TSV}
 """Whose readers write other text."""
 _ALIASES: Final = {
@@ -238,9 +241,9 @@ def reader_of(mime_type: str) -> ReaderName | None:
     return _READERS.get(mime_type)
 
 
-def is_streamed(mime_type: str) -> bool:
-    """Whether it is text that is taken as it is, which can be done piece by piece."""
-    return mime_type in _TEXTS and mime_type not in _READERS
+def is_piecewise(reader: ReaderName) -> bool:
+    """Whether it reads piece by piece, so that a file may be larger than memory."""
+    return reader in _PIECEWISE
 
 
 def is_markdown(mime_type: str) -> bool:
@@ -261,13 +264,15 @@ def type_of_text(mime_type: str, name: str, text: str) -> str:
     return hint or PLAIN
 
 
-def type_of_bytes(mime_type: str, name: str, content: bytes, *, charset: str = "") -> str:
-    """The MIME type of bytes: what they show to be, else as was said, else what they look like.
+def type_of_file(mime_type: str, name: str, file: BinaryIO, *, charset: str = "") -> str:
+    """The MIME type of a file: what it shows to be, else as was said, else what it looks like.
 
-    `mime_type` is clean; of a text the beginning is enough. Raises ReadError with UNSUPPORTED_TYPE,
+    `mime_type` is clean; of a text only the beginning is read. Raises ReadError with UNSUPPORTED_TYPE,
     ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT (it is not what was said) or INVALID_ENCODING.
     """
-    if (binary := _binary_type(content)) is not None:
+    file.seek(0)
+    start = file.read(LOOKED_AT_BYTES)
+    if (binary := _binary_type(start, file)) is not None:
         if binary not in _READERS:
             raise _unsupported(binary)
         return binary
@@ -276,7 +281,6 @@ def type_of_bytes(mime_type: str, name: str, content: bytes, *, charset: str = "
             raise ReadError("CORRUPT_DOCUMENT", f"the content is not {mime_type}")
         return _text_type(mime_type)
     hint = _hint(name)
-    start = content[:LOOKED_AT_BYTES]
     if _is_html(start.decode("latin-1"), hint):
         return HTML  # which declares its encoding itself
     text = decoded(start, charset=charset, whole=False).lstrip()
@@ -308,44 +312,44 @@ def _hint(name: str) -> str:
     return _SUFFIXES.get(PurePosixPath(name).suffix.lower(), "")
 
 
-def _binary_type(content: bytes) -> str | None:
-    if b"%PDF-" in content[:_PDF_MARK_WITHIN]:
+def _binary_type(start: bytes, file: BinaryIO) -> str | None:
+    if b"%PDF-" in start[:_PDF_MARK_WITHIN]:
         return PDF
-    if content.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return _zip_type(content)
-    if content.startswith(_OLE):
-        return _ole_type(content)
-    if content.startswith(b"{\\rtf"):
+    if start.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return _zip_type(start, file)
+    if start.startswith(_OLE):
+        return _ole_type(file)
+    if start.startswith(b"{\\rtf"):
         return RTF
-    if content.startswith(b"RIFF") and content[8:12] == b"WEBP":
+    if start.startswith(b"RIFF") and start[8:12] == b"WEBP":
         return "image/webp"
-    if content.startswith(b"BM") and content[6:10] == bytes(4):
+    if start.startswith(b"BM") and start[6:10] == bytes(4):
         return "image/bmp"
-    return next((kind for mark, kind in _SIGNATURES.items() if content.startswith(mark)), None)
+    return next((kind for mark, kind in _SIGNATURES.items() if start.startswith(mark)), None)
 
 
-def _ole_type(content: bytes) -> str:
+def _ole_type(file: BinaryIO) -> str:
+    file.seek(0)
+    content = file.read(MAX_OLE_BYTES)
     if "EncryptedPackage".encode("utf-16-le") in content:
         raise ReadError("ENCRYPTED_DOCUMENT", "the document needs a password")
     found = (kind for name, kind in _OLE_STREAMS.items() if name.encode("utf-16-le") in content)
     return next(found, "application/x-ole-storage")
 
 
-def _zip_type(content: bytes) -> str:
+def _zip_type(start: bytes, file: BinaryIO) -> str:
     # A first part, packed by nothing, says what the file is.
-    if content[30:38] == b"mimetype":
-        begin = 38 + struct.unpack_from("<H", content, 28)[0]
-        size = struct.unpack_from("<I", content, 18)[0]
-        declared = content[begin : begin + min(size, 200)].decode("latin-1").removesuffix("-template")
+    if start[30:38] == b"mimetype":
+        begin = 38 + struct.unpack_from("<H", start, 28)[0]
+        size = struct.unpack_from("<I", start, 18)[0]
+        declared = start[begin : begin + min(size, 200)].decode("latin-1").removesuffix("-template")
         if declared in _READERS:
             return declared
-    for name in zip_names(content):
+    for name in zip_names(file):
         if name in _ZIP_PARTS:
             return _ZIP_PARTS[name]
     # A file that is cut off has no directory.
-    return next(
-        (kind for name, kind in _ZIP_PARTS.items() if name.encode() in content[:LOOKED_AT_BYTES]), ZIP
-    )
+    return next((kind for name, kind in _ZIP_PARTS.items() if name.encode() in start), ZIP)
 
 
 def _is_html(text: str, hint: str) -> bool:

@@ -3,16 +3,19 @@
 A file that makes its reader run wild, or breaks a native library, costs that process and fails that
 document, not the service. The processes are confined (see `isolation`), get no environment, hence no secrets,
 and answer in JSON, which cannot carry code. They are kept for the next file: starting one takes about half a
-second.
+second. Files go there on disk and texts come back in pieces, so that neither has to fit into memory here.
 """
 
 import contextlib
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final, Literal, Self
 
 import structlog
@@ -24,7 +27,9 @@ from groundline_ingestor.adapters.extraction.readers.common import (
     Read,
     ReaderLimits,
     ReadError,
+    joined,
 )
+from groundline_ingestor.spooling import open_spool_file
 from groundline_ingestor.turns import ClientTurns
 
 __all__ = ["Sandbox"]
@@ -37,12 +42,19 @@ _WORKER: Final = "groundline_ingestor.adapters.extraction.worker"
 _log = structlog.get_logger(__name__)
 
 
+type AnyReader = ReaderName | Literal["page", "sitemap"]
+
+
 class Sandbox:
     """Reads files, at most `processes` at a time, of one client all but one of these; used from threads.
     Close it when done."""
 
-    def __init__(self, limits: ReaderLimits, *, processes: int = 3) -> None:
+    def __init__(
+        self, limits: ReaderLimits, *, processes: int = 3, spool_directory: Path | None = None
+    ) -> None:
+        """`spool_directory`: where files are put for the processes."""
         self._limits = limits
+        self._spool_directory = spool_directory
         self._turns = ClientTurns(processes)
         self._idle: list[_Process] = []
         self._lock = threading.Lock()
@@ -55,20 +67,20 @@ class Sandbox:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def read(
-        self,
-        reader: ReaderName | Literal["page", "sitemap"],
-        data: bytes,
-        hints: Hints = NO_HINTS,
-        *,
-        client: str = "",
-    ) -> Read:
+    def read(self, reader: AnyReader, data: bytes, hints: Hints = NO_HINTS, *, client: str = "") -> Read:
         """Blocks until the file is read; `client` is whose it is. Raises ReadError, also with READER_TIMEOUT
         and READER_CRASHED."""
+        return joined(self.pieces(reader, [data], hints, client=client))
+
+    def pieces(
+        self, reader: AnyReader, parts: Iterable[bytes], hints: Hints = NO_HINTS, *, client: str = ""
+    ) -> Generator[Read]:
+        """The text of a file that comes in parts, piece by piece; a process is taken from the first to the
+        last of them. Raises what `read` raises, and OSError where the disk is full."""
         with self._turns.blocking(client):
             process = self._take()
             try:
-                return process.read(reader, data, hints)
+                yield from process.pieces(reader, parts, hints)
             finally:
                 self._put_back(process)
 
@@ -89,7 +101,7 @@ class Sandbox:
                 if process.is_usable:
                     return process
                 process.end()
-        return _Process(self._limits, self._log_isolation)
+        return _Process(self._limits, self._spool_directory, self._log_isolation)
 
     def _log_isolation(self, isolation: Mapping[str, str]) -> None:
         """Say once what is in force: all processes are alike."""
@@ -108,12 +120,23 @@ class Sandbox:
 
 
 class _Process:
-    def __init__(self, limits: ReaderLimits, on_confined: Callable[[Mapping[str, str]], None]) -> None:
+    def __init__(
+        self,
+        limits: ReaderLimits,
+        spool_directory: Path | None,
+        on_confined: Callable[[Mapping[str, str]], None],
+    ) -> None:
         self._limits = limits
         self._on_confined = on_confined
         self._reads = 0
+        self._is_reading = False
+        self._file = open_spool_file(spool_directory)
+        """What is to be read; the process, which may not write, has it open as well."""
+        descriptor = self._file.fileno()
+        described = json.dumps(dataclasses.asdict(limits))
         self._popen = subprocess.Popen(
-            [sys.executable, "-I", "-X", "utf8", "-m", _WORKER, json.dumps(dataclasses.asdict(limits))],
+            [sys.executable, "-I", "-X", "utf8", "-m", _WORKER, described, str(descriptor)],
+            pass_fds=[descriptor],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             # What libraries complain of may quote the document.
@@ -126,48 +149,76 @@ class _Process:
 
     @property
     def is_usable(self) -> bool:
-        return self._reads < FILES_PER_PROCESS and self._popen.poll() is None
+        """Not while it reads: what it answers from then on would be taken for the next file's."""
+        return not self._is_reading and self._reads < FILES_PER_PROCESS and self._popen.poll() is None
 
-    def read(self, reader: str, data: bytes, hints: Hints) -> Read:
+    def pieces(self, reader: str, parts: Iterable[bytes], hints: Hints) -> Iterator[Read]:
         assert self._popen.stdin is not None
-        assert self._popen.stdout is not None
+        size = self._put_down(parts)
         self._reads += 1
+        self._is_reading = True
+        header = {"reader": reader, "size": size, "hints": dataclasses.asdict(hints)}
+        with contextlib.suppress(BrokenPipeError):  # it answers nothing then
+            self._popen.stdin.write(json.dumps(header).encode() + b"\n")
+            self._popen.stdin.flush()
+        waited, given = 0.0, 0
+        if self._reads == 1:
+            isolation, waited = self._answer(self._limits.seconds_for(size), waited)
+            self._on_confined(isolation)
+        while True:
+            answer, waited = self._answer(self._limits.seconds_for(size, given), waited)
+            if answer is None or "error" in answer:
+                self._is_reading = False
+                os.ftruncate(self._file.fileno(), 0)
+            if answer is None:
+                return
+            if "error" in answer:
+                raise ReadError(*answer["error"])
+            piece = Read(**answer["piece"])
+            given += len(piece.text)
+            yield piece
+
+    def _answer(self, seconds: float, waited: float) -> tuple[Any, float]:
+        """The next one, and how long all were waited for, `seconds` at most. Raises ReadError."""
+        assert self._popen.stdout is not None
+        begun = time.monotonic()
         late = threading.Event()
 
         def give_up() -> None:
             late.set()
             self._kill()
 
-        seconds = self._limits.seconds_for(len(data))
-        timer = threading.Timer(seconds, give_up)
+        timer = threading.Timer(seconds - waited, give_up)
         timer.daemon = True
         timer.start()
         try:
-            header = {"reader": reader, "size": len(data), "hints": dataclasses.asdict(hints)}
-            self._popen.stdin.write(json.dumps(header).encode() + b"\n" + data)
-            self._popen.stdin.flush()
             line = self._popen.stdout.readline()
-            if self._reads == 1 and line.endswith(b"\n"):
-                self._on_confined(json.loads(line))
-                line = self._popen.stdout.readline()
-        except BrokenPipeError:
-            line = b""
         finally:
             timer.cancel()
-        if not line.endswith(b"\n"):
-            self._kill()
-            self._popen.wait()
-            if late.is_set():
-                raise ReadError("READER_TIMEOUT", f"reading it took more than {seconds:g} seconds")
-            raise ReadError("READER_CRASHED", "reading it ended the process that did")
-        answer: dict[str, Any] = json.loads(line)
-        if "error" in answer:
-            raise ReadError(*answer["error"])
-        return Read(**answer["read"])
+        if line.endswith(b"\n"):
+            return json.loads(line), waited + time.monotonic() - begun
+        self._kill()
+        self._popen.wait()
+        if late.is_set():
+            raise ReadError("READER_TIMEOUT", f"reading it took more than {seconds:g} seconds")
+        raise ReadError("READER_CRASHED", "reading it ended the process that did")
+
+    def _put_down(self, parts: Iterable[bytes]) -> int:
+        """Returns the size. Raises OSError where the disk is full."""
+        descriptor, size = self._file.fileno(), 0
+        os.ftruncate(descriptor, 0)
+        for part in parts:
+            rest = memoryview(part)
+            while rest:
+                written = os.pwrite(descriptor, rest, size)
+                size += written
+                rest = rest[written:]
+        return size
 
     def end(self) -> None:
         self._kill()
         self._popen.wait()
+        self._file.close()
         for stream in (self._popen.stdin, self._popen.stdout):
             if stream is not None:
                 # Bytes that the process did not want any more.

@@ -4,7 +4,7 @@ import io
 import struct
 import zipfile
 from collections.abc import Iterator
-from typing import Final
+from typing import BinaryIO, Final
 
 from groundline_ingestor.adapters.extraction.readers.common import ReaderLimits, ReadError
 
@@ -14,18 +14,21 @@ MAX_ENTRIES: Final = 10_000
 """Maximum number of members of a ZIP file; of one with more the directory is not read."""
 MAX_DIRECTORY_BYTES: Final = 4 * 1024**2
 
+_MAX_END_BYTES: Final = 65_557 + 76
+"""Of the record that ends the file, with a comment and that of ZIP64 before it."""
 
-def open_zip(data: bytes, limits: ReaderLimits) -> zipfile.ZipFile:
-    """The file, whose members unpack to no more than the limits allow: zipfile gives no more of a member than
-    the directory declares.
+
+def open_zip(file: BinaryIO, limits: ReaderLimits) -> zipfile.ZipFile:
+    """The archive, whose members unpack to no more than the limits allow: zipfile gives no more of a member
+    than the directory declares.
 
     Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT or DOCUMENT_TOO_LARGE.
     """
-    begin, end = _directory(data) or (0, 0)
+    begin, end = _directory(file) or (0, 0)
     if end - begin > MAX_DIRECTORY_BYTES:
         raise ReadError("DOCUMENT_TOO_LARGE", f"its directory has more than {MAX_DIRECTORY_BYTES} bytes")
     try:
-        archive = zipfile.ZipFile(io.BytesIO(data))
+        archive = zipfile.ZipFile(file)
     except (zipfile.BadZipFile, ValueError, OSError, NotImplementedError) as error:
         raise ReadError("CORRUPT_DOCUMENT", f"not a sound ZIP file ({type(error).__name__})") from None
     entries = archive.infolist()
@@ -41,20 +44,29 @@ def open_zip(data: bytes, limits: ReaderLimits) -> zipfile.ZipFile:
     return archive
 
 
-def zip_names(data: bytes) -> Iterator[str]:
-    """The members' names by the directory, at most MAX_ENTRIES; none of a file that is cut off."""
-    at, end = _directory(data) or (0, 0)
+def zip_names(file: BinaryIO) -> Iterator[str]:
+    """The members' names by the directory, at most MAX_ENTRIES; none of a file that is cut off, or whose
+    directory is too large."""
+    begin, end = _directory(file) or (0, 0)
+    if end - begin > MAX_DIRECTORY_BYTES:
+        return
+    file.seek(begin)
+    data = file.read(end - begin)
+    at = 0
     for _ in range(MAX_ENTRIES):
-        if at + 46 > end or data[at : at + 4] != b"PK\x01\x02":
+        if at + 46 > len(data) or data[at : at + 4] != b"PK\x01\x02":
             return
         name, extra, comment = struct.unpack_from("<HHH", data, at + 28)
         yield data[at + 46 : at + 46 + name].decode("utf-8", "replace")
         at += 46 + name + extra + comment
 
 
-def _directory(data: bytes) -> tuple[int, int] | None:
+def _directory(file: BinaryIO) -> tuple[int, int] | None:
     """Begin and end of the directory, which stands before the record that ends the file."""
-    end = data.rfind(b"PK\x05\x06", max(0, len(data) - 65_557))
+    before = max(0, file.seek(0, io.SEEK_END) - _MAX_END_BYTES)
+    file.seek(before)
+    data = file.read()
+    end = data.rfind(b"PK\x05\x06")
     if end < 0 or len(data) - end < 22:
         return None
     size = struct.unpack_from("<I", data, end + 12)[0]
@@ -63,4 +75,5 @@ def _directory(data: bytes) -> tuple[int, int] | None:
         if data[end : end + 4] != b"PK\x06\x06":
             return None
         size = struct.unpack_from("<Q", data, end + 40)[0]
+    end += before
     return (end - size, end) if end - size >= 0 else None

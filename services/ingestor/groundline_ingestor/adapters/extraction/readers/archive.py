@@ -1,5 +1,6 @@
 """ZIP archives: each member a section under its name."""
 
+import io
 import zipfile
 import zlib
 from typing import Final
@@ -22,7 +23,7 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """
     builder = MarkdownBuilder(limits)
     failures: list[tuple[str, ReadError]] = []
-    with open_zip(data, limits) as archive:
+    with open_zip(io.BytesIO(data), limits) as archive:
         files = (member for member in archive.infolist() if not member.is_dir())
         members = [member for member in files if not _is_litter(member.filename)]
         if len(members) > MAX_MEMBERS:

@@ -1,5 +1,6 @@
 """EPUB: the chapters in the order of the book."""
 
+import io
 import posixpath
 from typing import Final
 from urllib.parse import unquote
@@ -25,7 +26,7 @@ _NAMES: Final = {
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT or DOCUMENT_TOO_LARGE."""
-    with open_zip(data, limits) as archive:
+    with open_zip(io.BytesIO(data), limits) as archive:
         try:
             return _read(archive, limits)
         except (ReadError, MemoryError):

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from groundline_ingestor.adapters.extraction.readers.common import (
+    PIECE_CHARACTERS,
     Read,
     ReaderLimits,
     ReadError,
@@ -12,7 +13,9 @@ from groundline_ingestor.adapters.extraction.readers.common import (
     one_line,
 )
 
-__all__ = ["PAGE_BREAK", "MarkdownBuilder", "escaped", "table_text"]
+__all__ = ["PAGE_BREAK", "MarkdownBuilder", "TablePart", "escaped", "table_text"]
+
+type TablePart = Literal["whole", "first", "next"]
 
 PAGE_BREAK: Final = "\f"
 """Stands between pages, in a paragraph of its own, as in plain text: the page of a place is one more than the
@@ -33,25 +36,35 @@ class MarkdownBuilder:
         self._length = 0
         self._headings: list[tuple[int, str, int]] = []
         self._page = 1
+        self._piece_start = 0
 
     @property
     def start(self) -> int:
         """Where the next block begins."""
-        return self._length + (len(_BETWEEN) if self._parts else 0)
+        return self._length + (len(_BETWEEN) if self._length else 0)
 
-    def add(self, block: str) -> None:
-        """A block of Markdown; nothing where it is blank. Raises ReadError with DOCUMENT_TOO_LARGE."""
+    @property
+    def is_piece(self) -> bool:
+        """Whether there is enough for a piece."""
+        return self._length - self._piece_start >= PIECE_CHARACTERS
+
+    def add(self, block: str, *, between: str = _BETWEEN) -> None:
+        """A block of Markdown; nothing where it is blank. `between`: what stands before it, a line end where
+        it goes on with a list or a table. Raises ReadError with DOCUMENT_TOO_LARGE."""
         block = clean(block).strip("\n").rstrip()
         if not block.strip():
             return
-        self._put(block)
+        self._put(block, between)
         if self._length > self._limits.max_unpacked_bytes:
             most = self._limits.max_unpacked_bytes
             raise ReadError("DOCUMENT_TOO_LARGE", f"more than {most} characters of text")
 
-    def _put(self, part: str) -> None:
-        self._length = self.start + len(part)
+    def _put(self, part: str, between: str = _BETWEEN) -> None:
+        if self._length:
+            self._parts.append(between)
+            self._length += len(between)
         self._parts.append(part)
+        self._length += len(part)
 
     def heading(self, level: int, title: str) -> None:
         title = one_line(title)
@@ -72,8 +85,15 @@ class MarkdownBuilder:
         if text.strip():
             self.add(f"{fence}{language}\n{text.strip(chr(10)).rstrip()}\n{fence}")
 
-    def table(self, rows: Sequence[Sequence[str]]) -> None:
-        self.add(table_text(rows))
+    def table(self, rows: Sequence[Sequence[str]], *, part: TablePart = "whole") -> None:
+        """A table whose first row is its head, or a part of one that is too long to be held."""
+        match part:
+            case "whole":
+                self.add(table_text(rows))
+            case "first":
+                self.add(_joined_rows(rows, with_head=True))
+            case "next":
+                self.add(_joined_rows(rows, with_head=False), between="\n")
 
     def page(self, number: int) -> None:
         """What follows is on this page, from 1; pages in between are empty."""
@@ -97,12 +117,15 @@ class MarkdownBuilder:
             ]
 
     def read(self, *, title: str = "", metadata: Mapping[str, str | float] | None = None) -> Read:
-        """What was built. Its headings are given even where there are none: others only look like it."""
+        """What was built, since the last piece where any was taken."""
+        text, start = "".join(self._parts), self._piece_start
+        headings = [(level, heading, begin - start) for level, heading, begin in self._headings]
+        self._parts, self._headings, self._piece_start = [], [], self._length
         return Read(
-            _BETWEEN.join(self._parts),
+            text,
             markdown=True,
             title=one_line(title),
-            headings=sorted(self._headings, key=lambda heading: heading[2]),
+            headings=sorted(headings, key=lambda heading: heading[2]),
             metadata={
                 name: one_line(value) if isinstance(value, str) else value
                 for name, value in (metadata or {}).items()
@@ -122,8 +145,7 @@ def table_text(rows: Iterable[Sequence[str]]) -> str:
 
     Raises ReadError with DOCUMENT_TOO_LARGE.
     """
-    cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows]
-    cells = [row for row in cells if any(row)]
+    cells = _cells(rows)
     width = max(map(len, cells), default=0)
     if width * len(cells) > MAX_TABLE_CELLS:
         raise ReadError("DOCUMENT_TOO_LARGE", f"a table of more than {MAX_TABLE_CELLS} cells")
@@ -131,6 +153,21 @@ def table_text(rows: Iterable[Sequence[str]]) -> str:
     kept = [column for column in range(width) if any(row[column] for row in cells)]
     if not kept:
         return ""
-    lines = ["| " + " | ".join(row[column] for column in kept) + " |" for row in cells]
-    lines.insert(1, "|" + "---|" * len(kept))
+    return _marked([[row[column] for column in kept] for row in cells], with_head=True)
+
+
+def _joined_rows(rows: Iterable[Sequence[str]], *, with_head: bool) -> str:
+    """With all columns: which of them stay empty shows at the end of the table only."""
+    return _marked(_cells(rows), with_head=with_head)
+
+
+def _cells(rows: Iterable[Sequence[str]]) -> list[list[str]]:
+    cells = ([" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows)
+    return [row for row in cells if any(row)]
+
+
+def _marked(cells: Sequence[Sequence[str]], *, with_head: bool) -> str:
+    lines = [f"| {' | '.join(row)} |" for row in cells]
+    if with_head and cells:
+        lines.insert(1, "|" + "---|" * len(cells[0]))
     return "\n".join(lines)

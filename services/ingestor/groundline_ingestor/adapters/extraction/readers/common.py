@@ -1,11 +1,31 @@
 """What readers are given and give."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-__all__ = ["NO_HINTS", "Hints", "Read", "ReadError", "ReaderLimits", "clean", "one_line"]
+__all__ = [
+    "NO_HINTS",
+    "PIECE_CHARACTERS",
+    "Hints",
+    "Read",
+    "ReadError",
+    "ReaderLimits",
+    "clean",
+    "cut",
+    "joined",
+    "one_line",
+    "packed",
+]
+
+PIECE_CHARACTERS: Final = 1 << 18
+"""About as long are the pieces that a text is handed on in."""
+
+
+BYTES_PER_SECOND: Final = 4_000_000
+CHARACTERS_PER_SECOND: Final = 250_000
+"""Who reads large files slower than this runs into its time; readers manage several times as much."""
 
 
 @dataclass(frozen=True)
@@ -13,16 +33,18 @@ class ReaderLimits:
     """Bounds of one file. `ocr_data` is the folder of tesseract's languages, empty where there is none."""
 
     max_pages: int = 5000
-    max_unpacked_bytes: int = 256 * 1024**2
+    max_unpacked_bytes: int = 1024**3
     max_image_pixels: int = 100_000_000
     memory_bytes: int = 2 * 1024**3
     seconds: float = 120.0
     ocr_data: str = ""
     ocr_languages: str = "eng"
 
-    def seconds_for(self, size: int) -> float:
-        """The time that a file of so many bytes may take: one that is small has little to say."""
-        return min(self.seconds, 20.0 + size / 20_000)
+    def seconds_for(self, size: int, given: int = 0) -> float:
+        """The time that a file of so many bytes may take: one that is small has little to say. One that is
+        large has more, by its size and by the characters that it has given so far."""
+        least = min(self.seconds, 20.0 + size / 20_000)
+        return least + size / BYTES_PER_SECOND + given / CHARACTERS_PER_SECOND
 
 
 @dataclass(frozen=True)
@@ -41,11 +63,11 @@ NO_HINTS: Final = Hints()
 
 @dataclass(frozen=True)
 class Read:
-    """A text, and what it is made of.
+    """A text, or a piece of one, and what it is made of.
 
-    `headings`: level, title and start, in code points; of a Markdown text that shows them they may be left
-    out. `mime_type`: what it turned out to be, where that is not what it was taken for. `metadata`: what it
-    says of itself.
+    `headings`: level, title and start, in code points of this piece. The others may be known with any piece,
+    mostly the last. `mime_type`: what it turned out to be, where that is not what it was taken for.
+    `metadata`: what it says of itself.
     """
 
     text: str
@@ -54,6 +76,60 @@ class Read:
     headings: Sequence[tuple[int, str, int]] = ()
     mime_type: str = ""
     metadata: Mapping[str, str | float] = field(default_factory=dict)
+
+
+def joined(pieces: Iterable[Read]) -> Read:
+    """The pieces of one text as a whole."""
+    texts: list[str] = []
+    headings: list[tuple[int, str, int]] = []
+    length = 0
+    whole = Read("")
+    for piece in pieces:
+        headings += [(level, title, length + start) for level, title, start in piece.headings]
+        texts.append(piece.text)
+        length += len(piece.text)
+        whole = Read(
+            "",
+            markdown=piece.markdown or whole.markdown,
+            title=piece.title or whole.title,
+            mime_type=piece.mime_type or whole.mime_type,
+            metadata={**whole.metadata, **piece.metadata},
+        )
+    return replace(whole, text="".join(texts), headings=headings)
+
+
+def cut(read: Read) -> Iterator[Read]:
+    """A whole text in pieces; what is known of it comes with the last."""
+    size = len(read.text)
+    following = iter([*read.headings, (0, "", size)])
+    heading = next(following)
+    for start in range(0, max(size, 1), PIECE_CHARACTERS):
+        end = min(start + PIECE_CHARACTERS, size)
+        headings = []
+        while heading[2] < end:
+            headings.append((heading[0], heading[1], heading[2] - start))
+            heading = next(following)
+        if end < size:
+            yield Read(read.text[start:end], markdown=read.markdown, headings=headings)
+        else:
+            yield replace(read, text=read.text[start:end], headings=headings)
+
+
+def packed(texts: Iterable[str], limits: ReaderLimits) -> Iterator[Read]:
+    """Parts of a text, however short, in pieces. Raises ReadError with DOCUMENT_TOO_LARGE."""
+    parts: list[str] = []
+    size = total = 0
+    for text in texts:
+        parts.append(text)
+        size += len(text)
+        if size >= PIECE_CHARACTERS:
+            total += size
+            if total > limits.max_unpacked_bytes:
+                most = limits.max_unpacked_bytes
+                raise ReadError("DOCUMENT_TOO_LARGE", f"more than {most} characters of text")
+            yield Read("".join(parts))
+            parts, size = [], 0
+    yield Read("".join(parts))
 
 
 class ReadError(Exception):

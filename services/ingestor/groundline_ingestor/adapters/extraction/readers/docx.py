@@ -1,135 +1,249 @@
-"""DOCX, opened by python-docx, as Markdown: headings, numbered lists, tables, notes and comments."""
+"""DOCX as Markdown: headings, numbered lists, tables, notes and comments.
+
+python-docx would hold a tree of the whole document, and every picture. The body is parsed element by element
+instead, and a picture is unpacked when it is come to.
+"""
 
 import io
+import posixpath
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Final
 
-import docx
-from docx.oxml.ns import nsmap, qn
 from lxml import etree
 
-from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder, escaped
-from groundline_ingestor.adapters.extraction.readers.common import Hints, Read, ReaderLimits, ReadError
-from groundline_ingestor.adapters.extraction.readers.markup import spread
+from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder, TablePart, escaped
+from groundline_ingestor.adapters.extraction.readers.common import (
+    Hints,
+    Read,
+    ReaderLimits,
+    ReadError,
+    joined,
+)
+from groundline_ingestor.adapters.extraction.readers.markup import Cell, spread
 from groundline_ingestor.adapters.extraction.readers.pictures import picture_text
 from groundline_ingestor.adapters.extraction.readers.xml import parsed
 from groundline_ingestor.adapters.extraction.zips import open_zip
 
-__all__ = ["read"]
+__all__ = ["pieces", "read"]
 
 type Element = Any
 
 MAX_CELLS: Final = 500_000
-"""Of one table, with those that a cell spans."""
+"""Of one table, places that cells stand in besides their first."""
+ROWS_AT_ONCE: Final = 500
+"""A table with more is written in parts, with all of its columns."""
 
+_NAMES: Final = {
+    "w": "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
+    "a": "http://schemas.openxmlformats.org/drawingml/2006/main",
+    "r": "http://schemas.openxmlformats.org/officeDocument/2006/relationships",
+    "dc": "http://purl.org/dc/elements/1.1/",
+}
 _HEADING: Final = re.compile(r"heading ([1-9])", re.IGNORECASE)
 _NOTES: Final = ("footnotes", "endnotes", "comments")
 _ONLY_NUMBER: Final = re.compile(r"\W*(?:page|seite)?\W*\d*\W*(?:of|von|/)?\W*\d*\W*", re.IGNORECASE)
+_CONTAINERS: Final = frozenset({"body", "sdt", "sdtContent", "ins", "customXml"})
 
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
+    """All of `pieces` at once."""
+    return joined(pieces(io.BytesIO(data), hints, limits))
+
+
+def pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits) -> Iterator[Read]:
     """The body in reading order, then notes, comments, and what stands above and below the pages.
 
     Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT or DOCUMENT_TOO_LARGE.
     """
-    open_zip(data, limits).close()
-    try:
-        document = docx.Document(io.BytesIO(data))
-        return _Writer(document, limits).read()
-    except (ReadError, MemoryError, RecursionError):
-        raise
-    except Exception as error:
-        # XML and package layers each have errors of their own for a broken file.
-        raise ReadError("CORRUPT_DOCUMENT", f"not a sound DOCX ({type(error).__name__})") from None
+    with open_zip(file, limits) as archive:
+        try:
+            yield from _Writer(_Package(archive), limits).pieces()
+        except (ReadError, MemoryError, RecursionError):
+            raise
+        except Exception as error:
+            # XML and package layers each have errors of their own for a broken file.
+            raise ReadError("CORRUPT_DOCUMENT", f"not a sound DOCX ({type(error).__name__})") from None
+
+
+class _Package:
+    """The parts of a file, by their relations to its document."""
+
+    def __init__(self, archive: zipfile.ZipFile) -> None:
+        self._archive = archive
+        self._names = frozenset(archive.namelist())
+        whole = self._relations("")
+        self.document = next(path for kind, path in whole.values() if kind == "officeDocument")
+        properties = (path for kind, path in whole.values() if kind == "core-properties")
+        self.properties = self._parsed(next(properties, ""))
+        self._related = self._relations(self.document)
+
+    def open_document(self) -> Any:
+        return self._archive.open(self.document)
+
+    def part(self, kind: str) -> Element | None:
+        """The root of the one part of a kind, None where there is none."""
+        return self._parsed(next((path for one, path in self._related.values() if one == kind), ""))
+
+    def related(self, identifier: str) -> Element | None:
+        return self._parsed(self._related.get(identifier, ("", ""))[1])
+
+    def picture(self, identifier: str) -> bytes:
+        """Empty where there is none."""
+        _, path = self._related.get(identifier, ("", ""))
+        return self._archive.read(path) if path in self._names else b""
+
+    def _parsed(self, path: str) -> Element | None:
+        return parsed(self._archive.read(path)) if path in self._names else None
+
+    def _relations(self, path: str) -> dict[str, tuple[str, str]]:
+        """By their ids what kind of part they lead to, and where it is."""
+        folder, name = posixpath.split(path)
+        root = self._parsed(posixpath.join(folder, "_rels", f"{name}.rels"))
+        return {
+            relation.get("Id"): (
+                relation.get("Type").rpartition("/")[2],
+                posixpath.normpath(posixpath.join("/", folder, relation.get("Target"))).lstrip("/"),
+            )
+            for relation in (() if root is None else root.iterchildren("{*}Relationship"))
+            if relation.get("TargetMode") != "External"
+        }
+
+
+@dataclass(frozen=True)
+class _Style:
+    """What counts of a paragraph's style, with those that it is based on; a level of 0 is no heading."""
+
+    level: int = 0
+    is_bullet: bool = False
+    numbering: str | None = None
+    depth: int | None = None
 
 
 class _Writer:
-    def __init__(self, document: Any, limits: ReaderLimits) -> None:
-        self._document = document
+    def __init__(self, package: _Package, limits: ReaderLimits) -> None:
+        self._package = package
         self._limits = limits
         self._builder = MarkdownBuilder(limits)
-        self._styles = {style.get(qn("w:styleId")): style for style in document.styles.element}
-        self._numbering = _Numbering(document)
-        self._notes = {kind: self._notes_of(kind) for kind in _NOTES}
+        styles = package.part("styles")
+        self._styles = _styles(() if styles is None else styles.iterchildren(_w("style")))
+        self._numbering = _Numbering(package.part("numbering"))
+        self._notes = {kind: _notes(package.part(kind)) for kind in _NOTES}
         self._used: dict[tuple[str, str], str] = {}
+        self._around: dict[str, None] = {}
+        self._is_in_list = False
 
-    def read(self) -> Read:
-        self._blocks(self._document.element.body)
+    def pieces(self) -> Iterator[Read]:
+        with self._package.open_document() as document:
+            for _ in self._blocks(document):
+                if self._builder.is_piece:
+                    yield self._builder.read()
         for (kind, identifier), mark in self._used.items():
             if text := self._notes[kind].get(identifier):
                 self._builder.paragraph(f"[{mark}] {text}")
-        around = dict.fromkeys(text for section in self._document.sections for text in _around(section))
-        for text in around:
+        for text in self._around:
             self._builder.paragraph(text)
-        properties = self._document.core_properties
-        return self._builder.read(title=properties.title or "", metadata={"author": properties.author or ""})
+        yield self._builder.read(
+            title=self._property("title"), metadata={"author": self._property("creator")}
+        )
 
-    def _blocks(self, parent: Element) -> None:
-        items: list[str] = []
-        for element in parent:
+    def _property(self, name: str) -> str:
+        properties = self._package.properties
+        return "" if properties is None else (properties.findtext(f"dc:{name}", "", _NAMES) or "")
+
+    def _blocks(self, document: Any) -> Iterator[None]:
+        """Writes the body's blocks when they have ended, and gives up their elements then."""
+        table: _Table | None = None
+        for event, element in etree.iterparse(
+            document,
+            events=("start", "end"),
+            tag=[_w(name) for name in ("p", "tbl", "tr", "sectPr")],
+            resolve_entities=False,
+            no_network=True,
+            load_dtd=False,
+        ):
             name = _name(element)
-            if name == "p" and (item := self._item(element)) is not None:
-                items.append(item)
+            if event == "start":
+                if name == "tbl" and table is None and _is_in_body(element):
+                    table = _Table(element)
                 continue
-            self._builder.add("\n".join(items))
-            items = []
-            if name == "p":
-                self._paragraph(element)
-            elif name == "tbl":
-                self._table(element)
-            elif name in {"sdt", "sdtContent", "ins", "customXml"}:
-                self._blocks(element)
-        self._builder.add("\n".join(items))
+            if name == "sectPr":
+                self._section(element)
+            elif table is not None and name == "tr" and element.getparent() is table.element:
+                table.add(self._row(element, table))
+                if len(table.rows) == ROWS_AT_ONCE:
+                    self._builder.table(table.taken(), part=table.part)
+                    table.part = "next"
+            elif table is not None and element is table.element:
+                self._is_in_list = False
+                self._builder.table(table.taken(), part="whole" if table.part == "first" else "next")
+                table = None
+            elif table is None and name == "p" and _is_in_body(element):
+                self._block(element)
+            else:
+                continue
+            _give_up(element)
+            yield
 
-    def _paragraph(self, element: Element) -> None:
-        text = self._text(element)
-        level = self._level(element)
-        if level and text:
-            number = self._numbering.next(element, self._styles)
+    def _block(self, paragraph: Element) -> None:
+        """A paragraph, a heading or an item of a list, then what is anchored in it."""
+        style = self._style(paragraph)
+        level = _outline_level(paragraph.find(_w("pPr")), style.level)
+        text = self._text(paragraph)
+        number = None if level and not text else self._numbering.next(paragraph, style)
+        is_item = not level and (number is not None or style.is_bullet)
+        if is_item and text:
+            item = f"{'  ' * _depth(paragraph, style)}{number or '-'} {escaped(text)}"
+            self._builder.add(item, between="\n" if self._is_in_list else "\n\n")
+        elif level and text:
             self._builder.heading(level, f"{number or ''} {text}".strip())
         else:
             self._builder.paragraph(text)
-        for box in element.iter(qn("w:txbxContent")):
-            if not any(_name(outer) == "Fallback" for outer in box.iterancestors()):
-                self._blocks(box)
-        for reference in _all(element, ".//a:blip/@r:embed"):
-            part = self._document.part.related_parts.get(reference)
-            if part is not None:
-                self._builder.paragraph(picture_text(part.blob, self._limits))
+        self._is_in_list = is_item and bool(text)
+        for box in paragraph.iter(_w("txbxContent")):
+            if _is_outermost(box, paragraph):
+                self._is_in_list = False
+                self._box(box)
+        for picture in self._pictures(paragraph):
+            self._is_in_list = False
+            self._builder.paragraph(picture)
 
-    def _level(self, paragraph: Element) -> int:
-        """Of a heading, by its outline level, else by its style's name; 0 of other paragraphs."""
-        if direct := _all(paragraph, "./w:pPr/w:outlineLvl/@w:val"):
-            return int(direct[0]) + 1 if int(direct[0]) < 9 else 0
-        for style in self._styles_of(paragraph):
-            [name] = _all(style, "./w:name/@w:val") or [""]
-            if str(name).lower() == "title":
-                return 1
-            if match := _HEADING.match(str(name)):
-                return int(match[1])
-            if level := _all(style, "./w:pPr/w:outlineLvl/@w:val"):
-                return int(level[0]) + 1 if int(level[0]) < 9 else 0
-        return 0
+    def _box(self, parent: Element) -> None:
+        for element in parent:
+            match _name(element):
+                case "p":
+                    self._block(element)
+                case "tbl":
+                    table = _Table(element)
+                    for row in element.iterchildren(_w("tr")):
+                        table.add(self._row(row, table))
+                    self._builder.table(table.taken())
+                case name if name in _CONTAINERS:
+                    self._box(element)
 
-    def _styles_of(self, paragraph: Element) -> Iterator[Element]:
-        """The paragraph's style and those it is based on."""
-        return _based_on(self._styles, next(iter(_all(paragraph, "./w:pPr/w:pStyle/@w:val")), None))
+    def _pictures(self, parent: Element) -> Iterator[str]:
+        """What is written on those that are in no box of their own."""
+        for blip in parent.iter(f"{{{_NAMES['a']}}}blip"):
+            identifier = blip.get(f"{{{_NAMES['r']}}}embed")
+            if identifier and _is_outermost(blip, parent):
+                yield picture_text(self._package.picture(identifier), self._limits)
 
-    def _item(self, paragraph: Element) -> str | None:
-        """A list's item with its mark; None for other paragraphs."""
-        if self._level(paragraph):
-            return None
-        styles = list(self._styles_of(paragraph))
-        names = [str(name).lower() for style in styles for name in _all(style, "./w:name/@w:val")]
-        number = self._numbering.next(paragraph, self._styles)
-        if number is None and not any(name.startswith("list bullet") for name in names):
-            return None
-        text = self._text(paragraph)
-        if not text:
-            return None
-        indent = "  " * self._numbering.depth(paragraph)
-        return f"{indent}{number or '-'} {escaped(text)}"
+    def _style(self, paragraph: Element) -> _Style:
+        properties = paragraph.find(_w("pPr"))
+        return self._styles.get(_value(properties, "pStyle") or "", _NO_STYLE)
+
+    def _section(self, section: Element) -> None:
+        """What stands above and below its pages, but numbers."""
+        for reference in section:
+            if _name(reference) not in {"headerReference", "footerReference"}:
+                continue
+            around = self._package.related(reference.get(f"{{{_NAMES['r']}}}id") or "")
+            paragraphs = () if around is None else around.iterchildren(_w("p"))
+            text = "\n".join(filter(None, map(self._text, paragraphs)))
+            if text and not _ONLY_NUMBER.fullmatch(text):
+                self._around[text] = None
 
     def _text(self, paragraph: Element) -> str:
         return "".join(self._pieces(paragraph)).strip()
@@ -147,7 +261,7 @@ class _Writer:
                     yield "-"
                 case "footnoteReference" | "endnoteReference" | "commentReference":
                     kind = _name(element).replace("Reference", "s")
-                    key = (kind, element.get(qn("w:id")) or "")
+                    key = (kind, element.get(_w("id")) or "")
                     if key[1] in self._notes[kind]:
                         mark = self._used.setdefault(key, str(len(self._used) + 1))
                         yield f"[{mark}]"
@@ -156,90 +270,91 @@ class _Writer:
                 case _:
                     yield from self._pieces(element)
 
-    def _table(self, table: Element) -> None:
-        rows: list[list[tuple[str, int, int]]] = []
-        above: dict[int, str] = {}
-        count = 0
-        for row in table.iterchildren(qn("w:tr")):
-            cells: list[tuple[str, int, int]] = [("", 1, 1)] * min(_value(row, "w:gridBefore", 0), MAX_CELLS)
-            for cell in row.iter(qn("w:tc")):
-                if next(cell.iterancestors(qn("w:tbl"))) is not table:
-                    continue
-                columns = _value(cell, "w:gridSpan", 1)
-                count += columns
-                if count > MAX_CELLS:
-                    raise ReadError("DOCUMENT_TOO_LARGE", f"a table of more than {MAX_CELLS} cells")
-                place = sum(columns for _, columns, _ in cells)
-                text = " ".join(filter(None, map(self._text, cell.iter(qn("w:p")))))
-                merge = _all(cell, "./w:tcPr/w:vMerge")
-                if merge and merge[0].get(qn("w:val")) != "restart":
-                    text = above.get(place, "")
-                above[place] = text
-                cells.append((text, columns, 1))
-            rows.append(cells)
-        self._builder.table(spread(rows, MAX_CELLS))
+    def _row(self, row: Element, table: "_Table") -> list[Cell]:
+        before = int(_value(row.find(_w("trPr")), "gridBefore") or 0)
+        table.spread(before)
+        cells: list[Cell] = [("", 1, 1)] * before
+        place = before
+        for cell in row.iter(_w("tc")):
+            if next(cell.iterancestors(_w("tbl"))) is not table.element:
+                continue
+            properties = cell.find(_w("tcPr"))
+            columns = int(_value(properties, "gridSpan") or 1)
+            table.spread(columns - 1)
+            words = [*map(self._text, cell.iter(_w("p"))), *self._pictures(cell)]
+            text = " ".join(filter(None, words))
+            merge = None if properties is None else properties.find(_w("vMerge"))
+            if merge is not None and merge.get(_w("val")) != "restart":
+                text = table.above.get(place, "")
+            table.above[place] = text
+            cells.append((text, columns, 1))
+            place += columns
+        return cells
 
-    def _notes_of(self, kind: str) -> Mapping[str, str]:
-        for relation in self._document.part.rels.values():
-            if not relation.is_external and relation.reltype.endswith(f"/{kind}"):
-                notes = parsed(relation.target_part.blob)
-                return {
-                    note.get(qn("w:id")): f"{_author(note)}{' '.join(_words(note))}"
-                    for note in notes
-                    if isinstance(note.tag, str) and note.get(qn("w:type")) is None
-                }
-        return {}
+
+@dataclass
+class _Table:
+    """One that is being read. `above`: the last text of each column that a cell begins in."""
+
+    element: Element
+    part: TablePart = "first"
+    rows: list[list[Cell]] = field(default_factory=list)
+    above: dict[int, str] = field(default_factory=dict)
+    repeated: int = 0
+
+    def add(self, row: list[Cell]) -> None:
+        self.rows.append(row)
+
+    def spread(self, places: int) -> None:
+        """A cell stands in so many more places. Raises ReadError with DOCUMENT_TOO_LARGE."""
+        self.repeated += places
+        if self.repeated > MAX_CELLS:
+            raise ReadError("DOCUMENT_TOO_LARGE", f"a table with cells over more than {MAX_CELLS} places")
+
+    def taken(self) -> list[list[str]]:
+        """The rows that were not taken before."""
+        rows, self.rows = self.rows, []
+        return list(spread(rows, MAX_CELLS))
 
 
 class _Numbering:
     """The marks of list items: bullets, and numbers that count on."""
 
-    def __init__(self, document: Any) -> None:
+    def __init__(self, numbering: Element | None) -> None:
         self._levels: dict[str, dict[int, tuple[str, str, int]]] = {}
         self._counts: dict[str, dict[int, int]] = {}
         self._shared: dict[str, str] = {}
-        try:
-            numbering = document.part.numbering_part.element
-        except (KeyError, NotImplementedError):
+        if numbering is None:
             return
-        kinds = {one.get(qn("w:abstractNumId")): one for one in numbering.iterchildren(qn("w:abstractNum"))}
-        for number in numbering.iterchildren(qn("w:num")):
-            [kind] = _all(number, "./w:abstractNumId/@w:val") or [None]
+        kinds = {one.get(_w("abstractNumId")): one for one in numbering.iterchildren(_w("abstractNum"))}
+        for number in numbering.iterchildren(_w("num")):
+            kind = _value(number, "abstractNumId")
             if kind in kinds:
-                identifier = number.get(qn("w:numId"))
-                self._shared[identifier] = identifier if _all(number, "./w:lvlOverride") else str(kind)
+                identifier = number.get(_w("numId"))
+                is_own = number.find(_w("lvlOverride")) is not None
+                self._shared[identifier] = identifier if is_own else str(kind)
                 self._levels[identifier] = {
-                    int(level.get(qn("w:ilvl"))): (
-                        str(next(iter(_all(level, "./w:numFmt/@w:val")), "decimal")),
-                        str(next(iter(_all(level, "./w:lvlText/@w:val")), "%1.")),
-                        int(next(iter(_all(level, "./w:start/@w:val")), 1)),
+                    int(level.get(_w("ilvl"))): (
+                        _value(level, "numFmt") or "decimal",
+                        _value(level, "lvlText", "%1."),
+                        int(_value(level, "start") or 1),
                     )
-                    for level in kinds[kind].iterchildren(qn("w:lvl"))
+                    for level in kinds[kind].iterchildren(_w("lvl"))
                 }
 
-    def depth(self, paragraph: Element) -> int:
-        return min(int(next(iter(_all(paragraph, "./w:pPr/w:numPr/w:ilvl/@w:val")), 0)), 8)
-
-    def next(self, paragraph: Element, styles: Mapping[str, Element]) -> str | None:
+    def next(self, paragraph: Element, style: _Style) -> str | None:
         """The mark of a paragraph that is numbered, by itself or its style; None for others."""
-        depth = self.depth(paragraph)
-        identifier = next(iter(_all(paragraph, "./w:pPr/w:numPr/w:numId/@w:val")), None)
-        if identifier is None:
-            style = next(iter(_all(paragraph, "./w:pPr/w:pStyle/@w:val")), None)
-            for one in _based_on(styles, style):
-                if found := _all(one, "./w:pPr/w:numPr/w:numId/@w:val"):
-                    identifier = found[0]
-                    depth = int(next(iter(_all(one, "./w:pPr/w:numPr/w:ilvl/@w:val")), depth))
-                    break
-        levels = self._levels.get(str(identifier))
-        if levels is None or depth not in levels:
+        depth = _depth(paragraph, style)
+        identifier = _value(_numbered(paragraph.find(_w("pPr"))), "numId") or style.numbering
+        levels = self._levels.get(identifier or "")
+        if identifier is None or levels is None or depth not in levels:
             return None
         number_format, shown, start = levels[depth]
         if number_format == "bullet":
             return "-"
         if number_format == "none":
             return None
-        counts = self._counts.setdefault(self._shared[str(identifier)], {})
+        counts = self._counts.setdefault(self._shared[identifier], {})
         counts[depth] = counts.get(depth, start - 1) + 1
         for deeper in [level for level in counts if level > depth]:
             del counts[deeper]
@@ -250,18 +365,94 @@ class _Numbering:
         )
 
 
-def _all(element: Element, path: str) -> list[Any]:
-    """What an XPath finds; python-docx knows the prefixes of some elements only."""
-    found: Any = etree._Element.xpath(element, path, namespaces=nsmap)
-    return list(found)
+_NO_STYLE: Final = _Style()
 
 
-def _based_on(styles: Mapping[str, Element], name: str | None) -> Iterator[Element]:
-    seen: set[str] = set()
-    while name is not None and name in styles and name not in seen:
-        seen.add(name)
-        yield styles[name]
-        name = next(iter(_all(styles[name], "./w:basedOn/@w:val")), None)
+def _styles(elements: Iterable[Element]) -> dict[str, _Style]:
+    """Styles by their ids."""
+    known = {element.get(_w("styleId")): element for element in elements}
+
+    def based_on(name: str) -> Iterator[Element]:
+        seen: set[str] = set()
+        while name in known and name not in seen:
+            seen.add(name)
+            yield known[name]
+            name = _value(known[name], "basedOn")
+
+    styles = {}
+    for identifier in known:
+        chain = list(based_on(identifier))
+        names = [_value(style, "name").lower() for style in chain]
+        numbered = [found for style in chain if _value(found := _numbered(style.find(_w("pPr"))), "numId")]
+        depth = _value(numbered[0], "ilvl") if numbered else ""
+        styles[identifier] = _Style(
+            level=next(filter(None, map(_style_level, chain)), 0),
+            is_bullet=any(name.startswith("list bullet") for name in names),
+            numbering=_value(numbered[0], "numId") if numbered else None,
+            depth=int(depth) if depth else None,
+        )
+    return styles
+
+
+def _style_level(style: Element) -> int:
+    """Of a heading, by its style's name or outline level."""
+    name = _value(style, "name")
+    if name.lower() == "title":
+        return 1
+    if match := _HEADING.match(name):
+        return int(match[1])
+    return _outline_level(style.find(_w("pPr")), 0)
+
+
+def _outline_level(properties: Element | None, default: int) -> int:
+    """What is said of a paragraph itself; 0 of what is no heading."""
+    said = _value(properties, "outlineLvl")
+    return (int(said) + 1 if int(said) < 9 else 0) if said else default
+
+
+def _depth(paragraph: Element, style: _Style) -> int:
+    """How deep an item is in its list."""
+    numbering = _numbered(paragraph.find(_w("pPr")))
+    if _value(numbering, "numId") or style.depth is None:
+        return min(int(_value(numbering, "ilvl") or 0), 8)
+    return min(style.depth, 8)
+
+
+def _numbered(properties: Element | None) -> Element | None:
+    return None if properties is None else properties.find(_w("numPr"))
+
+
+def _notes(root: Element | None) -> Mapping[str, str]:
+    """Footnotes or comments by their ids."""
+    return {
+        note.get(_w("id")): f"{_author(note)}{' '.join(_words(note))}"
+        for note in (() if root is None else root)
+        if isinstance(note.tag, str) and note.get(_w("type")) is None
+    }
+
+
+def _is_in_body(element: Element) -> bool:
+    """Whether an element stands in the text itself, and not in a table or a box."""
+    *outer, _ = element.iterancestors()
+    return all(_name(one) in _CONTAINERS for one in outer)
+
+
+def _is_outermost(element: Element, parent: Element) -> bool:
+    """Whether nothing between the two is written by itself, or is there for programs of old."""
+    for outer in element.iterancestors():
+        if outer is parent:
+            break
+        if _name(outer) in {"txbxContent", "Fallback", "tbl"}:
+            return False
+    return True
+
+
+def _give_up(element: Element) -> None:
+    """Free an element that was read, and those before it."""
+    element.clear()
+    parent = element.getparent()
+    while (before := element.getprevious()) is not None:
+        parent.remove(before)
 
 
 def _numeral(number: int, number_format: str) -> str:
@@ -279,28 +470,24 @@ def _numeral(number: int, number_format: str) -> str:
             return str(number)
 
 
-def _around(section: Any) -> Iterator[str]:
-    """What stands above and below the pages, but numbers."""
-    for part in (section.header, section.footer, section.first_page_header, section.first_page_footer):
-        paragraphs = () if part.is_linked_to_previous else part.paragraphs
-        text = "\n".join(filter(None, (paragraph.text.strip() for paragraph in paragraphs)))
-        if text and not _ONLY_NUMBER.fullmatch(text):
-            yield text
-
-
 def _words(element: Element) -> Iterator[str]:
-    for text in element.iter(qn("w:t")):
+    for text in element.iter(_w("t")):
         yield from (text.text or "").split()
 
 
 def _author(note: Element) -> str:
-    author = note.get(qn("w:author"))
+    author = note.get(_w("author"))
     return f"Comment by {author}: " if author else ""
 
 
-def _value(element: Element, name: str, default: int) -> int:
-    found = _all(element, f"./w:tcPr/{name}/@w:val | ./w:trPr/{name}/@w:val")
-    return int(found[0]) if found else default
+def _value(parent: Element | None, name: str, default: str = "") -> str:
+    """The value of a property, which is an element's attribute."""
+    found = None if parent is None else parent.find(_w(name))
+    return default if found is None else str(found.get(_w("val"), default))
+
+
+def _w(name: str) -> str:
+    return f"{{{_NAMES['w']}}}{name}"
 
 
 def _name(element: Element) -> str:

@@ -1,14 +1,17 @@
 """HTML as Markdown: what the page marks as its main content, else what trafilatura finds to be that."""
 
+import io
 import re
+from collections.abc import Iterator
 from copy import deepcopy
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import trafilatura
 from lxml import etree, html
 from trafilatura.settings import DEFAULT_CONFIG
 
-from groundline_ingestor.adapters.extraction.encoding import decoded
+from groundline_ingestor.adapters.extraction.encoding import decoded_file
+from groundline_ingestor.adapters.extraction.headings import read_headings
 from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder
 from groundline_ingestor.adapters.extraction.readers.common import (
     Hints,
@@ -16,11 +19,18 @@ from groundline_ingestor.adapters.extraction.readers.common import (
     ReaderLimits,
     ReadError,
     clean,
+    cut,
+    joined,
     one_line,
 )
+from groundline_ingestor.adapters.extraction.readers.long_html import long_pieces
 from groundline_ingestor.adapters.extraction.readers.markup import add_markup
 
-__all__ = ["read"]
+__all__ = ["pieces", "read"]
+
+MAX_WHOLE_BYTES: Final = 8 * 1024**2
+"""What is larger is read without a tree of all of it, which takes ten times its size, and without
+trafilatura."""
 
 _CONFIG = deepcopy(DEFAULT_CONFIG)
 # Its default of 250 characters gives up the structure of short pages.
@@ -40,8 +50,22 @@ _IS_PAGE: Final = (
 
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
+    """All of `pieces` at once."""
+    return joined(pieces(io.BytesIO(data), hints, limits))
+
+
+def pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits) -> Iterator[Read]:
     """Where no main content can be told from the rest it is all of the text. Raises ReadError."""
-    tree = _tree(data, hints.charset)
+    is_long = file.seek(0, io.SEEK_END) > MAX_WHOLE_BYTES
+    charset = _charset(file, hints.charset)
+    if is_long:
+        yield from long_pieces(lambda: decoded_file(file, charset=charset), limits)
+    else:
+        yield from cut(_read("".join(decoded_file(file, charset=charset)), limits))
+
+
+def _read(text: str, limits: ReaderLimits) -> Read:
+    tree = _tree(text)
     title = one_line(tree.findtext(".//title") or "")
     if (main := _main_content(tree)) is not None:
         builder = MarkdownBuilder(limits)
@@ -49,18 +73,27 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
         read = builder.read(title=title)
         if read.text:
             return read
-    text = trafilatura.extract(
+    found = trafilatura.extract(
         tree, output_format="markdown", include_comments=False, favor_recall=True, config=_CONFIG
     )
-    return Read(clean(text or trafilatura.html2txt(tree) or ""), markdown=bool(text), title=title)
+    text = clean(found or trafilatura.html2txt(tree) or "")
+    return Read(text, markdown=bool(found), title=title, headings=read_headings(text) if found else ())
 
 
-def _tree(data: bytes, charset: str) -> Any:
-    declared = _DECLARED.search(data[:2048])
+def _charset(file: BinaryIO, charset: str) -> str:
+    """The one that was said, by whom it may be, if the text is in it."""
+    file.seek(0)
+    declared = _DECLARED.search(file.read(2048))
+    said = charset or (declared[1].decode() if declared else "")
     try:
-        text = decoded(data, charset=charset or (declared[1].decode() if declared else ""))
+        for _ in decoded_file(file, charset=said):
+            pass
     except ReadError:
-        text = decoded(data)  # pages say much
+        return ""  # pages say much
+    return said
+
+
+def _tree(text: str) -> Any:
     # A declaration in a text whose encoding is known is an error to lxml.
     text = _XML_DECLARATION.sub("", text)
     try:

@@ -1,19 +1,23 @@
 """HTML elements as Markdown blocks, all of them: what is worth reading is chosen before."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder
+from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder, TablePart
 
-__all__ = ["add_markup", "span", "spread"]
+__all__ = ["BLOCKS", "INLINE", "MAX_DEPTH", "add_markup", "is_left_out", "span", "spread"]
 
 type Element = Any
 """lxml's elements, whose stubs do not tell them from comments."""
+type Cell = tuple[str, int, int]
+"""Its text, and how many columns and rows it spans."""
 
 MAX_DEPTH: Final = 200
 MAX_SPAN: Final = 1000
 """Most columns or rows that a cell may span, as browsers have it."""
+MAX_REPEATED_CELLS: Final = 200_000
+"""Of one table, places that cells stand in besides their first."""
 
 _LEFT_OUT: Final = frozenset(
     (
@@ -22,7 +26,11 @@ _LEFT_OUT: Final = frozenset(
         *("map", "nav"),
     )
 )
-_INLINE: Final = frozenset(
+BLOCKS: Final = frozenset(
+    ("h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "dl", "table", "pre", "img", "blockquote")
+)
+"""Elements that are written as a whole; what is in others is written block by block."""
+INLINE: Final = frozenset(
     (
         *("a", "abbr", "acronym", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em"),
         *("font", "i", "img", "ins", "kbd", "label", "mark", "q", "ruby", "rb", "rt", "rp", "s", "samp"),
@@ -33,10 +41,20 @@ _SPACE: Final = re.compile(r"[ \t\r\n\f\xa0]+")
 
 
 def add_markup(
-    builder: MarkdownBuilder, element: Element, *, picture: Callable[[str], str] = lambda src: ""
+    builder: MarkdownBuilder,
+    element: Element,
+    *,
+    picture: Callable[[str], str] = lambda src: "",
+    table_part: TablePart = "whole",
 ) -> None:
-    """The blocks of an element in order; `picture` gives the text that is written on an image, by its src."""
-    _Writer(builder, picture).element(element, 0)
+    """The blocks of an element in order; `picture` gives the text that is written on an image, by its src.
+    `table_part`: which part of a table those within are."""
+    _Writer(builder, picture, table_part).element(element, 0)
+
+
+def is_left_out(tag: str, style: str, *, is_hidden: bool) -> bool:
+    """Whether an element has nothing to read, or is not shown."""
+    return tag in _LEFT_OUT or is_hidden or "display:none" in style.replace(" ", "").lower()
 
 
 def span(element: Element, name: str) -> int:
@@ -45,38 +63,42 @@ def span(element: Element, name: str) -> int:
     return min(max(int(value), 1), MAX_SPAN) if value.isdecimal() else 1
 
 
-def spread(rows: list[list[tuple[str, int, int]]], most_cells: int) -> list[list[str]]:
-    """Rows of cells, each a text with the columns and rows that it spans, as a grid where it stands in each
-    of its places; no more cells than that."""
-    grid: list[dict[int, str]] = [{} for _ in rows]
-    count = 0
-    for number, row in enumerate(rows):
+def spread(rows: Iterable[Sequence[Cell]], most_repeated: int) -> Iterator[list[str]]:
+    """Rows of cells as rows of texts: each stands in every place that its cell spans. Where that would be
+    more than `most_repeated` places besides the first ones, it stands in its first one only."""
+    above: dict[int, tuple[str, int]] = {}
+    repeated = 0
+    for row in rows:
+        placed = {column: text for column, (text, _) in above.items()}
+        below = {column: (text, left - 1) for column, (text, left) in above.items() if left > 1}
+        repeated += len(above)
         column = 0
         for text, columns, height in row:
-            while column in grid[number]:
+            while column in placed:
                 column += 1
-            for below in range(number, min(number + height, len(rows))):
-                for right in range(column, column + columns):
-                    grid[below].setdefault(right, text)
-                    count += 1
-                    if count > most_cells:
-                        return _filled(grid)
+            if repeated + columns - 1 > most_repeated:
+                columns = height = 1
+            for right in range(column, column + columns):
+                placed.setdefault(right, text)
+                if height > 1:
+                    below.setdefault(right, (text, height - 1))
+            repeated += columns - 1
             column += columns
-    return _filled(grid)
-
-
-def _filled(grid: list[dict[int, str]]) -> list[list[str]]:
-    return [[row.get(column, "") for column in range(max(row, default=-1) + 1)] for row in grid]
+        above = below if repeated + len(below) <= most_repeated else {}
+        yield [placed.get(column, "") for column in range(max(placed, default=-1) + 1)]
 
 
 class _Writer:
-    def __init__(self, builder: MarkdownBuilder, picture: Callable[[str], str]) -> None:
+    def __init__(
+        self, builder: MarkdownBuilder, picture: Callable[[str], str], table_part: TablePart
+    ) -> None:
         self._builder = builder
         self._picture = picture
+        self._table_part = table_part
 
     def element(self, element: Element, depth: int) -> None:
         tag = _tag(element)
-        if tag in _LEFT_OUT or _is_hidden(element):
+        if _is_left_out(element):
             return
         if depth > MAX_DEPTH:
             self._builder.paragraph(_words(element))
@@ -99,7 +121,7 @@ class _Writer:
         """A mix of blocks and of text, whose runs are paragraphs."""
         run = [element.text or ""]
         for child in element:
-            if _tag(child) in _INLINE and not _holds_blocks(child):
+            if _tag(child) in INLINE and not _holds_blocks(child):
                 run.append(self._inline_of(child))
             else:
                 self._end(run)
@@ -122,14 +144,14 @@ class _Writer:
             return "\x0b"
         if tag == "img":
             return self._image(element)
-        if tag in _LEFT_OUT or _is_hidden(element):
+        if _is_left_out(element):
             return ""
         text = (element.text or "") + "".join(
             self._inline_of(child) + (child.tail or "") for child in element
         )
         if tag == "sup" and text.strip().isdecimal():
             return f"[{text.strip()}]"  # a footnote's mark would run into the word before it
-        return f"\x0b{text}\x0b" if tag not in _INLINE else text
+        return f"\x0b{text}\x0b" if tag not in INLINE else text
 
     def _image(self, element: Element) -> str:
         alternative = " ".join((element.get("alt") or "").split())
@@ -177,9 +199,9 @@ class _Writer:
             ]
             for row in rows
         ]
-        grid = spread(cells, 200_000)
+        grid = list(spread(cells, MAX_REPEATED_CELLS))
         if max(map(len, grid), default=0) > 1:
-            self._builder.table(grid)
+            self._builder.table(grid, part=self._table_part)
         else:
             for row in grid:
                 self._builder.paragraph(" ".join(row))
@@ -191,15 +213,13 @@ def _tag(element: Element) -> str:
     return tag.rpartition("}")[2].lower() if isinstance(tag, str) else "script"
 
 
-def _is_hidden(element: Element) -> bool:
-    style = (element.get("style") or "").replace(" ", "").lower()
-    return element.get("hidden") is not None or "display:none" in style
+def _is_left_out(element: Element) -> bool:
+    is_hidden = element.get("hidden") is not None
+    return is_left_out(_tag(element), element.get("style") or "", is_hidden=is_hidden)
 
 
 def _holds_blocks(element: Element) -> bool:
-    return any(
-        _tag(inner) not in _INLINE for inner in element.iterdescendants() if isinstance(inner.tag, str)
-    )
+    return any(_tag(inner) not in INLINE for inner in element.iterdescendants() if isinstance(inner.tag, str))
 
 
 def _words(element: Element) -> str:

@@ -1,6 +1,7 @@
 """What is within another file: attachments of mails, members of archives."""
 
 import importlib
+import io
 from typing import Any
 
 from groundline_ingestor.adapters.extraction.encoding import decoded
@@ -9,7 +10,7 @@ from groundline_ingestor.adapters.extraction.formats import (
     clean_type,
     is_guessed,
     reader_of,
-    type_of_bytes,
+    type_of_file,
 )
 from groundline_ingestor.adapters.extraction.headings import read_headings
 from groundline_ingestor.adapters.extraction.readers.common import Hints, Read, ReaderLimits, ReadError
@@ -27,11 +28,11 @@ def read_member(data: bytes, name: str, mime_type: str, hints: Hints, limits: Re
         raise ReadError("DOCUMENT_TOO_LARGE", f"files within files more than {MAX_DEPTH} deep")
     said, charset = clean_type(mime_type)
     try:
-        found = type_of_bytes(said, name, data, charset=charset)
+        found = type_of_file(said, name, io.BytesIO(data), charset=charset)
     except ReadError:
         if not said:
             raise
-        found = type_of_bytes("", name, data)  # senders say much
+        found = type_of_file("", name, io.BytesIO(data))  # senders say much
     reader = reader_of(found)
     if reader is None:
         text = decoded(data, charset=charset)

@@ -1,5 +1,6 @@
 """OpenDocument: texts, sheets and slides. Cells hold what they show, number formats and all."""
 
+import io
 from collections.abc import Iterator
 from typing import Any, Final
 from zipfile import ZipFile
@@ -32,7 +33,7 @@ _SHORT: Final = {address: name for name, address in _NAMES.items()}
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT or DOCUMENT_TOO_LARGE."""
-    with open_zip(data, limits) as archive:
+    with open_zip(io.BytesIO(data), limits) as archive:
         try:
             return _read(archive, limits)
         except (ReadError, MemoryError, RecursionError):
@@ -161,7 +162,7 @@ class _Writer:
                 raise ReadError("DOCUMENT_TOO_LARGE", f"more than {MAX_CELLS} cells")
         while rows and not rows[-1]:
             rows.pop()
-        return spread(rows, MAX_CELLS)
+        return list(spread(rows, MAX_CELLS))
 
     def _inline(self, element: Element) -> str:
         return " ".join("".join(self._pieces(element)).split(" ")).strip()

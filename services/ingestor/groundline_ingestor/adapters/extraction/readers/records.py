@@ -1,79 +1,228 @@
 """JSON as records: each field on a line of its own, `name: value`, with the path of nested ones."""
 
+import io
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any, BinaryIO, Final
 
-from groundline_ingestor.adapters.extraction.encoding import decoded
+import ijson
+
+from groundline_ingestor.adapters.extraction.encoding import decoded_file, lines_of
 from groundline_ingestor.adapters.extraction.formats import JSON, JSON_LINES, PLAIN
-from groundline_ingestor.adapters.extraction.readers.common import Hints, Read, ReaderLimits, ReadError
+from groundline_ingestor.adapters.extraction.readers.common import (
+    PIECE_CHARACTERS,
+    Hints,
+    Read,
+    ReaderLimits,
+    ReadError,
+    joined,
+    packed,
+)
 
-__all__ = ["read", "record_text"]
+__all__ = ["pieces", "read", "record_text"]
 
 MAX_DEPTH: Final = 100
+MAX_WHOLE_BYTES: Final = 16 * 1024**2
+"""What is larger is parsed piece by piece, by ijson; json names the line of a fault, and takes NaN."""
 
-_BETWEEN_RECORDS: Final = "\n\n"
+type Event = tuple[str, Any]
+"""As ijson has it: start_map, map_key, end_map, start_array, end_array, or any other name and a scalar."""
 
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
+    """All of `pieces` at once."""
+    return joined(pieces(io.BytesIO(data), hints, limits))
+
+
+def pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits) -> Iterator[Read]:
     """The records of JSON or JSON Lines, a blank line between them; what only begins as such is plain text.
 
-    Raises ReadError with INVALID_JSON, INVALID_TEXT or INVALID_ENCODING.
+    Gone through twice, so that nothing is given of what turns out to be no JSON. Raises ReadError with
+    INVALID_JSON, INVALID_ENCODING or DOCUMENT_TOO_LARGE.
     """
-    text = decoded(data, charset=hints.charset)
     other = JSON if hints.mime_type == JSON_LINES else JSON_LINES
+    texts: Iterable[str]
     for mime_type in (hints.mime_type, other):
         try:
-            values = _values(text, mime_type)
+            deque(_events(file, mime_type, hints.charset), maxlen=0)
         except ValueError as error:
             if mime_type == hints.mime_type:
                 first_error = str(error)[:200]
             continue
-        return Read(_text(values), mime_type=mime_type)
-    if hints.is_guess:
-        return Read(text, mime_type=PLAIN)
-    raise ReadError("INVALID_JSON", f"not JSON: {first_error}")
+        texts = _lines(_events(file, mime_type, hints.charset))
+        break
+    else:
+        if not hints.is_guess:
+            raise ReadError("INVALID_JSON", f"not JSON: {first_error}")
+        mime_type, texts = PLAIN, decoded_file(file, charset=hints.charset)
+    for piece in packed(texts, limits):
+        yield replace(piece, mime_type=mime_type)
 
 
 def record_text(record: Any) -> str:
     """A JSON value field by field; null and empty fields say nothing and are left out.
 
-    Raises ReadError with INVALID_JSON, INVALID_TEXT.
+    Raises ReadError with INVALID_JSON.
     """
-    return "\n".join(f"{path}: {value}" if path else value for path, value in _fields(record, "", 0))
+    return "".join(_lines(_walked(record)))
 
 
-def _values(text: str, mime_type: str) -> list[Any]:
-    """The elements of a list, the lines of JSON Lines, or the one value there is. Raises ValueError."""
+def _events(file: BinaryIO, mime_type: str, charset: str) -> Iterator[Event]:
+    """Of the elements of a list, the lines of JSON Lines, or the one value there is. Raises ValueError."""
+    texts = decoded_file(file, charset=charset)
     try:
         if mime_type == JSON_LINES:
-            return [json.loads(line) for line in text.splitlines() if line.strip()]
-        value = json.loads(text)
+            for line in lines_of(texts):
+                if line.strip():
+                    yield from _walked(json.loads(line))
+        elif file.seek(0, io.SEEK_END) <= MAX_WHOLE_BYTES:
+            yield from _elements(_walked(json.loads("".join(texts))))
+        else:
+            yield from _elements(ijson.basic_parse(_Utf8(texts)))
     except RecursionError:
         raise ValueError("nested too deep") from None
-    return value if isinstance(value, list) else [value]
+    except ijson.JSONError as error:
+        raise ValueError(str(error).partition("\n")[0]) from None
 
 
-def _text(values: list[Any]) -> str:
-    if not any(isinstance(value, Mapping | list) for value in values):
-        return "\n".join(filter(None, map(record_text, values)))
-    return _BETWEEN_RECORDS.join(filter(None, map(record_text, values)))
+class _Utf8:
+    """Parts of a text as a file, which ijson reads."""
+
+    def __init__(self, texts: Iterator[str]) -> None:
+        self._texts = texts
+        self._rest = b""
+
+    def read(self, size: int) -> bytes:
+        while not self._rest and (text := next(self._texts, None)) is not None:
+            self._rest = text.encode()
+        data, self._rest = self._rest[:size], self._rest[size:]
+        return data
 
 
-def _fields(value: Any, path: str, depth: int) -> Iterator[tuple[str, str]]:
-    if depth > MAX_DEPTH:
-        raise ReadError("INVALID_JSON", f"nested more than {MAX_DEPTH} deep")
+def _walked(value: Any) -> Iterator[Event]:
     if isinstance(value, Mapping):
+        yield "start_map", None
         for name, below in value.items():
-            yield from _fields(below, f"{path}.{name}" if path else str(name), depth + 1)
+            yield "map_key", str(name)
+            yield from _walked(below)
+        yield "end_map", None
     elif isinstance(value, list):
-        if any(isinstance(one, Mapping | list) for one in value):
-            for position, one in enumerate(value):
-                yield from _fields(one, f"{path}[{position}]", depth + 1)
-        elif joined := ", ".join(filter(None, map(_scalar, value))):
-            yield path, joined
-    elif text := _scalar(value):
-        yield path, text
+        yield "start_array", None
+        for one in value:
+            yield from _walked(one)
+        yield "end_array", None
+    else:
+        yield "scalar", value
+
+
+def _elements(events: Iterator[Event]) -> Iterator[Event]:
+    """Without the brackets of a list that is all there is."""
+    first = next(events)
+    if first[0] != "start_array":
+        yield first
+        yield from events
+        return
+    before = next(events)
+    for event in events:
+        yield before
+        before = event
+
+
+@dataclass
+class _List:
+    """One that is being read. Scalars are kept until it is known whether others are among them."""
+
+    path: str
+    count: int = 0
+    is_nested: bool = False
+    scalars: list[str] = field(default_factory=list)
+    size: int = 0
+
+
+def _lines(events: Iterable[Event]) -> Iterator[str]:
+    """The text of records, line by line: with a blank line between them, unless both are scalars.
+
+    Raises ReadError with INVALID_JSON.
+    """
+    between, is_scalar = "", False
+    for text, begins_record, is_alone in _fields(events):
+        if begins_record and between:
+            between = "\n" if is_scalar and is_alone else "\n\n"
+        yield between + text
+        between, is_scalar = "\n", is_alone
+
+
+def _fields(events: Iterable[Event]) -> Iterator[tuple[str, bool, bool]]:
+    """Fields as lines; whether one is the first of its record, and all there is of it."""
+    above: list[str | _List] = []  # paths of objects, and lists
+    path = ""  # of what comes next
+    is_first = True
+    for event, value in events:
+        lines: Iterable[str] = ()
+        is_scalar = False
+        match event:
+            case "map_key":
+                outer = above[-1]
+                assert isinstance(outer, str), "keys are an object's"
+                path = f"{outer}.{value}" if outer else str(value)
+                continue
+            case "start_map" | "start_array":
+                if len(above) > MAX_DEPTH:
+                    raise ReadError("INVALID_JSON", f"nested more than {MAX_DEPTH} deep")
+                if above and isinstance(outer := above[-1], _List):
+                    lines = list(_as_nested(outer))
+                    path = f"{outer.path}[{outer.count}]"
+                    outer.count += 1
+                above.append(path if event == "start_map" else _List(path))
+            case "end_map" | "end_array":
+                ended = above.pop()
+                if isinstance(ended, _List) and ended.scalars:
+                    joint = ", ".join(filter(None, ended.scalars))
+                    lines = [_line(ended.path, joint)] if joint else []
+            case _:
+                text, is_scalar = _scalar(value), True
+                if above and isinstance(outer := above[-1], _List):
+                    lines = _with_scalar(outer, text)
+                elif text:
+                    lines = [_line(path, text)]
+        for line in lines:
+            yield line, is_first, is_scalar and not above
+            is_first = False
+        if not above:
+            path, is_first = "", True
+
+
+def _with_scalar(outer: _List, text: str) -> list[str]:
+    """The lines that are complete with an element of a list."""
+    outer.count += 1
+    if outer.is_nested:
+        return [_line(f"{outer.path}[{outer.count - 1}]", text)] if text else []
+    outer.scalars.append(text)
+    outer.size += len(text)
+    if outer.size < PIECE_CHARACTERS:
+        return []
+    # A list of scalars may be all that a large file holds.
+    line = _line(outer.path, ", ".join(filter(None, outer.scalars)))
+    outer.scalars, outer.size = [], 0
+    return [line]
+
+
+def _as_nested(outer: _List) -> Iterator[str]:
+    """The scalars that came before the first element of a list that is none."""
+    if not outer.is_nested:
+        outer.is_nested = True
+        begin = outer.count - len(outer.scalars)
+        for position, text in enumerate(outer.scalars, begin):
+            if text:
+                yield _line(f"{outer.path}[{position}]", text)
+        outer.scalars = []
+
+
+def _line(path: str, text: str) -> str:
+    return f"{path}: {text}" if path else text
 
 
 def _scalar(value: Any) -> str:
@@ -82,6 +231,8 @@ def _scalar(value: Any) -> str:
             return ""
         case bool():
             return "true" if value else "false"
+        case Decimal():
+            return _scalar(float(value))
         case float() if value.is_integer():  # numbers of a protobuf Struct are all floats
             return str(int(value))
         case _:

@@ -19,7 +19,7 @@ __all__ = ["read"]
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     """A slide is a page. Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT, TOO_MANY_PAGES or
     DOCUMENT_TOO_LARGE."""
-    open_zip(data, limits).close()
+    open_zip(io.BytesIO(data), limits).close()
     builder = MarkdownBuilder(limits)
     try:
         presentation = pptx.Presentation(io.BytesIO(data))

@@ -1,27 +1,52 @@
 """CSV and TSV as records: each row under the names of the first."""
 
 import csv
-from collections.abc import Sequence
+import io
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import BinaryIO
 
-from groundline_ingestor.adapters.extraction.encoding import decoded
+from groundline_ingestor.adapters.extraction.encoding import decoded_file, lines_of
 from groundline_ingestor.adapters.extraction.formats import TSV
-from groundline_ingestor.adapters.extraction.readers.common import Hints, Read, ReaderLimits, ReadError
+from groundline_ingestor.adapters.extraction.readers.common import (
+    Hints,
+    Read,
+    ReaderLimits,
+    ReadError,
+    joined,
+    packed,
+)
 from groundline_ingestor.adapters.extraction.tables import best_delimiter
 
-__all__ = ["read", "row_text"]
+__all__ = ["pieces", "read", "row_text"]
 
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
+    """All of `pieces` at once."""
+    return joined(pieces(io.BytesIO(data), hints, limits))
+
+
+def pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits) -> Iterator[Read]:
     """The rows, a blank line between them; a row that is longer than the first keeps its cells.
 
-    Raises ReadError with INVALID_TABLE or INVALID_ENCODING.
+    Raises ReadError with INVALID_TABLE, INVALID_ENCODING or DOCUMENT_TOO_LARGE.
     """
-    text = decoded(data, charset=hints.charset)
-    delimiter = "\t" if hints.mime_type == TSV else best_delimiter(text)
-    reader = csv.reader(text.splitlines(keepends=True), delimiter=delimiter)
+    parts = decoded_file(file, charset=hints.charset)
+    first = next(parts, "")
+    delimiter = "\t" if hints.mime_type == TSV else best_delimiter(first)
+    return packed(_texts(lines_of(chain([first], parts)), delimiter), limits)
+
+
+def _texts(lines: Iterator[str], delimiter: str) -> Iterator[str]:
+    reader = csv.reader(lines, delimiter=delimiter)
     try:
         names = [name.strip() for name in next(filter(any, reader), [])]
-        return Read("\n\n".join(filter(None, (row_text(names, row) for row in reader))) or " ".join(names))
+        between = ""
+        for text in filter(None, (row_text(names, row) for row in reader)):
+            yield between + text
+            between = "\n\n"
+        if not between:
+            yield " ".join(names)
     except csv.Error as error:
         raise ReadError("INVALID_TABLE", f"line {reader.line_num}: {str(error)[:200]}") from None
 

@@ -36,7 +36,7 @@ def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
     title = ""
     try:
         if data.startswith(b"PK"):
-            open_zip(data, limits).close()
+            open_zip(io.BytesIO(data), limits).close()
         shown: _ShownByExcel | _ShownByCalamine
         shown = _ShownByExcel(data) if hints.mime_type == XLSX else _ShownByCalamine(data)
         title = shown.title
