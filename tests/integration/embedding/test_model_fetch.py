@@ -18,6 +18,8 @@ FILES = ("1_Pooling/config.json", "config.json", "model.onnx", "model.onnx.data"
 OTHERS = ("special_tokens_map.json", "tokenizer_config.json")
 MODEL = KnownModel("acme/mini", "MIT", 384, 256, "English", 91, "", (*FILES, *OTHERS), "query: ", "passage: ")
 
+COMMIT = "614241f622f53c4eeff9890bdc4f31cfecc418b3"
+
 
 @dataclass
 class Hub:
@@ -25,16 +27,21 @@ class Hub:
 
     root: Path
     url: str = ""
+    revisions: list[str] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)
     """Paths in the store, with the range that was asked for."""
     breaks_off_at: int = 0
     """Bytes after which the connection ends, once."""
     damages: bool = False
+    commits: list[str] = field(default_factory=lambda: [COMMIT])
+    """That files are of, one after the other; the last one goes on."""
     states_checksums: bool = True
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
-        _, _, rest = request.path.partition("/acme/mini/resolve/main/")
+        _, _, named = request.path.partition("/acme/mini/resolve/")
+        revision, _, rest = named.partition("/")
         if rest:
+            self.revisions.append(revision)
             data = (self.root / rest).read_bytes()
             etag = hashlib.sha256(data).hexdigest()
             if len(data) < 100_000:
@@ -43,6 +50,8 @@ class Hub:
             request.send_header("location", f"/store/{rest}")
             if self.states_checksums:
                 request.send_header("x-linked-etag", f'"{etag}"')
+            commit = self.commits.pop(0) if len(self.commits) > 1 else self.commits[0]
+            request.send_header("x-repo-commit", commit)
             request.send_header("content-length", "0")
             request.end_headers()
             return
@@ -114,7 +123,23 @@ def test_what_nobody_states_a_checksum_of_is_refused_unless_one_is_given(hub: Hu
         fetched(
             hub, tmp_path, checksums={file: one for file, one in known.items() if file != "tokenizer.json"}
         )
-    assert read_checksums(fetched(hub, tmp_path, checksums=known) / "SHA256SUMS") == known
+    recorded = read_checksums(fetched(hub, tmp_path, checksums=known) / "SHA256SUMS")
+    assert {file: recorded[file] for file in known} == known
+
+
+def test_all_files_are_of_the_commit_that_the_branch_was_at_first(hub: Hub, tmp_path: Path) -> None:
+    fetched(hub, tmp_path)
+    assert hub.revisions == ["main", *[COMMIT] * (len(MODEL.files) - 1)]
+
+
+def test_files_of_two_commits_are_refused_and_those_of_the_first_are_kept(hub: Hub, tmp_path: Path) -> None:
+    hub.commits = [COMMIT, "0" * 40, COMMIT]
+    with pytest.raises(ModelError, match=f"is of commit {'0' * 40}, others are of {COMMIT}"):
+        fetched(hub, tmp_path)
+    arrived: list[str] = []
+    fetched(hub, tmp_path, on_progress=lambda file, done, total: arrived.append(file))
+    assert "tokenizer.json" in arrived
+    assert "config.json" not in arrived
 
 
 async def test_a_model_that_was_not_fetched_says_how_to(tmp_path: Path) -> None:
@@ -145,10 +170,13 @@ async def test_a_fetched_model_runs_offline_with_its_prompts_and_is_not_fetched_
 ) -> None:
     directory = fetched(hub, tmp_path)
     asked = len(hub.asked)
+    chosen = EmbeddingSettings(model=MODEL.name, cache_dir=tmp_path, threads=2)
     (directory / "config.json").write_text("changed")
+    with pytest.raises(ModelError, match=r"/config\.json is not what was fetched"):
+        async with create_embedder(chosen):
+            pass
     assert fetched(hub, tmp_path) == directory
     assert [file for file, _ in hub.asked[asked:]] == ["config.json"]
-    chosen = EmbeddingSettings(model=MODEL.name, cache_dir=tmp_path, threads=2)
     async with create_embedder(chosen) as embedder, create_embedder(minilm_settings) as plain:
         assert embedder.dimensions == MODEL.dimensions
         query = await embedder.embed_query("lease of a replica")

@@ -30,8 +30,8 @@ _SENTENCE_TRANSFORMERS_FILES: Final = (
 )
 
 CHECKSUMS_FILE: Final = "SHA256SUMS"
-"""In the directory of a fetched model, written last: a directory that has it is complete."""
-
+"""In the directory of a fetched model, written last: a directory that has it is complete, and a model is
+loaded only if its files are these."""
 
 PROMPTS_FILE: Final = "config_sentence_transformers.json"
 

@@ -12,7 +12,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from groundline_embedding.errors import ModelError
 from groundline_embedding.local.catalog import CHECKSUMS_FILE, PROMPTS_FILE, KnownModel, fetched_directory
 
-__all__ = ["HUB", "OnProgress", "fetch_model", "read_checksums"]
+__all__ = ["HUB", "OnProgress", "fetch_model", "read_checksums", "require_unchanged"]
 
 HUB: Final = "https://huggingface.co"
 """Serves {repository}/resolve/{revision}/{file}, as mirrors of it do."""
@@ -38,9 +38,10 @@ def fetch_model(
     """The directory with the model's files, which are downloaded unless they are there.
 
     Every file is held to `checksums` (SHA-256 in hexadecimal, by path), or else to the checksum that the
-    server states: SHA-256 as `X-Linked-ETag` or `ETag`, or git's SHA-1 of a small file. What was verified is
-    written down in SHA256SUMS. A broken connection is tried again, `wait_seconds` later at first; what has
-    arrived stays for the next call. Raises ModelError.
+    server states: SHA-256 as `X-Linked-ETag` or `ETag`, or git's SHA-1 of a small file. All are of the commit
+    that the server names with the first one (`X-Repo-Commit`). What was verified is written down in
+    SHA256SUMS, by which a model is verified again when it is loaded. A broken connection is tried again,
+    `wait_seconds` later at first; what has arrived stays for the next call. Raises ModelError.
     """
     directory = fetched_directory(cache_dir, model.name)
     recorded = directory / CHECKSUMS_FILE
@@ -48,6 +49,7 @@ def fetch_model(
     if checksums is not None and (missing := sorted(set(model.files) - set(checksums))):
         raise ModelError(f"the checksums lack {', '.join(missing)} of {model.name}")
     found: dict[str, str] = {}
+    commit = ""
     try:
         with httpx.Client(follow_redirects=True, timeout=TIMEOUT_SECONDS) as client:
             for file in model.files:
@@ -61,11 +63,19 @@ def fetch_model(
                         stop=stop_after_attempt(ATTEMPTS),
                         reraise=True,
                     )
-                    retrying(_download, client, url, path, expected if checksums else None, on_progress)
+                    stated = retrying(
+                        _download, client, url, path, expected if checksums else None, on_progress
+                    )
+                    if commit and stated != commit:
+                        raise ModelError(f"{url} is of commit {stated or 'unknown'}, others are of {commit}")
+                    commit = stated
+                    # A branch may move on between two files.
+                    revision = commit or revision
                 found[file] = _sha256(path)
         if model.query_prompt or model.document_prompt:
             prompts = {"prompts": {"query": model.query_prompt, "document": model.document_prompt}}
             (directory / PROMPTS_FILE).write_text(json.dumps(prompts), encoding="utf-8")
+            found[PROMPTS_FILE] = _sha256(directory / PROMPTS_FILE)
         recorded.write_text(
             "".join(f"{digest}  {file}\n" for file, digest in found.items()), encoding="utf-8"
         )
@@ -89,10 +99,26 @@ def read_checksums(path: Path) -> Mapping[str, str]:
         raise ModelError(f"{path} does not hold checksums as sha256sum writes them ({error})") from error
 
 
+def require_unchanged(directory: Path) -> None:
+    """Every file of a fetched model is what it was when it was fetched; takes a second for each gigabyte.
+
+    Raises ModelError, which names the file that is not.
+    """
+    for file, digest in read_checksums(directory / CHECKSUMS_FILE).items():
+        path = directory / file
+        if not path.is_file():
+            raise ModelError(f"{path} is missing: run groundline models fetch again")
+        if _sha256(path) != digest:
+            raise ModelError(
+                f"{path} is not what was fetched (SHA256SUMS): run groundline models fetch again"
+            )
+
+
 def _download(
     client: httpx.Client, url: str, path: Path, expected: str | None, on_progress: OnProgress
-) -> None:
-    """Go on with what has arrived; a file stands at `path` only when it is what it should be."""
+) -> str:
+    """Go on with what has arrived; a file stands at `path` only when it is what it should be. Returns the
+    commit that it is of, empty where the server does not say."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part")
     begun = part.stat().st_size if part.exists() else 0
@@ -105,6 +131,9 @@ def _download(
         stated = expected or _stated_checksum(response)
         if stated is None:
             raise ModelError(f"the server states no checksum of {url}: give the checksums of its files")
+        commit = next((found for answer in (*response.history, response) if (found := _commit(answer))), "")
+        if path.is_file() and stated in (_sha256(path), _git_sha1(path)):
+            return commit  # from a fetch that ended before its last file
         done = begun if response.status_code == httpx.codes.PARTIAL_CONTENT else 0
         length = response.headers.get("content-length")
         total = done + int(length) if length else 0
@@ -117,6 +146,11 @@ def _download(
         part.unlink()
         raise ModelError(f"{url} is not what its checksum {stated} says: it was deleted")
     part.replace(path)
+    return commit
+
+
+def _commit(answer: httpx.Response) -> str:
+    return str(answer.headers.get("x-repo-commit", "")).lower()
 
 
 def _stated_checksum(response: httpx.Response) -> str | None:

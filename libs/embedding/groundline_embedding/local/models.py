@@ -17,6 +17,7 @@ from groundline_embedding.local.catalog import (
     fetched_directory,
     find_model,
 )
+from groundline_embedding.local.download import require_unchanged
 from groundline_embedding.settings import DEFAULT_MODEL, EmbeddingSettings
 
 __all__ = ["Prompts", "load", "prepare", "prompts"]
@@ -51,10 +52,15 @@ def prepare(settings: EmbeddingSettings) -> Path:
 
 
 def load(settings: EmbeddingSettings, threads: int) -> TextEmbedding:
-    """The model, loaded. Reaches the network only for a fastembed model that is not in the cache."""
+    """The model, loaded, if its files are what was fetched.
+
+    Reaches the network only for a fastembed model that is not in the cache. Raises ModelError.
+    """
     directory = _directory(settings)
     if directory is None:
         return _open(settings.model, settings.cache_dir, threads=threads)
+    if settings.model_dir is None and (directory / CHECKSUMS_FILE).is_file():
+        require_unchanged(directory)
     name = settings.model if _is_known(settings.model) else _register(directory)
     # fastembed creates its cache directory even if it has no use for it; this one is there.
     return _open(name, directory, threads=threads, specific_model_path=str(directory))
