@@ -78,7 +78,8 @@ def test_a_whole_text_is_cut_and_joined_to_the_same() -> None:
 def test_a_table_comes_in_pieces_between_its_rows() -> None:
     rows = [(str(number), f"Part, {number}\nof many") for number in range(40_000)]
     text = "id,name\n" + "".join(f'{number},"{name}"\n' for number, name in rows)
-    found = list(table.pieces(io.BytesIO(text.encode()), Hints(CSV), LIMITS))
+    found: list[Read] = []
+    table.read_pieces(io.BytesIO(text.encode()), Hints(CSV), LIMITS, found.append)
     assert len(found) > 3
     assert joined(found).text == "\n\n".join(f"id: {number}\nname: {name}" for number, name in rows)
 
@@ -159,6 +160,14 @@ def test_a_list_of_a_million_numbers_is_read_in_lines() -> None:
 def long_html(page: str, monkeypatch: pytest.MonkeyPatch) -> Read:
     monkeypatch.setattr(html, "MAX_WHOLE_BYTES", 0)
     return html.read(page.encode(), Hints(), LIMITS)
+
+
+def test_a_long_page_that_says_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html, "MAX_WHOLE_BYTES", 0)
+    page = b"<p>Some words.</p>" * 20_000
+    with pytest.raises(ReadError) as raised:
+        html.read(page, Hints(), ReaderLimits(max_unpacked_bytes=100_000))
+    assert raised.value.reason == "DOCUMENT_TOO_LARGE"
 
 
 @pytest.mark.parametrize(

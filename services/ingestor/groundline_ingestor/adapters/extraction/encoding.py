@@ -10,7 +10,7 @@ from chardetng_py import EncodingDetector
 
 from groundline_ingestor.adapters.extraction.readers.common import ReadError
 
-__all__ = ["decoded", "decoded_file", "decoded_parts", "detected", "lines_of"]
+__all__ = ["Utf8File", "decoded", "decoded_file", "decoded_parts", "detected", "lines_of"]
 
 _PART_BYTES: Final = 1024**2
 MAX_LINE_CHARACTERS: Final = 64 * 1024**2
@@ -74,6 +74,20 @@ def lines_of(parts: Iterable[str]) -> Iterator[str]:
             pending = ""
     if pending:
         yield pending
+
+
+class Utf8File:
+    """Parts of a text as a file in UTF-8, for parsers that read one."""
+
+    def __init__(self, texts: Iterator[str]) -> None:
+        self._texts = texts
+        self._rest = memoryview(b"")
+
+    def read(self, size: int) -> bytes:
+        while not self._rest and (text := next(self._texts, None)) is not None:
+            self._rest = memoryview(text.encode())
+        data, self._rest = self._rest[:size], self._rest[size:]
+        return bytes(data)
 
 
 def _parts(file: BinaryIO) -> Iterator[bytes]:

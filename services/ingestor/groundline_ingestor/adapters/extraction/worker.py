@@ -10,13 +10,19 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from groundline_ingestor.adapters.extraction.formats import is_piecewise
 from groundline_ingestor.adapters.extraction.isolation import confine, limit_cpu_seconds
-from groundline_ingestor.adapters.extraction.readers.common import Hints, Read, ReaderLimits, ReadError, cut
+from groundline_ingestor.adapters.extraction.readers.common import (
+    Give,
+    Hints,
+    Read,
+    ReaderLimits,
+    ReadError,
+    cut,
+)
 
 __all__ = ["main"]
 
@@ -36,28 +42,29 @@ def main() -> None:
                 file.seek(0)
                 # Where nobody waits any more; who does keeps the time of the whole.
                 limit_cpu_seconds(limits.seconds_for(request["size"]))
-                for answer in _answers(request["reader"], file, Hints(**request["hints"]), limits):
-                    _write(answers, answer)
-                    limit_cpu_seconds(limits.seconds_for(request["size"]))
+
+                def give(read: Read, size: int = request["size"]) -> None:
+                    for piece in cut(read):
+                        _write(answers, {"piece": dataclasses.asdict(piece)})
+                    limit_cpu_seconds(limits.seconds_for(size))
+
+                hints = Hints(**request["hints"])
+                _write(answers, _error(request["reader"], file, hints, limits, give))
 
 
-def _answers(reader: Any, file: BinaryIO, hints: Hints, limits: ReaderLimits) -> Iterator[Any]:
-    try:
-        for piece in _pieces(reader, file, hints, limits):
-            yield {"piece": dataclasses.asdict(piece)}
-        yield None
-    except ReadError as error:
-        yield {"error": [error.reason, error.message]}
-    except (MemoryError, RecursionError):
-        yield {"error": ["DOCUMENT_TOO_LARGE", "reading it takes more memory than it may"]}
-
-
-def _pieces(reader: Any, file: BinaryIO, hints: Hints, limits: ReaderLimits) -> Iterator[Read]:
+def _error(reader: Any, file: BinaryIO, hints: Hints, limits: ReaderLimits, give: Give) -> Any:
+    """What kept a file from being read to its end, None where nothing did."""
     module = importlib.import_module(f"groundline_ingestor.adapters.extraction.readers.{reader}")
-    if is_piecewise(reader):
-        yield from module.pieces(file, hints, limits)
-    else:
-        yield from cut(module.read(file.read(), hints, limits))
+    try:
+        if is_piecewise(reader):
+            module.read_pieces(file, hints, limits, give)
+        else:
+            give(module.read(file.read(), hints, limits))
+    except ReadError as error:
+        return {"error": [error.reason, error.message]}
+    except (MemoryError, RecursionError):
+        return {"error": ["DOCUMENT_TOO_LARGE", "reading it takes more memory than it may"]}
+    return None
 
 
 def _write(answers: IO[bytes], answer: object) -> None:

@@ -1,13 +1,15 @@
 """What readers are given and give."""
 
+import io
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import BinaryIO, Final
 
 __all__ = [
     "NO_HINTS",
     "PIECE_CHARACTERS",
+    "Give",
     "Hints",
     "Read",
     "ReadError",
@@ -17,6 +19,7 @@ __all__ = [
     "joined",
     "one_line",
     "packed",
+    "whole",
 ]
 
 PIECE_CHARACTERS: Final = 1 << 18
@@ -76,6 +79,22 @@ class Read:
     headings: Sequence[tuple[int, str, int]] = ()
     mime_type: str = ""
     metadata: Mapping[str, str | float] = field(default_factory=dict)
+
+
+type Give = Callable[[Read], None]
+"""Takes the pieces of a text, in their order, as soon as they are read."""
+
+
+def whole(
+    read_pieces: Callable[[BinaryIO, Hints, ReaderLimits, Give], None],
+    data: bytes,
+    hints: Hints,
+    limits: ReaderLimits,
+) -> Read:
+    """All that a reader gives of a file."""
+    pieces: list[Read] = []
+    read_pieces(io.BytesIO(data), hints, limits, pieces.append)
+    return joined(pieces)
 
 
 def joined(pieces: Iterable[Read]) -> Read:

@@ -4,7 +4,6 @@ python-docx would hold a tree of the whole document, and every picture. The body
 instead, and a picture is unpacked when it is come to.
 """
 
-import io
 import posixpath
 import re
 import zipfile
@@ -16,18 +15,19 @@ from lxml import etree
 
 from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder, TablePart, escaped
 from groundline_ingestor.adapters.extraction.readers.common import (
+    Give,
     Hints,
     Read,
     ReaderLimits,
     ReadError,
-    joined,
+    whole,
 )
 from groundline_ingestor.adapters.extraction.readers.markup import Cell, spread
 from groundline_ingestor.adapters.extraction.readers.pictures import picture_text
 from groundline_ingestor.adapters.extraction.readers.xml import parsed
 from groundline_ingestor.adapters.extraction.zips import open_zip
 
-__all__ = ["pieces", "read"]
+__all__ = ["read", "read_pieces"]
 
 type Element = Any
 
@@ -49,18 +49,19 @@ _CONTAINERS: Final = frozenset({"body", "sdt", "sdtContent", "ins", "customXml"}
 
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
-    """All of `pieces` at once."""
-    return joined(pieces(io.BytesIO(data), hints, limits))
+    """All of `read_pieces` at once."""
+    return whole(read_pieces, data, hints, limits)
 
 
-def pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits) -> Iterator[Read]:
+def read_pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits, give: Give) -> None:
     """The body in reading order, then notes, comments, and what stands above and below the pages.
 
     Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT or DOCUMENT_TOO_LARGE.
     """
     with open_zip(file, limits) as archive:
         try:
-            yield from _Writer(_Package(archive), limits).pieces()
+            for piece in _Writer(_Package(archive), limits).pieces():
+                give(piece)
         except (ReadError, MemoryError, RecursionError):
             raise
         except Exception as error:

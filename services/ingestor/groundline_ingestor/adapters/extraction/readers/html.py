@@ -2,7 +2,6 @@
 
 import io
 import re
-from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any, BinaryIO, Final
 
@@ -14,19 +13,19 @@ from groundline_ingestor.adapters.extraction.encoding import decoded_file
 from groundline_ingestor.adapters.extraction.headings import read_headings
 from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder
 from groundline_ingestor.adapters.extraction.readers.common import (
+    Give,
     Hints,
     Read,
     ReaderLimits,
     ReadError,
     clean,
-    cut,
-    joined,
     one_line,
+    whole,
 )
-from groundline_ingestor.adapters.extraction.readers.long_html import long_pieces
+from groundline_ingestor.adapters.extraction.readers.long_html import read_long
 from groundline_ingestor.adapters.extraction.readers.markup import add_markup
 
-__all__ = ["pieces", "read"]
+__all__ = ["read", "read_pieces"]
 
 MAX_WHOLE_BYTES: Final = 8 * 1024**2
 """What is larger is read without a tree of all of it, which takes ten times its size, and without
@@ -50,18 +49,18 @@ _IS_PAGE: Final = (
 
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
-    """All of `pieces` at once."""
-    return joined(pieces(io.BytesIO(data), hints, limits))
+    """All of `read_pieces` at once."""
+    return whole(read_pieces, data, hints, limits)
 
 
-def pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits) -> Iterator[Read]:
+def read_pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits, give: Give) -> None:
     """Where no main content can be told from the rest it is all of the text. Raises ReadError."""
     is_long = file.seek(0, io.SEEK_END) > MAX_WHOLE_BYTES
     charset = _charset(file, hints.charset)
     if is_long:
-        yield from long_pieces(lambda: decoded_file(file, charset=charset), limits)
+        read_long(lambda: decoded_file(file, charset=charset), limits, give)
     else:
-        yield from cut(_read("".join(decoded_file(file, charset=charset)), limits))
+        give(_read("".join(decoded_file(file, charset=charset)), limits))
 
 
 def _read(text: str, limits: ReaderLimits) -> Read:

@@ -5,8 +5,9 @@ from typing import Any, Final
 
 from lxml import etree
 
-from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder
-from groundline_ingestor.adapters.extraction.readers.common import Read, ReaderLimits, one_line
+from groundline_ingestor.adapters.extraction.encoding import Utf8File
+from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder, TablePart
+from groundline_ingestor.adapters.extraction.readers.common import Give, ReaderLimits, one_line
 from groundline_ingestor.adapters.extraction.readers.markup import (
     BLOCKS,
     INLINE,
@@ -15,7 +16,7 @@ from groundline_ingestor.adapters.extraction.readers.markup import (
     is_left_out,
 )
 
-__all__ = ["long_pieces"]
+__all__ = ["read_long"]
 
 type Attributes = Mapping[Any, Any]
 
@@ -33,29 +34,24 @@ _AROUND_ROLES: Final = frozenset(("navigation", "banner", "contentinfo", "comple
 _PARTS: Final = frozenset(("tr", "li", "dd"))
 
 
-def long_pieces(texts: Callable[[], Iterator[str]], limits: ReaderLimits) -> Iterator[Read]:
-    """What the page marks as its main content, else all but navigation and the like; `texts` gives the page,
-    again and again, in parts."""
+def read_long(texts: Callable[[], Iterator[str]], limits: ReaderLimits, give: Give) -> None:
+    """What the page marks as its main content, else all but navigation and the like.
+
+    `texts` gives the page, again and again, in parts. Raises ReadError with DOCUMENT_TOO_LARGE.
+    """
     survey = _Survey()
-    for _ in _parsed(texts(), survey):
-        pass
+    _parse(texts(), survey)
     builder = MarkdownBuilder(limits)
-    for _ in _parsed(texts(), _Blocks(builder, survey)):
-        if builder.is_piece:
-            yield builder.read()
-    yield builder.read(title=one_line(survey.title))
+    blocks = _Blocks(builder, survey, give)
+    _parse(texts(), blocks)
+    blocks.write_rest()
+    give(builder.read(title=one_line(survey.title)))
 
 
-def _parsed(texts: Iterator[str], target: Any) -> Iterator[None]:
-    """Feeds a target, which builds no tree; between two parts it can be looked at."""
-    parser = etree.HTMLParser(target=target, encoding="utf-8", huge_tree=True)
-    for text in texts:
-        data = memoryview(text.encode())
-        for start in range(0, len(data), BLOCK_CHARACTERS):
-            parser.feed(bytes(data[start : start + BLOCK_CHARACTERS]))
-            yield
-    parser.close()
-    yield
+def _parse(texts: Iterator[str], target: Any) -> None:
+    """Tells a target what comes; no tree is built. A parser that is fed would keep all that it was given."""
+    file: Any = Utf8File(texts)
+    etree.parse(file, etree.HTMLParser(target=target, encoding="utf-8", huge_tree=True))
 
 
 class _Survey:
@@ -100,8 +96,9 @@ class _Survey:
 class _Blocks:
     """Writes each block when it has ended, and gives up its elements then."""
 
-    def __init__(self, builder: MarkdownBuilder, survey: _Survey) -> None:
+    def __init__(self, builder: MarkdownBuilder, survey: _Survey, give: Give) -> None:
         self._builder = builder
+        self._give = give
         self._is_page = survey.is_page
         self._only_main = survey.is_page and survey.main_count == 1
         self._main_depth = 0
@@ -163,6 +160,9 @@ class _Blocks:
             self._write_part()
 
     def close(self) -> None:
+        """Also called where parsing was broken off."""
+
+    def write_rest(self) -> None:
         self._write()
 
     @property
@@ -186,16 +186,20 @@ class _Blocks:
 
     def _write(self) -> None:
         """What has come since the last block."""
-        self._tree.end("div")
-        add_markup(self._builder, self._tree.close(), table_part="next" if self._is_going_on else "whole")
+        self._add("next" if self._is_going_on else "whole")
         self._begin()
+
+    def _add(self, table_part: TablePart) -> None:
+        self._tree.end("div")
+        add_markup(self._builder, self._tree.close(), table_part=table_part)
+        if self._builder.is_piece:
+            self._give(self._builder.read())
 
     def _write_part(self) -> None:
         """The block as far as it has come, which goes on as the same elements."""
         for tag, _ in reversed(self._open[: MAX_DEPTH - 1]):
             self._tree.end(tag)
-        self._tree.end("div")
-        add_markup(self._builder, self._tree.close(), table_part="next" if self._is_going_on else "first")
+        self._add("next" if self._is_going_on else "first")
         if self._open and self._open[0][0] == "ol":
             start = self._open[0][1].get("start", "1")
             number = int(start) if start.isdecimal() else 1

@@ -10,19 +10,20 @@ from typing import Any, BinaryIO, Final
 
 import ijson
 
-from groundline_ingestor.adapters.extraction.encoding import decoded_file, lines_of
+from groundline_ingestor.adapters.extraction.encoding import Utf8File, decoded_file, lines_of
 from groundline_ingestor.adapters.extraction.formats import JSON, JSON_LINES, PLAIN
 from groundline_ingestor.adapters.extraction.readers.common import (
     PIECE_CHARACTERS,
+    Give,
     Hints,
     Read,
     ReaderLimits,
     ReadError,
-    joined,
     packed,
+    whole,
 )
 
-__all__ = ["pieces", "read", "record_text"]
+__all__ = ["read", "read_pieces", "record_text"]
 
 MAX_DEPTH: Final = 100
 MAX_WHOLE_BYTES: Final = 16 * 1024**2
@@ -33,11 +34,11 @@ type Event = tuple[str, Any]
 
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
-    """All of `pieces` at once."""
-    return joined(pieces(io.BytesIO(data), hints, limits))
+    """All of `read_pieces` at once."""
+    return whole(read_pieces, data, hints, limits)
 
 
-def pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits) -> Iterator[Read]:
+def read_pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits, give: Give) -> None:
     """The records of JSON or JSON Lines, a blank line between them; what only begins as such is plain text.
 
     Gone through twice, so that nothing is given of what turns out to be no JSON. Raises ReadError with
@@ -59,7 +60,7 @@ def pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits) -> Iterator[Read]
             raise ReadError("INVALID_JSON", f"not JSON: {first_error}")
         mime_type, texts = PLAIN, decoded_file(file, charset=hints.charset)
     for piece in packed(texts, limits):
-        yield replace(piece, mime_type=mime_type)
+        give(replace(piece, mime_type=mime_type))
 
 
 def record_text(record: Any) -> str:
@@ -81,25 +82,11 @@ def _events(file: BinaryIO, mime_type: str, charset: str) -> Iterator[Event]:
         elif file.seek(0, io.SEEK_END) <= MAX_WHOLE_BYTES:
             yield from _elements(_walked(json.loads("".join(texts))))
         else:
-            yield from _elements(ijson.basic_parse(_Utf8(texts)))
+            yield from _elements(ijson.basic_parse(Utf8File(texts)))
     except RecursionError:
         raise ValueError("nested too deep") from None
     except ijson.JSONError as error:
         raise ValueError(str(error).partition("\n")[0]) from None
-
-
-class _Utf8:
-    """Parts of a text as a file, which ijson reads."""
-
-    def __init__(self, texts: Iterator[str]) -> None:
-        self._texts = texts
-        self._rest = b""
-
-    def read(self, size: int) -> bytes:
-        while not self._rest and (text := next(self._texts, None)) is not None:
-            self._rest = text.encode()
-        data, self._rest = self._rest[:size], self._rest[size:]
-        return data
 
 
 def _walked(value: Any) -> Iterator[Event]:

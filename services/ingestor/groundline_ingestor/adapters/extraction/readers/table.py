@@ -1,7 +1,6 @@
 """CSV and TSV as records: each row under the names of the first."""
 
 import csv
-import io
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import BinaryIO
@@ -9,24 +8,25 @@ from typing import BinaryIO
 from groundline_ingestor.adapters.extraction.encoding import decoded_file, lines_of
 from groundline_ingestor.adapters.extraction.formats import TSV
 from groundline_ingestor.adapters.extraction.readers.common import (
+    Give,
     Hints,
     Read,
     ReaderLimits,
     ReadError,
-    joined,
     packed,
+    whole,
 )
 from groundline_ingestor.adapters.extraction.tables import best_delimiter
 
-__all__ = ["pieces", "read", "row_text"]
+__all__ = ["read", "read_pieces", "row_text"]
 
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
-    """All of `pieces` at once."""
-    return joined(pieces(io.BytesIO(data), hints, limits))
+    """All of `read_pieces` at once."""
+    return whole(read_pieces, data, hints, limits)
 
 
-def pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits) -> Iterator[Read]:
+def read_pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits, give: Give) -> None:
     """The rows, a blank line between them; a row that is longer than the first keeps its cells.
 
     Raises ReadError with INVALID_TABLE, INVALID_ENCODING or DOCUMENT_TOO_LARGE.
@@ -34,7 +34,8 @@ def pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits) -> Iterator[Read]
     parts = decoded_file(file, charset=hints.charset)
     first = next(parts, "")
     delimiter = "\t" if hints.mime_type == TSV else best_delimiter(first)
-    return packed(_texts(lines_of(chain([first], parts)), delimiter), limits)
+    for piece in packed(_texts(lines_of(chain([first], parts)), delimiter), limits):
+        give(piece)
 
 
 def _texts(lines: Iterator[str], delimiter: str) -> Iterator[str]:
