@@ -556,11 +556,13 @@ class Stage(OpenEnum):
     RETRIEVING = "STAGE_RETRIEVING"
     """The collections are searched."""
     RERANKING = "STAGE_RERANKING"
-    """Candidates are fused, deduplicated and reranked."""
+    """Candidates are fused, deduplicated and reranked; part of retrieving where that takes no model and
+    one search.
+    """
     GENERATING = "STAGE_GENERATING"
     """The answer is written."""
     FETCHING = "STAGE_FETCHING"
-    """The chunks that are kept are read."""
+    """The chunks that are kept are read; part of retrieving as reranking is."""
     EMBEDDING = "STAGE_EMBEDDING"
     """Part of retrieving: the query is embedded."""
     KEYWORD_SEARCH = "STAGE_KEYWORD_SEARCH"

@@ -615,11 +615,11 @@ export type Stage =
   | "STAGE_REWRITING"
   /** The collections are searched. */
   | "STAGE_RETRIEVING"
-  /** Candidates are fused, deduplicated and reranked. */
+  /** Candidates are fused, deduplicated and reranked; part of retrieving where that takes no model and one search. */
   | "STAGE_RERANKING"
   /** The answer is written. */
   | "STAGE_GENERATING"
-  /** The chunks that are kept are read. */
+  /** The chunks that are kept are read; part of retrieving as reranking is. */
   | "STAGE_FETCHING"
   /** Part of retrieving: the query is embedded. */
   | "STAGE_EMBEDDING"

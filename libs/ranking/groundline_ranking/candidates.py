@@ -8,7 +8,7 @@ from groundline.v1 import candidate_pb2
 from groundline_signatures import as_matrix
 from numpy.typing import NDArray
 
-__all__ = ["ArmList", "Candidates", "Floats", "Integers", "candidates_of"]
+__all__ = ["ArmList", "Candidates", "Floats", "Integers", "candidates_of", "is_weak"]
 
 type Integers = NDArray[np.int64]
 type Floats = NDArray[np.float64]
@@ -79,6 +79,16 @@ def candidates_of(candidate_sets: Iterable[candidate_pb2.CandidateSet]) -> Candi
             for each in sets
         ],
     )
+
+
+def is_weak(sets: Iterable[candidate_pb2.CandidateSet], weak_similarity: float) -> bool:
+    """Whether a search found nothing, or nothing that is at least this similar.
+
+    Without the semantic arm nothing is known of similarity, and what was found counts as good.
+    """
+    lists = [ranked for each in sets for ranked in each.lists if ranked.chunk_ids]
+    best = [ranked.scores[0] for ranked in lists if ranked.arm == candidate_pb2.SEARCH_ARM_SEMANTIC]
+    return not lists or (bool(best) and max(best) < weak_similarity)
 
 
 def _collections(features: candidate_pb2.CandidateFeatures, positions: dict[str, int]) -> Integers:

@@ -18,6 +18,7 @@ from groundline.v1 import (
     generator_service_pb2,
     ingestor_service_pb2,
     options_pb2,
+    retriever_service_pb2,
     source_pb2,
 )
 from groundline_signatures import SIGNATURE_BYTES
@@ -57,6 +58,13 @@ def _an_arm_counts(options: options_pb2.RerankOptions) -> Iterable[tuple[str, st
     weights = ("keyword_weight", "semantic_weight")
     if all(options.HasField(name) and getattr(options, name) == 0 for name in weights):  # type: ignore[arg-type]
         yield "semantic_weight", "must not be 0 together with keyword_weight"
+
+
+@rule(retriever_service_pb2.Ranking)
+def _ranks_without_a_model(ranking: retriever_service_pb2.Ranking) -> Iterable[tuple[str, str]]:
+    """options.strategy must be RERANK_STRATEGY_NONE, RERANK_STRATEGY_WEIGHTED or not set."""
+    if ranking.options.strategy > options_pb2.RERANK_STRATEGY_WEIGHTED:
+        yield "options.strategy", "must not ask a model"
 
 
 def default_chunk_size(strategy: collection_pb2.ChunkingStrategy.ValueType) -> int:

@@ -1,4 +1,4 @@
-"""Searches collections with both arms at once, and reads the chunks that are kept."""
+"""Searches collections with both arms at once, ranks where that takes no model, and reads what is kept."""
 
 import asyncio
 import time
@@ -7,8 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import structlog
-from groundline.v1 import candidate_pb2, options_pb2, passage_pb2, retriever_service_pb2
+from groundline.v1 import (
+    candidate_pb2,
+    options_pb2,
+    passage_pb2,
+    reranker_service_pb2,
+    retriever_service_pb2,
+)
 from groundline_filters import Filter, parse, plain
+from groundline_ranking import is_weak, rank, ranked_with_texts, read_passages
 from groundline_runtime.context import Caller, remaining_seconds
 from groundline_runtime.errors import (
     DeadlineExceededError,
@@ -130,7 +137,7 @@ class RetrievalService:
     async def retrieve(
         self, caller: Caller, request: retriever_service_pb2.RetrieveRequest
     ) -> retriever_service_pb2.RetrieveResponse:
-        """What the arms find in each collection.
+        """What the arms find in each collection; with `ranking`, the passages that are kept of it.
 
         Raises NotFoundError, FailedPreconditionError (EMBEDDING_MODEL_MISMATCH), and where every arm failed,
         the error of one of them.
@@ -151,16 +158,19 @@ class RetrievalService:
                 adjacent_chunks[collection.collection_id] = options.adjacent_chunks
         selection = Selection(caller.principals, _condition(request), request.min_position)
         lists, degraded = await self._search(request.query.strip(), list(groups.items()), selection, watch)
-        return retriever_service_pb2.RetrieveResponse(
+        response = retriever_service_pb2.RetrieveResponse(
             lists=[ranked for ranked, _ in lists],
             features=features_of(hit for _, hits in lists for hit in hits),
             degraded=degraded,
-            timings=[
-                passage_pb2.StageTiming(stage=stage, duration_ms=milliseconds)
-                for stage, milliseconds in watch.milliseconds.items()
-            ],
             adjacent_chunks=adjacent_chunks,
         )
+        if request.HasField("ranking"):
+            await self._rank(caller, request, response, watch)
+        response.timings.extend(
+            passage_pb2.StageTiming(stage=stage, duration_ms=milliseconds)
+            for stage, milliseconds in watch.milliseconds.items()
+        )
+        return response
 
     async def fetch(
         self, caller: Caller, request: retriever_service_pb2.FetchChunksRequest
@@ -168,6 +178,41 @@ class RetrievalService:
         """The chunks as they are now, those that exist and may be read."""
         chunks = await self._store.fetch(request.selections, caller.principals)
         return retriever_service_pb2.FetchChunksResponse(chunks=chunks)
+
+    async def _rank(
+        self,
+        caller: Caller,
+        request: retriever_service_pb2.RetrieveRequest,
+        response: retriever_service_pb2.RetrieveResponse,
+        watch: _Stopwatch,
+    ) -> None:
+        """Put the passages that are kept in the place of the lists, unless these are too weak."""
+        ranking = request.ranking
+        found = candidate_pb2.CandidateSet(
+            query=request.query, lists=response.lists, features=response.features
+        )
+        if ranking.HasField("weak_similarity") and is_weak([found], ranking.weak_similarity):
+            return
+
+        async def fetch(
+            selections: Sequence[candidate_pb2.CollectionChunks],
+        ) -> Sequence[candidate_pb2.FetchedChunk]:
+            return await self._store.fetch(selections, caller.principals)
+
+        with watch.part(passage_pb2.STAGE_RERANKING):
+            ranked = await ranked_with_texts(
+                rank,
+                reranker_service_pb2.RerankRequest(
+                    query=request.query, candidate_sets=[found], options=ranking.options
+                ),
+                fetch,
+            )
+        with watch.part(passage_pb2.STAGE_FETCHING):
+            passages = await read_passages(ranked.ranked, response.adjacent_chunks, fetch)
+        for name in ("lists", "features", "adjacent_chunks"):
+            response.ClearField(name)
+        kept = retriever_service_pb2.RankedPassages(passages=passages, cut=ranked.cut)
+        response.ranked.CopyFrom(kept)
 
     async def _collections(
         self, request: retriever_service_pb2.RetrieveRequest, principals: tuple[str, ...]

@@ -14,9 +14,11 @@ from groundline.v1 import (
     error_pb2,
     options_pb2,
     passage_pb2,
+    reranker_service_pb2,
     retriever_service_pb2,
 )
 from groundline_database import is_readable_document
+from groundline_ranking import rank, ranked_with_texts, read_passages
 from groundline_retriever.adapters import postgres
 from groundline_runtime.context import PRINCIPALS_KEY
 from groundline_runtime.errors import (
@@ -168,6 +170,15 @@ async def test_every_wrong_field_is_named(retrieve: Client) -> None:
         "query", "collection_ids[1]", "options.mode", "options.keyword_limit", "options.semantic_limit",
         "options.ef_search", "options.iterative_scan", "options.min_similarity", "options.min_bm25",
         "options.adjacent_chunks",
+    }  # fmt: skip
+
+
+async def test_a_ranking_that_asks_a_model_is_refused(retrieve: Client) -> None:
+    by_a_model = options_pb2.RerankOptions(strategy=options_pb2.RERANK_STRATEGY_LLM, top_k=0)
+    with pytest.raises(InvalidArgumentError) as caught:
+        await retrieve(ranking=retriever_service_pb2.Ranking(options=by_a_model, weak_similarity=2))
+    assert {violation.field for violation in caught.value.violations} == {
+        "ranking.options.strategy", "ranking.options.top_k", "ranking.weak_similarity"
     }  # fmt: skip
 
 
@@ -332,6 +343,43 @@ async def test_hybrid_is_the_union_with_each_arms_rank_and_score(retrieve: Clien
         passage_pb2.STAGE_SEMANTIC_SEARCH,
     }
     assert not found.degraded
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        options_pb2.RerankOptions(top_k=2, include_cut=True),
+        options_pb2.RerankOptions(
+            strategy=options_pb2.RERANK_STRATEGY_WEIGHTED,
+            weights=options_pb2.RerankWeights(keyword=1),
+            deduplication_threshold=0,
+        ),
+    ],
+    ids=["fused", "weighted"],
+)
+async def test_ranked_in_one_call_the_passages_are_those_of_two(
+    stub: Any, retrieve: Client, options: options_pb2.RerankOptions
+) -> None:
+    async def fetch(
+        selections: Sequence[candidate_pb2.CollectionChunks],
+    ) -> Sequence[candidate_pb2.FetchedChunk]:
+        request = retriever_service_pb2.FetchChunksRequest(selections=selections)
+        response: retriever_service_pb2.FetchChunksResponse = await stub.FetchChunks(request, timeout=20)
+        return response.chunks
+
+    query, collections = "lease of a replica", ["guides", "drafts"]
+    found = (await retrieve(query, collections, Options(adjacent_chunks=1))).response
+    candidates = candidate_pb2.CandidateSet(query=query, lists=found.lists, features=found.features)
+    request = reranker_service_pb2.RerankRequest(query=query, candidate_sets=[candidates], options=options)
+    expected = await ranked_with_texts(rank, request, fetch)
+    passages = await read_passages(expected.ranked, found.adjacent_chunks, fetch)
+
+    ranking = retriever_service_pb2.Ranking(options=options)
+    once = (await retrieve(query, collections, Options(adjacent_chunks=1), ranking=ranking)).response
+    assert list(once.ranked.passages) == passages
+    assert list(once.ranked.cut) == list(expected.cut)
+    assert SECRET not in {passage.chunk.text for passage in once.ranked.passages}
+    assert not once.features.chunk_ids
 
 
 async def test_the_semantic_score_is_the_cosine_similarity(corpus: Any, retrieve: Client) -> None:

@@ -21,6 +21,7 @@ from groundline.v1 import (
 from groundline_coordinator.domain.passages import rests_on
 from groundline_coordinator.domain.turns import ReadableCollection, RequestClaim
 from groundline_coordinator.ports import REPLAY_SECONDS, QuotaUse
+from groundline_ranking import is_weak, rank, ranked_with_texts, read_passages
 from groundline_runtime.context import has_begun
 from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
 from groundline_signatures import SIGNATURE_BYTES
@@ -156,7 +157,35 @@ class FakeRetriever(_Step):
         found = self.by_query.get(request.query, self.response)
         if isinstance(found, Exception):
             raise found
-        return found
+        return await self._ranked(request, found) if request.HasField("ranking") else found
+
+    async def _ranked(
+        self,
+        request: retriever_service_pb2.RetrieveRequest,
+        response: retriever_service_pb2.RetrieveResponse,
+    ) -> retriever_service_pb2.RetrieveResponse:
+        ranking = request.ranking
+        found = candidate_pb2.CandidateSet(
+            query=request.query, lists=response.lists, features=response.features
+        )
+        if ranking.HasField("weak_similarity") and is_weak([found], ranking.weak_similarity):
+            return response
+
+        async def fetch(
+            selections: Sequence[candidate_pb2.CollectionChunks],
+        ) -> Iterable[candidate_pb2.FetchedChunk]:
+            return (await self.fetch(retriever_service_pb2.FetchChunksRequest(selections=selections))).chunks
+
+        rerank = reranker_service_pb2.RerankRequest(
+            query=request.query, candidate_sets=[found], options=ranking.options
+        )
+        ranked = await ranked_with_texts(rank, rerank, fetch)
+        passages = await read_passages(ranked.ranked, response.adjacent_chunks, fetch)
+        return retriever_service_pb2.RetrieveResponse(
+            ranked=retriever_service_pb2.RankedPassages(passages=passages, cut=ranked.cut),
+            degraded=response.degraded,
+            timings=response.timings,
+        )
 
     async def fetch(
         self, request: retriever_service_pb2.FetchChunksRequest

@@ -10,10 +10,10 @@ from groundline_coordinator.domain.options import scope_of
 from groundline_coordinator.domain.passages import (
     MAX_PASSAGE_CHARACTERS,
     extended_text,
-    passages_of,
 )
 from groundline_coordinator.domain.snippets import shortened, snippet
 from groundline_coordinator.domain.turns import Inquiry, Scope
+from groundline_ranking.passages import passages_of
 from groundline_runtime.errors import InvalidArgumentError
 from groundline_tests.coordinator import collection, make_chunk
 from hypothesis import given

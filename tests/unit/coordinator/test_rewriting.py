@@ -2,7 +2,8 @@
 
 import pytest
 from groundline.v1 import candidate_pb2, chat_pb2, options_pb2
-from groundline_coordinator.domain.rewriting import is_complex, is_follow_up, is_weak, wants_rewriting
+from groundline_coordinator.domain.rewriting import is_complex, is_follow_up, wants_rewriting
+from groundline_ranking import is_weak
 from groundline_tests.coordinator import retrieved
 
 AUTO, OFF = options_pb2.REWRITING_MODE_AUTO, options_pb2.REWRITING_MODE_OFF

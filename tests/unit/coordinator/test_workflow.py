@@ -256,6 +256,37 @@ async def test_what_needs_no_model_is_ranked_without_the_reranker(
     assert (list(found.degraded), world.reranker.calls) == ([], [])
 
 
+async def test_a_search_that_asks_no_model_is_one_call() -> None:
+    world = World()
+    without = {"rerank": {"strategy": options_pb2.RERANK_STRATEGY_NONE, "include_cut": True, "top_k": 2}}
+    found = await world.search("alpha", options=without)
+    (call,) = world.retriever.calls
+    assert (call.ranking.options.top_k, call.ranking.HasField("weak_similarity")) == (2, False)
+    assert [passage.chunk.text for passage in found.passages] == ["Gamma.", "Alpha."]
+    assert [(cut.chunk_id, cut.rule) for cut in found.cut] == [("2", passage_pb2.CUT_RULE_TOP_K)]
+    await world.chat(question(rerank=without["rerank"]))
+    assert [event.stage for event in world.events if isinstance(event, Status)] == [RETRIEVING, GENERATING]
+    assert [source.chunk_id for source in world.only(Sources).sources] == ["3", "1"]
+
+
+async def test_what_a_model_ranks_or_is_searched_in_parts_is_left_unranked_by_the_retriever() -> None:
+    world = World()
+    await world.search("alpha")
+    asked = "What is alpha and what is beta?"
+    world.generator.rewrites[asked] = rewrite(asked, "What is beta?")
+    await world.answer(question(asked, rerank={"strategy": options_pb2.RERANK_STRATEGY_NONE}))
+    assert [call.HasField("ranking") for call in world.retriever.calls] == [False, False, False]
+
+
+async def test_a_weak_search_that_asks_no_model_is_repeated_and_ranked_together_too() -> None:
+    world = World(retriever=FakeRetriever(WEAK))
+    world.generator.rewrites["What is alpha?"] = rewrite("Which letter is alpha?")
+    world.retriever.by_query["Which letter is alpha?"] = FOUND
+    await world.chat(question(rerank={"strategy": options_pb2.RERANK_STRATEGY_NONE}))
+    assert world.retriever.queries == ["What is alpha?", "Which letter is alpha?"]
+    assert {source.chunk_id for source in world.only(Sources).sources} == {"1", "2", "3", "7"}
+
+
 async def test_words_are_weighed_by_the_texts_that_are_read_for_it() -> None:
     world = World()
     weights = {"semantic": 0.0, "vector": 0.0, "position": 0.0, "keyword": 1.0}

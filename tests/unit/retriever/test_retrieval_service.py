@@ -74,6 +74,10 @@ class FakeStore:
     is_incomplete: bool = False
     searched: list[tuple[int, list[str]]] = field(default_factory=list)
     looked_up: int = 0
+    texts: Mapping[int, str] = field(default_factory=dict)
+    gone: set[int] = field(default_factory=set)
+    fetching: Exception | None = None
+    fetched: list[dict[str, tuple[list[int], int]]] = field(default_factory=list)
 
     async def collections(
         self, collection_ids: Sequence[str], principals: Sequence[str]
@@ -118,7 +122,21 @@ class FakeStore:
     async def fetch(
         self, selections: Sequence[candidate_pb2.CollectionChunks], principals: Sequence[str]
     ) -> Sequence[candidate_pb2.FetchedChunk]:
-        raise AssertionError("not asked for")
+        self.fetched.append(
+            {one.collection_id: (list(one.chunk_ids), one.adjacent_chunks) for one in selections}
+        )
+        if self.fetching is not None:
+            raise self.fetching
+        return [
+            candidate_pb2.FetchedChunk(
+                chunk=passage_pb2.Chunk(
+                    chunk_id=str(chunk_id), collection_id=one.collection_id, text=self.texts.get(chunk_id, "")
+                )
+            )
+            for one in selections
+            for chunk_id in one.chunk_ids
+            if chunk_id not in self.gone
+        ]
 
     async def _search(
         self, arm: int, collections: Sequence[IndexedCollection], limit: int
@@ -398,6 +416,92 @@ async def test_a_response_says_how_many_adjacent_chunks_each_collection_wants() 
     store = FakeStore({"guides": []}, defaults=Options(adjacent_chunks=2))
     assert dict((await retrieve(store)).adjacent_chunks) == {"guides": 2}
     assert dict((await retrieve(store, adjacent_chunks=0)).adjacent_chunks) == {}
+
+
+# Ranking what was found
+
+RankOptions = options_pb2.RerankOptions
+
+
+async def ranked(
+    store: FakeStore, options: RankOptions, *, weak_similarity: float | None = None, **retrieval: Any
+) -> Response:
+    request = retriever_service_pb2.RetrieveRequest(
+        query="lease",
+        options=Options(**retrieval),
+        ranking=retriever_service_pb2.Ranking(options=options, weak_similarity=weak_similarity),
+    )
+    return await service(store).retrieve(NOBODY, request)
+
+
+def kept(response: Response) -> list[str]:
+    return [passage.chunk.chunk_id for passage in response.ranked.passages]
+
+
+EVERY = RankOptions(deduplication_threshold=0)
+"""Keeps near-duplicates, which all of the fake's chunks are."""
+
+
+async def test_passages_that_cannot_be_read_for_it_are_an_error() -> None:
+    with pytest.raises(UnavailableError) as caught:
+        await ranked(FakeStore({"guides": []}, fetching=LOST), EVERY)
+    assert caught.value is LOST
+
+
+async def test_what_is_gone_when_it_is_read_is_no_passage_and_nothing_takes_its_place() -> None:
+    store = FakeStore({"guides": []}, hits=[(1, 0.9), (2, 0.8), (3, 0.7)], gone={1})
+    assert kept(await ranked(store, RankOptions(deduplication_threshold=0, top_k=2))) == ["2"]
+
+
+async def test_ranked_where_they_are_found_candidates_come_as_passages() -> None:
+    store = FakeStore({"guides": []}, hits=[(1, 0.9), (2, 0.8), (3, 0.7)], texts={2: "On leases."})
+    response = await ranked(
+        store,
+        RankOptions(deduplication_threshold=0, top_k=2, include_cut=True),
+        adjacent_chunks=1,
+    )
+    assert kept(response) == ["1", "2"]
+    assert response.ranked.passages[1].chunk.text == "On leases."
+    assert response.ranked.passages[0].explanation.semantic.score == pytest.approx(0.9)
+    assert [(cut.chunk_id, cut.rule) for cut in response.ranked.cut] == [("3", passage_pb2.CUT_RULE_TOP_K)]
+    assert store.fetched == [{"guides": ([1, 2], 1)}]
+    assert not response.lists
+    assert not response.features.chunk_ids
+    assert [timing.stage for timing in response.timings][-2:] == [
+        passage_pb2.STAGE_RERANKING,
+        passage_pb2.STAGE_FETCHING,
+    ]
+
+
+async def test_near_duplicates_are_alternatives_of_the_better_one() -> None:
+    response = await ranked(FakeStore({"guides": []}), RankOptions())
+    [passage] = response.ranked.passages
+    assert [each.chunk.chunk_id for each in passage.alternatives] == ["2"]
+
+
+async def test_where_words_count_the_texts_are_read_for_ranking() -> None:
+    store = FakeStore({"guides": []}, texts={1: "Nothing here.", 2: "A lease, that is."})
+    weights = options_pb2.RerankWeights(semantic=0, vector=0, position=0, keyword=1)
+    strategy = options_pb2.RERANK_STRATEGY_WEIGHTED
+    options = RankOptions(deduplication_threshold=0, strategy=strategy, weights=weights)
+    assert kept(await ranked(store, options)) == ["2", "1"]
+
+
+async def test_an_arm_that_failed_is_declared_beside_what_was_ranked() -> None:
+    response = await ranked(FakeStore({"guides": []}, failing={KEYWORD}), EVERY)
+    assert kept(response) == ["1", "2"]
+    assert [each.component for each in response.degraded] == [passage_pb2.COMPONENT_KEYWORD_ARM]
+
+
+async def test_a_weak_search_is_left_unranked_for_the_caller_who_searches_again() -> None:
+    response = await ranked(FakeStore({"guides": []}), EVERY, weak_similarity=0.6)
+    assert not response.HasField("ranked")
+    assert found(response, SEMANTIC) == [1, 2]
+    assert kept(await ranked(FakeStore({"guides": []}), EVERY, weak_similarity=0.5)) == ["1", "2"]
+    nothing_found = FakeStore({"guides": []}, hits=())
+    assert not (await ranked(nothing_found, EVERY, weak_similarity=0.5)).HasField("ranked")
+    assert (await ranked(nothing_found, EVERY)).HasField("ranked")
+    assert nothing_found.fetched == []
 
 
 # Query vectors

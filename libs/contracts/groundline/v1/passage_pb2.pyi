@@ -139,11 +139,11 @@ class _StageEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Stage.ValueType
     STAGE_RETRIEVING: _Stage.ValueType  # 2
     """The collections are searched."""
     STAGE_RERANKING: _Stage.ValueType  # 3
-    """Candidates are fused, deduplicated and reranked."""
+    """Candidates are fused, deduplicated and reranked; part of retrieving where that takes no model and one search."""
     STAGE_GENERATING: _Stage.ValueType  # 4
     """The answer is written."""
     STAGE_FETCHING: _Stage.ValueType  # 5
-    """The chunks that are kept are read."""
+    """The chunks that are kept are read; part of retrieving as reranking is."""
     STAGE_EMBEDDING: _Stage.ValueType  # 6
     """Part of retrieving: the query is embedded."""
     STAGE_KEYWORD_SEARCH: _Stage.ValueType  # 7
@@ -163,11 +163,11 @@ STAGE_REWRITING: Stage.ValueType  # 1
 STAGE_RETRIEVING: Stage.ValueType  # 2
 """The collections are searched."""
 STAGE_RERANKING: Stage.ValueType  # 3
-"""Candidates are fused, deduplicated and reranked."""
+"""Candidates are fused, deduplicated and reranked; part of retrieving where that takes no model and one search."""
 STAGE_GENERATING: Stage.ValueType  # 4
 """The answer is written."""
 STAGE_FETCHING: Stage.ValueType  # 5
-"""The chunks that are kept are read."""
+"""The chunks that are kept are read; part of retrieving as reranking is."""
 STAGE_EMBEDDING: Stage.ValueType  # 6
 """Part of retrieving: the query is embedded."""
 STAGE_KEYWORD_SEARCH: Stage.ValueType  # 7

@@ -34,6 +34,7 @@ class RetrieveRequest(_message.Message):
     OPTIONS_FIELD_NUMBER: _builtins.int
     COLLECTION_VERSIONS_FIELD_NUMBER: _builtins.int
     MIN_POSITION_FIELD_NUMBER: _builtins.int
+    RANKING_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """What to look for."""
     min_position: _builtins.str
@@ -58,6 +59,12 @@ class RetrieveRequest(_message.Message):
         remembers of these versions it does not read again. Empty: it reads them.
         """
 
+    @_builtins.property
+    def ranking(self) -> Global___Ranking:
+        """Rank what is found and read what is kept, in the same call. Not set: the lists are returned, for whoever ranks
+        them together with those of other queries, or by a model.
+        """
+
     def __init__(
         self,
         *,
@@ -67,14 +74,47 @@ class RetrieveRequest(_message.Message):
         options: _options_pb2.RetrievalOptions | None = ...,
         collection_versions: _abc.Iterable[_builtins.int] | None = ...,
         min_position: _builtins.str = ...,
+        ranking: Global___Ranking | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "options", b"options"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "options", b"options", "ranking", b"ranking"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_ids", b"collection_ids", "collection_versions", b"collection_versions", "filter", b"filter", "min_position", b"min_position", "options", b"options", "query", b"query"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_ids", b"collection_ids", "collection_versions", b"collection_versions", "filter", b"filter", "min_position", b"min_position", "options", b"options", "query", b"query", "ranking", b"ranking"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RetrieveRequest: _TypeAlias = RetrieveRequest  # noqa: Y015
+
+@_typing.final
+class Ranking(_message.Message):
+    """How what is found is ranked where it is found."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    WEAK_SIMILARITY_FIELD_NUMBER: _builtins.int
+    weak_similarity: _builtins.float
+    """What is found is left unranked where nothing of it is at least this similar (cosine, -1 to 1), or where it is
+    nothing: the caller will search again, and rank all together. Not set: it is always ranked.
+    """
+    @_builtins.property
+    def options(self) -> _options_pb2.RerankOptions:
+        """Parameters. The strategy is RERANK_STRATEGY_NONE or RERANK_STRATEGY_WEIGHTED: the retriever asks no model."""
+
+    def __init__(
+        self,
+        *,
+        options: _options_pb2.RerankOptions | None = ...,
+        weak_similarity: _builtins.float | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_weak_similarity", b"_weak_similarity", "options", b"options", "weak_similarity", b"weak_similarity"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_weak_similarity", b"_weak_similarity", "options", b"options", "weak_similarity", b"weak_similarity"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__weak_similarity: _TypeAlias = _typing.Literal["weak_similarity"]  # noqa: Y015
+    _WhichOneofArgType__weak_similarity: _TypeAlias = _typing.Literal["_weak_similarity", b"_weak_similarity"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__weak_similarity) -> _WhichOneofReturnType__weak_similarity | None: ...
+
+Global___Ranking: _TypeAlias = Ranking  # noqa: Y015
 
 @_typing.final
 class RetrieveResponse(_message.Message):
@@ -107,9 +147,10 @@ class RetrieveResponse(_message.Message):
     DEGRADED_FIELD_NUMBER: _builtins.int
     TIMINGS_FIELD_NUMBER: _builtins.int
     ADJACENT_CHUNKS_FIELD_NUMBER: _builtins.int
+    RANKED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def lists(self) -> _containers.RepeatedCompositeFieldContainer[_candidate_pb2.RankedList]:
-        """What each arm found in each index."""
+        """What each arm found in each index; empty where it was ranked."""
 
     @_builtins.property
     def features(self) -> _candidate_pb2.CandidateFeatures:
@@ -121,13 +162,19 @@ class RetrieveResponse(_message.Message):
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.StageTiming]:
-        """How long the parts took: embedding, keyword search, semantic search."""
+        """How long the parts took: embedding, keyword search, semantic search, and ranking and reading where that was asked
+        for.
+        """
 
     @_builtins.property
     def adjacent_chunks(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """By collection how many adjacent chunks its hits are to be read with, as the options or the collection's defaults
         say, for FetchChunks. A collection that is not in it: none.
         """
+
+    @_builtins.property
+    def ranked(self) -> Global___RankedPassages:
+        """What is kept, where it was ranked."""
 
     def __init__(
         self,
@@ -137,14 +184,45 @@ class RetrieveResponse(_message.Message):
         degraded: _abc.Iterable[_passage_pb2.Degradation] | None = ...,
         timings: _abc.Iterable[_passage_pb2.StageTiming] | None = ...,
         adjacent_chunks: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        ranked: Global___RankedPassages | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["features", b"features"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["features", b"features", "ranked", b"ranked"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjacent_chunks", b"adjacent_chunks", "degraded", b"degraded", "features", b"features", "lists", b"lists", "timings", b"timings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjacent_chunks", b"adjacent_chunks", "degraded", b"degraded", "features", b"features", "lists", b"lists", "ranked", b"ranked", "timings", b"timings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RetrieveResponse: _TypeAlias = RetrieveResponse  # noqa: Y015
+
+@_typing.final
+class RankedPassages(_message.Message):
+    """What ranking keeps, with its texts."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PASSAGES_FIELD_NUMBER: _builtins.int
+    CUT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def passages(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Passage]:
+        """Best first; of those that exist and that the caller may read."""
+
+    @_builtins.property
+    def cut(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.CutPassage]:
+        """What was not kept and why, where it was asked for."""
+
+    def __init__(
+        self,
+        *,
+        passages: _abc.Iterable[_passage_pb2.Passage] | None = ...,
+        cut: _abc.Iterable[_passage_pb2.CutPassage] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cut", b"cut", "passages", b"passages"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RankedPassages: _TypeAlias = RankedPassages  # noqa: Y015
 
 @_typing.final
 class FetchChunksRequest(_message.Message):

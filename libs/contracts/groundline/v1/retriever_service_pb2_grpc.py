@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class RetrieverServiceStub:
-    """Searches collections, and reads the chunks that are kept. It neither fuses nor reranks.
+    """Searches collections, ranks what they hold where that takes no model, and reads the chunks that are kept.
 
     The index proposes, PostgreSQL decides: Retrieve says what the arms found, FetchChunks what of it exists and may be
     read at that moment.
@@ -51,7 +51,7 @@ class RetrieverServiceStub:
 
 
 class RetrieverServiceServicer:
-    """Searches collections, and reads the chunks that are kept. It neither fuses nor reranks.
+    """Searches collections, ranks what they hold where that takes no model, and reads the chunks that are kept.
 
     The index proposes, PostgreSQL decides: Retrieve says what the arms found, FetchChunks what of it exists and may be
     read at that moment.
@@ -59,7 +59,7 @@ class RetrieverServiceServicer:
 
     def Retrieve(self, request, context):
         """Runs BM25 and vector search side by side on every collection named, and returns what each arm found, without
-        texts. One arm that fails or is late is named in degraded, and so are collections that the keyword arm left out
+        texts; or, with `ranking`, the passages that are kept of it, as Rerank and FetchChunks would make them. One arm that fails or is late is named in degraded, and so are collections that the keyword arm left out
         because their index is being rebuilt (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks what was
         written lately (SEARCH_INDEX_BEHIND); both arms failing is an error. Only chunks that the caller may read are seen.
 
@@ -105,7 +105,7 @@ def add_RetrieverServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class RetrieverService:
-    """Searches collections, and reads the chunks that are kept. It neither fuses nor reranks.
+    """Searches collections, ranks what they hold where that takes no model, and reads the chunks that are kept.
 
     The index proposes, PostgreSQL decides: Retrieve says what the arms found, FetchChunks what of it exists and may be
     read at that moment.

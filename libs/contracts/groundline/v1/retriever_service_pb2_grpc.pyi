@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class RetrieverServiceStub:
-    """Searches collections, and reads the chunks that are kept. It neither fuses nor reranks.
+    """Searches collections, ranks what they hold where that takes no model, and reads the chunks that are kept.
 
     The index proposes, PostgreSQL decides: Retrieve says what the arms found, FetchChunks what of it exists and may be
     read at that moment.
@@ -39,7 +39,7 @@ class RetrieverServiceStub:
     def __new__(cls, channel: _aio.Channel) -> RetrieverServiceAsyncStub: ...
     Retrieve: _grpc.UnaryUnaryMultiCallable[_retriever_service_pb2.RetrieveRequest, _retriever_service_pb2.RetrieveResponse]
     """Runs BM25 and vector search side by side on every collection named, and returns what each arm found, without
-    texts. One arm that fails or is late is named in degraded, and so are collections that the keyword arm left out
+    texts; or, with `ranking`, the passages that are kept of it, as Rerank and FetchChunks would make them. One arm that fails or is late is named in degraded, and so are collections that the keyword arm left out
     because their index is being rebuilt (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks what was
     written lately (SEARCH_INDEX_BEHIND); both arms failing is an error. Only chunks that the caller may read are seen.
 
@@ -58,7 +58,7 @@ class RetrieverServiceStub:
 
 @_typing.type_check_only
 class RetrieverServiceAsyncStub(RetrieverServiceStub):
-    """Searches collections, and reads the chunks that are kept. It neither fuses nor reranks.
+    """Searches collections, ranks what they hold where that takes no model, and reads the chunks that are kept.
 
     The index proposes, PostgreSQL decides: Retrieve says what the arms found, FetchChunks what of it exists and may be
     read at that moment.
@@ -67,7 +67,7 @@ class RetrieverServiceAsyncStub(RetrieverServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Retrieve: _aio.UnaryUnaryMultiCallable[_retriever_service_pb2.RetrieveRequest, _retriever_service_pb2.RetrieveResponse]  # type: ignore[assignment]
     """Runs BM25 and vector search side by side on every collection named, and returns what each arm found, without
-    texts. One arm that fails or is late is named in degraded, and so are collections that the keyword arm left out
+    texts; or, with `ranking`, the passages that are kept of it, as Rerank and FetchChunks would make them. One arm that fails or is late is named in degraded, and so are collections that the keyword arm left out
     because their index is being rebuilt (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks what was
     written lately (SEARCH_INDEX_BEHIND); both arms failing is an error. Only chunks that the caller may read are seen.
 
@@ -85,7 +85,7 @@ class RetrieverServiceAsyncStub(RetrieverServiceStub):
     """
 
 class RetrieverServiceServicer(metaclass=_abc_1.ABCMeta):
-    """Searches collections, and reads the chunks that are kept. It neither fuses nor reranks.
+    """Searches collections, ranks what they hold where that takes no model, and reads the chunks that are kept.
 
     The index proposes, PostgreSQL decides: Retrieve says what the arms found, FetchChunks what of it exists and may be
     read at that moment.
@@ -98,7 +98,7 @@ class RetrieverServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_retriever_service_pb2.RetrieveResponse, _abc.Awaitable[_retriever_service_pb2.RetrieveResponse]]:
         """Runs BM25 and vector search side by side on every collection named, and returns what each arm found, without
-        texts. One arm that fails or is late is named in degraded, and so are collections that the keyword arm left out
+        texts; or, with `ranking`, the passages that are kept of it, as Rerank and FetchChunks would make them. One arm that fails or is late is named in degraded, and so are collections that the keyword arm left out
         because their index is being rebuilt (LEXICAL_INDEX_UNSOUND), or of which the distributed index lacks what was
         written lately (SEARCH_INDEX_BEHIND); both arms failing is an error. Only chunks that the caller may read are seen.
 

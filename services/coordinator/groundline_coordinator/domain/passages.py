@@ -1,4 +1,4 @@
-"""From ranked chunks to passages, and from passages to sources and to what the model sees."""
+"""From passages to sources and to what the model sees."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import batched
@@ -22,10 +22,8 @@ __all__ = [
     "extended_text",
     "number_sources",
     "numbered_passages",
-    "passages_of",
     "resolved",
     "rests_on",
-    "selections_of",
 ]
 
 SNIPPET_CHARACTERS = 400
@@ -41,64 +39,6 @@ def adjacent_chunks_of(
 ) -> Mapping[str, int]:
     """By collection how many adjacent chunks its passages are to be read with."""
     return {name: count for each in retrieved for name, count in each.adjacent_chunks.items()}
-
-
-def selections_of(
-    ranked: Iterable[candidate_pb2.RankedChunk], adjacent_chunks: Mapping[str, int]
-) -> list[candidate_pb2.CollectionChunks]:
-    """What to read for ranked chunks: themselves with their parents and what is adjacent, and their
-    duplicates."""
-    kept: dict[str, list[int]] = {}
-    duplicates: dict[str, list[int]] = {}
-    for each in ranked:
-        kept.setdefault(each.collection_id, []).append(each.chunk_id)
-        for duplicate in each.duplicates:
-            duplicates.setdefault(duplicate.collection_id, []).append(duplicate.chunk_id)
-    return [
-        candidate_pb2.CollectionChunks(
-            collection_id=name,
-            chunk_ids=chunk_ids,
-            adjacent_chunks=adjacent_chunks.get(name, 0),
-            with_parents=True,
-        )
-        for name, chunk_ids in kept.items()
-    ] + [
-        candidate_pb2.CollectionChunks(collection_id=name, chunk_ids=chunk_ids)
-        for name, chunk_ids in duplicates.items()
-    ]
-
-
-def passages_of(
-    ranked: Iterable[candidate_pb2.RankedChunk], fetched: Iterable[candidate_pb2.FetchedChunk]
-) -> list[passage_pb2.Passage]:
-    """The ranked chunks that could be read, in their order.
-
-    Each chunk is there once: an adjacent one is no passage, and not adjacent to a better passage as well.
-    """
-    known = {int(each.chunk.chunk_id): each for each in fetched}
-    readable = [each for each in ranked if each.chunk_id in known]
-    shown = {str(each.chunk_id) for each in readable}
-    passages = []
-    for each in readable:
-        found = known[each.chunk_id]
-        adjacent = [chunk for chunk in found.adjacent_chunks if chunk.chunk_id not in shown]
-        shown.update(chunk.chunk_id for chunk in adjacent)
-        passages.append(
-            passage_pb2.Passage(
-                chunk=found.chunk,
-                score=each.score,
-                explanation=each.explanation,
-                alternatives=[
-                    passage_pb2.Alternative(
-                        chunk=known[duplicate.chunk_id].chunk, similarity=duplicate.similarity
-                    )
-                    for duplicate in each.duplicates
-                    if duplicate.chunk_id in known
-                ],
-                adjacent_chunks=adjacent,
-            )
-        )
-    return passages
 
 
 def extended_text(passage: passage_pb2.Passage) -> str:

@@ -7,13 +7,12 @@ and German words are known; of other languages only short follow-ups and several
 import re
 from collections.abc import Sequence
 
-from groundline.v1 import candidate_pb2, chat_pb2, generator_service_pb2, options_pb2
+from groundline.v1 import chat_pb2, generator_service_pb2, options_pb2
 
 __all__ = [
     "MAX_SUB_QUERIES",
     "is_complex",
     "is_follow_up",
-    "is_weak",
     "queries_of",
     "status_of",
     "wants_rewriting",
@@ -84,16 +83,6 @@ def is_complex(query: str) -> bool:
         or _COMPARISON.search(query) is not None
         or _SEVERAL.search(query) is not None
     )
-
-
-def is_weak(sets: Sequence[candidate_pb2.CandidateSet], weak_similarity: float) -> bool:
-    """Whether a search found nothing, or nothing that is at least this similar.
-
-    Without the semantic arm nothing is known of similarity, and what was found counts as good.
-    """
-    lists = [ranked for each in sets for ranked in each.lists if ranked.chunk_ids]
-    best = [ranked.scores[0] for ranked in lists if ranked.arm == candidate_pb2.SEARCH_ARM_SEMANTIC]
-    return not lists or (bool(best) and max(best) < weak_similarity)
 
 
 def queries_of(rewrite: generator_service_pb2.RewriteQueryResponse) -> Sequence[str]:

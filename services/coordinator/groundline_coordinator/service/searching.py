@@ -1,5 +1,7 @@
-"""The part of the workflow that Chat, Answer and Search share: rewrite, retrieve, look, again, rerank,
-fetch."""
+"""The part of the workflow that Chat, Answer and Search share: rewrite, retrieve, look, again, rerank, fetch.
+
+A search by one query whose ranking takes no model is one call: the retriever ranks and fetches too.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +19,7 @@ from groundline.v1 import (
     reranker_service_pb2,
     retriever_service_pb2,
 )
-from groundline_ranking import MODELS, rank
+from groundline_ranking import MODELS, is_weak, rank, ranked_with_texts, read_passages
 from groundline_runtime.context import deadline_within, span
 from groundline_runtime.errors import (
     Code,
@@ -31,12 +33,9 @@ from opentelemetry import trace
 from groundline_coordinator.domain.passages import (
     adjacent_chunks_of,
     chunks_of_sources,
-    passages_of,
-    selections_of,
 )
 from groundline_coordinator.domain.rewriting import (
     MAX_SUB_QUERIES,
-    is_weak,
     queries_of,
     status_of,
     wants_rewriting,
@@ -73,7 +72,6 @@ _RERANKER_DOWN = frozenset(
 )
 
 type Rewrite = generator_service_pb2.RewriteQueryResponse
-type _Rerank = Callable[[reranker_service_pb2.RerankRequest], Awaitable[reranker_service_pb2.RerankResponse]]
 
 
 @dataclass(frozen=True)
@@ -103,6 +101,11 @@ class _Found:
 
     sets: list[candidate_pb2.CandidateSet] = field(default_factory=list)
     responses: list[retriever_service_pb2.RetrieveResponse] = field(default_factory=list)
+
+    @property
+    def ranked(self) -> retriever_service_pb2.RankedPassages | None:
+        """What the retriever has ranked, where it has."""
+        return next((each.ranked for each in self.responses if each.HasField("ranked")), None)
 
 
 class PassageSearch:
@@ -165,9 +168,16 @@ class PassageSearch:
         rewrite, rewritten = asked, not scope.is_empty and wants_rewriting(mode, inquiry.query, history)
         if rewritten:
             rewrite = await self._rewrite(asked, history, progress, emit)
-        found = _Found()
-        await self._retrieve(inquiry, scope, rewrite, queries_of(rewrite), found, progress, emit)
+        found, queries = _Found(), queries_of(rewrite)
         looks_again = mode != options_pb2.REWRITING_MODE_OFF and not scope.is_empty
+        ranking: retriever_service_pb2.Ranking | None = None
+        if len(queries) == 1 and scope.rerank.strategy not in MODELS:
+            weak = self._limits.weak_similarity if looks_again else None
+            ranking = retriever_service_pb2.Ranking(options=scope.rerank, weak_similarity=weak)
+        await self._retrieve(inquiry, scope, rewrite, queries, found, progress, emit, ranking)
+        if found.ranked is not None:
+            status = status_of(inquiry.query, rewrite)
+            return Searched(rewrite, status, found.ranked.passages, found.ranked.cut)
         if looks_again and is_weak(found.sets, self._limits.weak_similarity):
             if not rewritten:
                 rewrite = await self._rewrite(asked, history, progress, emit)
@@ -218,8 +228,10 @@ class PassageSearch:
         found: _Found,
         progress: StageReport,
         emit: Emit,
+        ranking: retriever_service_pb2.Ranking | None = None,
     ) -> None:
-        """Search for every query, which are those of `rewrite` or some of them, at the same time.
+        """Search for every query, which are those of `rewrite` or some of them, at the same time; with
+        `ranking`, for a single one, the retriever ranks too.
 
         Those that fail are declared; where nothing has been retrieved at all, the first failure is raised.
         """
@@ -231,7 +243,7 @@ class PassageSearch:
                 return
             seconds = share(_RETRIEVING_SHARE, self._limits.retrieve_timeout_seconds)
             outcomes = await _outcomes(
-                [self._retrieve_one(query, inquiry, scope, seconds) for query in queries]
+                [self._retrieve_one(query, inquiry, scope, seconds, ranking) for query in queries]
             )
             retrieved: list[retriever_service_pb2.RetrieveResponse] = []
             failures: list[BaseException] = []
@@ -260,7 +272,12 @@ class PassageSearch:
             progress.degraded.extend(each for each in response.degraded if each not in progress.degraded)
 
     async def _retrieve_one(
-        self, query: str, inquiry: Inquiry, scope: Scope, seconds: float
+        self,
+        query: str,
+        inquiry: Inquiry,
+        scope: Scope,
+        seconds: float,
+        ranking: retriever_service_pb2.Ranking | None,
     ) -> retriever_service_pb2.RetrieveResponse:
         request = retriever_service_pb2.RetrieveRequest(
             query=query,
@@ -269,6 +286,7 @@ class PassageSearch:
             filter=inquiry.filter,
             options=inquiry.retrieval,
             min_position=inquiry.min_position,
+            ranking=ranking,
         )
         with stage_errors("retrieval"):
             async with deadline_within(seconds):
@@ -284,8 +302,7 @@ class PassageSearch:
         progress.degraded.extend(ranking.degraded)
         searched.cut = ranking.cut
         with progress.stage(passage_pb2.STAGE_FETCHING):
-            fetched = await self._fetch(selections_of(ranking.ranked, adjacent))
-        searched.passages = passages_of(ranking.ranked, fetched)
+            searched.passages = await read_passages(ranking.ranked, adjacent, self._fetch)
 
     async def _rerank(
         self, query: str, found: _Found, options: options_pb2.RerankOptions
@@ -297,7 +314,7 @@ class PassageSearch:
         try:
             with stage_errors("rerank"):
                 async with deadline_within(share(_RERANKING_SHARE, self._limits.rerank_timeout_seconds)):
-                    return await self._with_texts(rerank, request)
+                    return await ranked_with_texts(rerank, request, self._fetch)
         except GroundlineError as error:
             if error.code not in _RERANKER_DOWN:
                 raise
@@ -310,18 +327,6 @@ class PassageSearch:
                 message="the reranker did not answer; passages are in the fused order",
             )
             return ranking
-
-    async def _with_texts(
-        self, rerank: _Rerank, request: reranker_service_pb2.RerankRequest
-    ) -> reranker_service_pb2.RerankResponse:
-        """The ranking, which is given the texts that it wants."""
-        ranking = await rerank(request)
-        if ranking.wanted:
-            fetched = await self._fetch(ranking.wanted)
-            request.chunks.extend(each.chunk for each in fetched)
-            request.has_chunks = True
-            ranking = await rerank(request)
-        return ranking
 
     async def _fetch(
         self, selections: Sequence[candidate_pb2.CollectionChunks]
