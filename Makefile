@@ -89,7 +89,7 @@ format: setup ## Format the code and fix what ruff can fix
 # their tests, those with one long test would come last, and a process would wait for the other.
 SIDE_BY_SIDE := --numprocesses logical --dist loadfile --no-loadscope-reorder
 # What tests need beside .venv: groundline_tests/programs.py.
-TEST_PROGRAMS := buildah ca-certificates chromium default-jdk-headless maven nodejs openssl tesseract-ocr
+TEST_PROGRAMS := buildah ca-certificates chromium default-jdk-headless dovecot-imapd maven nodejs openssl tesseract-ocr
 
 .PHONY: test-programs
 test-programs: ## Install the programs that some tests need, on Debian or Ubuntu as root

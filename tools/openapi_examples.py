@@ -48,6 +48,13 @@ EXAMPLES: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
                 "git": {"url": "https://git.example.com/handbook.git", "path": "docs"},
             }
         },
+        "A feed with the pages that it links to": {
+            "source": {
+                "name": "news",
+                "intervalSeconds": 900,
+                "feed": {"url": "https://www.example.com/news/feed.xml", "linkedPages": True},
+            }
+        },
     },
     "UpdateSource": {
         "Every two hours": {"intervalSeconds": 7200},

@@ -19,7 +19,7 @@ __all__ = ["sources"]
 _HEADINGS = ("SOURCE", "NAME", "KIND", "DOCUMENTS", "LAST RUN", "BEGUN", "NEXT RUN")
 
 
-@click.group(short_help="Directories, sites, buckets, repositories and queries that a collection follows.")
+@click.group(short_help="Directories, sites, feeds, mail, buckets, repositories and queries to follow.")
 def sources() -> None:
     """Where documents of a collection come from, again and again.
 
@@ -44,8 +44,8 @@ def create_source(connection: Connection, collection: str, file: Path, as_json: 
         "git": {"url": "https://git.example/handbook.git", "passwordSecret": "git-token"}
       }
 
-    Instead of git: directory, s3, postgres or web. Secrets are named, and never given: the ingestor's
-    operator puts them into its SECRETS_DIRECTORY.
+    Instead of git: directory, s3, postgres, web, feed, imap or mbox. Secrets are named, and never given: the
+    ingestor's operator puts them into its SECRETS_DIRECTORY.
     """
     described = _read(file)
     _print_source(run(connection, lambda client: client.create_source(collection, described)), as_json)
@@ -198,7 +198,7 @@ def _print_source(source: DocumentSource, as_json: bool) -> None:
 
 
 def _row(source: DocumentSource) -> tuple[object, ...]:
-    kinds = ("directory", "s3", "git", "postgres", "web")
+    kinds = ("directory", "s3", "git", "postgres", "web", "feed", "imap", "mbox")
     job = source.last_job
     return (
         source.source_id,

@@ -54,6 +54,7 @@ __all__ = [
     "DocumentSource",
     "EmbeddingSettings",
     "ErrorReason",
+    "FeedSource",
     "FieldError",
     "FinishReason",
     "FusionMethod",
@@ -68,6 +69,7 @@ __all__ = [
     "GetSourceResponse",
     "GetThreadResponse",
     "GitSource",
+    "ImapSource",
     "IngestDocumentsResponse",
     "IngestionFailure",
     "IngestionItem",
@@ -83,6 +85,7 @@ __all__ = [
     "ListJobsResponse",
     "ListSourcesResponse",
     "ListThreadsResponse",
+    "MboxSource",
     "Message",
     "ModelWait",
     "ObjectContent",
@@ -2150,6 +2153,61 @@ class WebSource:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FeedSource:
+    """Entries of an RSS or Atom feed, each of them a document whose uri is the entry's link, or the feed's
+    address with "#" and the entry's id where it has none. Its metadata are the entry's author, its
+    categories, and when it was published and updated, in ISO 8601.
+
+    A feed shows its latest entries: those that have left it stay.
+    """
+
+    url: str = ""
+    """Where the feed is, http or https, without credentials."""
+    linked_pages: bool = False
+    """Takes the page that an entry links to instead of what the feed says of it. The page is read when the
+    entry is new or has changed, as a page of a web site is: robots.txt holds for it, and there is a
+    second between two pages.
+    """
+    username: str = ""
+    """User name for the feed itself. Empty, together with password_secret: without credentials."""
+    password_secret: str = ""
+    """Secret that holds the password."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImapSource:
+    """Mails of an account on an IMAP server, each of them a document with its attachments, whose path is
+    its Message-ID. So a mail that is in several folders, or is moved, is one document. Its metadata
+    are the folder, the Message-ID, who it is from and to, and its date, in ISO 8601.
+    """
+
+    host: str = ""
+    """The server. Its certificate must be valid for this name."""
+    port: int = 0
+    """Port. 0: 993, or 143 with starttls."""
+    starttls: bool = False
+    """Encrypts the connection by STARTTLS, before anything else is said. Not set: it is encrypted from its
+    beginning.
+    """
+    username: str = ""
+    """User name."""
+    password_secret: str = ""
+    """Secret that holds the password."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MboxSource:
+    """Mails of mbox files that the ingestor sees, as those of an ImapSource; a file is a folder, by its
+    path.
+    """
+
+    path: str = ""
+    """Absolute path of a file, or of a directory whose mbox files are read, at or below one of the
+    ingestor's SOURCE_DIRECTORIES. Files whose name begins with "." and symbolic links are left out.
+    """
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DocumentSource:
     """Where documents of a collection come from, again and again. A run brings in what is new or has
     changed and deletes the documents of the source that have gone from it; nothing is deleted by a
@@ -2176,14 +2234,22 @@ class DocumentSource:
     """A query."""
     web: WebSource | None = None
     """A web site."""
+    feed: FeedSource | None = None
+    """An RSS or Atom feed."""
+    imap: ImapSource | None = None
+    """Folders of a mail account."""
+    mbox: MboxSource | None = None
+    """Mail in files."""
     uri_prefix: str = ""
     """What goes before a document's path to make its uri, such as https://git.example/docs/blob/main/.
     Empty: nothing for a directory and for git, s3://bucket/prefix for a bucket, the source's name
-    and "/" for a query. Not for a web site, whose pages have their address.
+    and "/" for a query and for mail. Not for a web site and a feed, whose pages have their address.
     """
     include_paths: Sequence[str] = ()
-    """Patterns (with * and **) of paths to take, such as "**.md". Empty: all. For a web site they begin
-    with "/" or "*".
+    """Patterns (with * and **) of paths to take, such as "**.md". Empty: all. For a web site and a feed
+    they are of an address's path, and begin with "/" or "*". For mail they are of folders, such as
+    "INBOX" or "Projects/**"; empty: all folders but those that the server marks as drafts, junk and
+    trash.
     """
     exclude_paths: Sequence[str] = ()
     """Patterns of paths to leave out."""

@@ -2157,6 +2157,58 @@ export interface WebSource {
 }
 
 /**
+ * Entries of an RSS or Atom feed, each of them a document whose uri is the entry's link, or the feed's address
+ * with "#" and the entry's id where it has none. Its metadata are the entry's author, its categories, and when
+ * it was published and updated, in ISO 8601.
+ *
+ * A feed shows its latest entries: those that have left it stay.
+ */
+export interface FeedSource {
+  /** Where the feed is, http or https, without credentials. */
+  url: string;
+  /**
+   * Takes the page that an entry links to instead of what the feed says of it. The page is read when the entry is
+   * new or has changed, as a page of a web site is: robots.txt holds for it, and there is a second between two
+   * pages.
+   */
+  linkedPages: boolean;
+  /** User name for the feed itself. Empty, together with password_secret: without credentials. */
+  username: string;
+  /** Secret that holds the password. */
+  passwordSecret: string;
+}
+
+/**
+ * Mails of an account on an IMAP server, each of them a document with its attachments, whose path is its
+ * Message-ID. So a mail that is in several folders, or is moved, is one document. Its metadata are the folder,
+ * the Message-ID, who it is from and to, and its date, in ISO 8601.
+ */
+export interface ImapSource {
+  /** The server. Its certificate must be valid for this name. */
+  host: string;
+  /** Port. 0: 993, or 143 with starttls. */
+  port: number;
+  /**
+   * Encrypts the connection by STARTTLS, before anything else is said. Not set: it is encrypted from its
+   * beginning.
+   */
+  starttls: boolean;
+  /** User name. */
+  username: string;
+  /** Secret that holds the password. */
+  passwordSecret: string;
+}
+
+/** Mails of mbox files that the ingestor sees, as those of an ImapSource; a file is a folder, by its path. */
+export interface MboxSource {
+  /**
+   * Absolute path of a file, or of a directory whose mbox files are read, at or below one of the ingestor's
+   * SOURCE_DIRECTORIES. Files whose name begins with "." and symbolic links are left out.
+   */
+  path: string;
+}
+
+/**
  * Where documents of a collection come from, again and again. A run brings in what is new or has changed and
  * deletes the documents of the source that have gone from it; nothing is deleted by a run that could not see
  * all.
@@ -2181,15 +2233,22 @@ export interface DocumentSource {
   postgres?: PostgresSource;
   /** A web site. */
   web?: WebSource;
+  /** An RSS or Atom feed. */
+  feed?: FeedSource;
+  /** Folders of a mail account. */
+  imap?: ImapSource;
+  /** Mail in files. */
+  mbox?: MboxSource;
   /**
    * What goes before a document's path to make its uri, such as https://git.example/docs/blob/main/. Empty:
-   * nothing for a directory and for git, s3://bucket/prefix for a bucket, the source's name and "/" for a query.
-   * Not for a web site, whose pages have their address.
+   * nothing for a directory and for git, s3://bucket/prefix for a bucket, the source's name and "/" for a query
+   * and for mail. Not for a web site and a feed, whose pages have their address.
    */
   uriPrefix: string;
   /**
-   * Patterns (with * and **) of paths to take, such as "**.md". Empty: all. For a web site they begin with "/" or
-   * "*".
+   * Patterns (with * and **) of paths to take, such as "**.md". Empty: all. For a web site and a feed they are of
+   * an address's path, and begin with "/" or "*". For mail they are of folders, such as "INBOX" or "Projects/**";
+   * empty: all folders but those that the server marks as drafts, junk and trash.
    */
   includePaths: string[];
   /** Patterns of paths to leave out. */
@@ -2282,6 +2341,12 @@ export interface UpdateSourceRequest {
   postgres?: PostgresSource;
   /** A web site. */
   web?: WebSource;
+  /** An RSS or Atom feed. */
+  feed?: FeedSource;
+  /** Folders of a mail account. */
+  imap?: ImapSource;
+  /** Mail in files. */
+  mbox?: MboxSource;
   /** The new prefix of uris; documents of the former one are deleted. */
   uriPrefix: string;
   /** The new patterns of paths to take. */

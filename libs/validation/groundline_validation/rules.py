@@ -3,10 +3,11 @@
 They hold wherever the message occurs: what is refused in a request is refused as a collection's default too.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from string import Formatter
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from google.protobuf.message import Message
@@ -150,13 +151,13 @@ def _has_a_source(request: ingestor_service_pb2.CreateSourceRequest) -> Iterable
 
 @rule(source_pb2.DocumentSource)
 def _has_a_kind(source: source_pb2.DocumentSource) -> Iterable[tuple[str, str]]:
-    """One of directory, s3, git, postgres and web must be set; the paths of a web site must begin with "/" or
-    "*", and it must have no uri_prefix."""
+    """One of directory, s3, git, postgres, web, feed, imap and mbox must be set; the paths of a web site and
+    of a feed must begin with "/" or "*", and they must have no uri_prefix."""
     if source.WhichOneof("kind") is None:
-        yield "", "needs one of directory, s3, git, postgres and web"
-    if source.HasField("web"):
+        yield "", "needs one of directory, s3, git, postgres, web, feed, imap and mbox"
+    if source.WhichOneof("kind") in ("web", "feed"):
         if source.uri_prefix:
-            yield "uri_prefix", "must not be set for a web site"
+            yield "uri_prefix", "must not be set for a web site or a feed"
         for name in ("include_paths", "exclude_paths"):
             for index, pattern in enumerate(getattr(source, name)[:100]):
                 if not pattern.startswith(("/", "*")):
@@ -168,6 +169,23 @@ def _starts_at_a_page(web: source_pb2.WebSource) -> Iterable[tuple[str, str]]:
     """start_url must be an http or https URL without credentials."""
     if not _is_web_address(web.start_url):
         yield "start_url", "must be an http or https URL without credentials"
+
+
+@rule(source_pb2.FeedSource)
+def _is_fetched_over_http(feed: source_pb2.FeedSource) -> Iterable[tuple[str, str]]:
+    """url must be an http or https URL without credentials; username and password_secret must be set, or
+    neither."""
+    if not _is_web_address(feed.url):
+        yield "url", "must be an http or https URL without credentials"
+    if bool(feed.username) != bool(feed.password_secret):
+        yield "password_secret", "must be set together with username"
+
+
+@rule(source_pb2.ImapSource)
+def _has_a_host(imap: source_pb2.ImapSource) -> Iterable[tuple[str, str]]:
+    """host must be a host's name or address alone."""
+    if not _HOST.fullmatch(imap.host):
+        yield "host", "must be the name or the address of a host, without port"
 
 
 @rule(source_pb2.GitSource)
@@ -197,6 +215,10 @@ def _has_a_template(postgres: source_pb2.PostgresSource) -> Iterable[tuple[str, 
         return
     if any(name is not None and (not name or form or conversion) for _, name, form, conversion in fields):
         yield "text_template", "must name columns in braces, without conversion and format"
+
+
+# A name or an IPv4 address, or an IPv6 address.
+_HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9a-fA-F:]*:[0-9a-fA-F:.]*")
 
 
 def _is_web_address(text: str) -> bool:

@@ -219,6 +219,8 @@ def assemble(
     connectors = SourceConnectors(
         crawler,
         stores.seen_pages,
+        sandbox,
+        user_agent=settings.crawl_user_agent,
         directories=settings.source_directories,
         secrets_directory=settings.secrets_directory,
         max_document_bytes=settings.max_document_bytes,

@@ -2,11 +2,15 @@
 
 import asyncio
 import base64
+import gzip
+import hashlib
 import os
 import subprocess
 import threading
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from email.message import EmailMessage
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,8 +22,10 @@ from google.protobuf import json_format
 from groundline.v1 import error_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import Pool, acquire
+from groundline_tests.ingestor.mail_server import DOVECOT, PASSWORD, USER, MailServer, mail_server
 from groundline_tests.ingestor.replica import replica
 from groundline_tests.ingestor.site import Site, serving
+from groundline_tests.programs import needs_program
 from groundline_tests.relay import over_tcp
 from groundline_tests.runtime import refusal
 from minio import Minio
@@ -145,8 +151,9 @@ async def test_a_directory_that_the_operator_does_not_allow_is_refused(
 ) -> None:
     (shared / "way-out").symlink_to(tmp_path)
     for path in (tmp_path, shared / ".." / "elsewhere", shared / "way-out"):
-        error = await refusal(create(stub, collection_id, {"directory": {"path": str(path)}}))
-        assert error.reason == "SOURCE_NOT_AVAILABLE"
+        for kind in ("directory", "mbox"):
+            error = await refusal(create(stub, collection_id, {kind: {"path": str(path)}}))
+            assert error.reason == "SOURCE_NOT_AVAILABLE"
 
 
 async def test_a_secret_of_another_collection_is_refused(
@@ -184,6 +191,11 @@ async def test_an_address_that_is_not_the_internets_is_not_reached_unless_both_a
         {"name": "web", "web": {"startUrl": "http://127.0.0.1:1/"}},
         {"name": "git", "git": {"url": "http://127.0.0.1:1/a.git"}},
         {"name": "s3", "s3": {"endpointUrl": "http://127.0.0.1:1", "bucket": "handbook"}},
+        {"name": "feed", "feed": {"url": "http://127.0.0.1:1/feed"}},
+        {
+            "name": "imap",
+            "imap": {"host": "127.0.0.1", "port": 1, "username": "ann", "passwordSecret": "database"},
+        },
         {
             "name": "postgres",
             "postgres": {"urlSecret": "database", "query": "SELECT 1 AS id", "idColumn": "id"},
@@ -773,3 +785,326 @@ async def test_a_query_may_only_read_and_tells_no_values(
         [item] = (await stub.GetJob(pb.GetJobRequest(job_id=job.job_id), metadata=OWNER)).items
         assert "Printer" not in item.failure.message
     assert await tickets.connection.fetchval("SELECT count(*) FROM tickets") == 2
+
+
+# --- feeds ---
+
+
+@dataclass
+class Feed:
+    """A feed for user:token alone; `url` redirects to it. `asked`: the status of each of its answers."""
+
+    content: str = ""
+    asked: list[int] = field(default_factory=list)
+    url: str = ""
+
+
+@pytest.fixture
+def feed() -> Iterator[Feed]:
+    served = Feed()
+    expected = f"Basic {base64.b64encode(b'user:token').decode()}"
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.path == "/moved":
+                self.send_response(301)
+                self.send_header("Location", "/feed")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            content = gzip.compress(served.content.encode(), mtime=0)
+            etag = f'"{hashlib.sha256(content).hexdigest()}"'
+            if self.headers["authorization"] != expected:
+                status, content = 401, b""
+            elif self.headers["if-none-match"] == etag:
+                status, content = 304, b""
+            else:
+                status = 200
+            served.asked.append(status)
+            self.send_response(status)
+            self.send_header("ETag", etag)
+            self.send_header("Content-Type", "application/rss+xml")
+            self.send_header("Content-Encoding", "gzip")
+            if status != 304:
+                self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    served.url = f"http://127.0.0.1:{server.server_address[1]}/moved"
+    yield served
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def rss(*items: str) -> str:
+    return f'<rss version="2.0"><channel><title>News</title>{"".join(items)}</channel></rss>'
+
+
+def rss_item(link: str, title: str, text: str) -> str:
+    return (
+        f"<item><title>{title}</title><link>{link}</link><author>ann@example.com (Ann)</author>"
+        f"<category>people</category><pubDate>Mon, 02 Nov 2026 10:00:00 +0100</pubDate>"
+        f"<description>&lt;p&gt;{text}&lt;/p&gt;</description></item>"
+    )
+
+
+async def test_a_feed_is_followed_and_what_it_no_longer_shows_stays(
+    stub: Any, collection_id: str, secrets: Path, feed: Feed
+) -> None:
+    (secrets / collection_id / "feed").write_text("token\n")
+    leave, pay = "https://news.test/leave#today", "https://news.test/pay"
+    feed.content = rss(
+        rss_item(leave, "Leave", "Everybody has &lt;b&gt;twenty-seven&lt;/b&gt; days."),
+        rss_item(pay, "Pay", "At the end of the month."),
+        rss_item("https://news.test/ads/1", "Buy", "Not wanted."),
+    )
+    source = {
+        "feed": {"url": feed.url, "username": "user", "passwordSecret": "feed"},
+        "excludePaths": ["/ads/**"],
+    }
+    source_id = await create(stub, collection_id, source)
+    assert await first_run(stub, collection_id, source_id) == {leave: "CREATED", pay: "CREATED"}
+    document = (await documents(stub, collection_id))[leave]
+    assert (document.title, json_format.MessageToDict(document.metadata)) == (
+        "Leave",
+        {"author": "ann@example.com (Ann)", "categories": ["people"], "published": "2026-11-02T09:00:00Z"},
+    )
+    assert await text_of(stub, document) == "# Leave\n\nEverybody has twenty-seven days."
+    assert await run(stub, collection_id, source_id) == {}
+
+    new = "https://news.test/travel"
+    feed.content = rss(rss_item(leave, "Leave", "Thirty days."), rss_item(new, "Travel", "By train."))
+    assert await run(stub, collection_id, source_id) == {leave: "UPDATED", new: "CREATED"}
+    assert set(await documents(stub, collection_id)) == {leave, pay, new}
+    assert feed.asked == [200, 304, 200]
+
+    (secrets / collection_id / "feed").write_text("revoked")
+    assert await run(stub, collection_id, source_id) == {"handbook": "SOURCE_REFUSED"}
+
+
+async def test_a_feed_brings_the_pages_that_it_links_to(
+    stub: Any, collection_id: str, secrets: Path, feed: Feed
+) -> None:
+    (secrets / collection_id / "feed").write_text("token\n")
+    with serving(Site()) as site:
+        site.put("/leave", "Everybody has twenty-seven days of leave.")
+        site.pages["/robots.txt"] = "User-agent: *\nDisallow: /secret"
+        site.pages["/hidden"] = '<html><head><meta name="robots" content="noindex"></head>Hidden</html>'
+        feed.content = rss(
+            rss_item(f"{site.url}/leave", "Leave", "In short."),
+            rss_item(f"{site.url}/hidden", "Hidden", "In short."),
+            rss_item(f"{site.url}/gone", "Gone", "In short."),
+            rss_item(f"{site.url}/secret", "Secret", "In short."),
+        )
+        source_id = await create(
+            stub,
+            collection_id,
+            {
+                "feed": {
+                    "url": feed.url,
+                    "username": "user",
+                    "passwordSecret": "feed",
+                    "linkedPages": True,
+                }
+            },
+        )
+        assert await first_run(stub, collection_id, source_id) == {
+            f"{site.url}/leave": "CREATED",
+            f"{site.url}/gone": "HTTP_STATUS",
+            f"{site.url}/secret": "ROBOTS_DISALLOWED",
+            f"{site.url}/hidden": "ROBOTS_DISALLOWED",
+        }
+        document = (await documents(stub, collection_id))[f"{site.url}/leave"]
+        assert document.title == "Leave"
+        assert "twenty-seven days of leave" in await text_of(stub, document)
+
+
+async def test_a_page_that_is_no_feed_fails_the_run(stub: Any, collection_id: str) -> None:
+    with serving(Site()) as site:
+        site.put("/", "Welcome to the handbook.")
+        source_id = await create(stub, collection_id, {"feed": {"url": site.url}})
+        assert await first_run(stub, collection_id, source_id) == {"handbook": "SOURCE_REFUSED"}
+
+
+# --- mail ---
+
+
+def mail(name: str, text: str) -> EmailMessage:
+    message = EmailMessage()
+    message["From"], message["To"] = "Änne <ann@example.com>", "bob@example.com"
+    message["Subject"], message["Message-ID"] = f"About {name}", f"<{name}@example.com>"
+    message["Date"] = "Mon, 02 Nov 2026 10:00:00 +0100"
+    message.set_content(text)
+    return message
+
+
+@pytest.fixture(scope="module")
+def dovecot() -> Iterator[MailServer]:
+    with mail_server() as server:
+        yield server
+
+
+@pytest.fixture
+def mailbox(
+    dovecot: MailServer, collection_id: str, secrets: Path, monkeypatch: pytest.MonkeyPatch
+) -> MailServer:
+    """An account without mails, whose server's certificate is trusted, and whose password is a secret."""
+    dovecot.clear()
+    monkeypatch.setenv("SSL_CERT_FILE", str(dovecot.certificate))
+    (secrets / collection_id / "mail").write_text(f"{PASSWORD}\n")
+    return dovecot
+
+
+def imap(server: MailServer, **chosen: Any) -> dict[str, Any]:
+    account = {"port": server.tls_port, "username": USER, "passwordSecret": "mail", **chosen}
+    return {"imap": {"host": "localhost", **account}, "uriPrefix": "mid:"}
+
+
+needs_dovecot = needs_program("dovecot-imapd", found=DOVECOT is not None)
+
+
+@needs_dovecot
+async def test_the_mails_of_an_account_are_followed(
+    stub: Any, collection_id: str, mailbox: MailServer
+) -> None:
+    leave, pay, plan, tea = (f"mid:{name}@example.com" for name in ("leave", "pay", "plan", "tea"))
+    with_table = mail("leave", "Everybody has twenty-seven days.")
+    with_table.add_attachment("name,days\nBob,31\n", subtype="csv", filename="days.csv")
+    mailbox.put("INBOX", with_table)
+    mailbox.put("INBOX", mail("pay", "At the end of the month."))
+    mailbox.put("Projects.Alpha", mail("plan", "First things first."))
+    mailbox.put("Projects.Alpha", with_table)
+    mailbox.put("Junk", mail("prize", "You have won."))
+    source_id = await create(stub, collection_id, imap(mailbox))
+    assert await first_run(stub, collection_id, source_id) == dict.fromkeys((leave, pay, plan), "CREATED")
+    found = await documents(stub, collection_id)
+    assert (found[leave].title, json_format.MessageToDict(found[leave].metadata)) == (
+        "About leave",
+        {
+            "folder": "INBOX",
+            "message_id": "<leave@example.com>",
+            "from": "Änne <ann@example.com>",
+            "to": "bob@example.com",
+            "date": "2026-11-02T09:00:00Z",
+        },
+    )
+    assert found[plan].metadata["folder"] == "Projects/Alpha"
+    text = await text_of(stub, found[leave])
+    assert all(one in text for one in ("twenty-seven", "days.csv", "Bob"))
+    assert await run(stub, collection_id, source_id) == {}
+
+    mailbox.delete("INBOX", "pay@example.com")
+    mailbox.move("Projects.Alpha", "plan@example.com", "INBOX")
+    mailbox.put("INBOX", mail("tea", "Too cold."))
+    assert await run(stub, collection_id, source_id) == {plan: "UPDATED", tea: "CREATED"}
+    found = await documents(stub, collection_id)
+    assert set(found) == {leave, plan, tea}
+    assert found[plan].metadata["folder"] == "INBOX"
+
+
+@needs_dovecot
+async def test_a_mail_folder_whose_uids_are_new_brings_nothing_twice(
+    stub: Any, collection_id: str, mailbox: MailServer
+) -> None:
+    nameless = mail("unnamed", "It has no Message-ID.")
+    del nameless["Message-ID"]
+    mails = [mail("leave", "Everybody has twenty-seven days."), nameless]
+    for one in mails:
+        mailbox.put("Archive", one)
+    source_id = await create(stub, collection_id, imap(mailbox))
+    assert set((await first_run(stub, collection_id, source_id)).values()) == {"CREATED"}
+    before = await documents(stub, collection_id)
+    mailbox.renew("Archive")
+    for one in reversed(mails):
+        mailbox.put("Archive", one)
+    assert await run(stub, collection_id, source_id) == {}
+    assert await documents(stub, collection_id) == before
+
+
+@needs_dovecot
+async def test_folders_of_mail_are_chosen_by_patterns_and_read_after_starttls(
+    stub: Any, collection_id: str, mailbox: MailServer
+) -> None:
+    for folder in ("INBOX", "Junk", "Projects.Alpha", "Projects.Alpha.Old"):
+        mailbox.put(folder, mail(folder, "First things first."))
+    source = imap(mailbox, port=mailbox.starttls_port, starttls=True)
+    patterns = {"includePaths": ["Projects/**", "Junk"], "excludePaths": ["**/Old"]}
+    source_id = await create(stub, collection_id, source | patterns)
+    assert await first_run(stub, collection_id, source_id) == {
+        "mid:Projects.Alpha@example.com": "CREATED",
+        "mid:Junk@example.com": "CREATED",
+    }
+
+
+@needs_dovecot
+async def test_a_mail_server_that_refuses_or_is_not_the_one_it_says_fails_the_run(
+    stub: Any, collection_id: str, mailbox: MailServer, secrets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (secrets / collection_id / "wrong").write_text("wrong")
+    mailbox.put("INBOX", mail("leave", "Everybody has twenty-seven days."))
+    wrong = await create(stub, collection_id, {"name": "wrong", **imap(mailbox, passwordSecret="wrong")})
+    assert await first_run(stub, collection_id, wrong) == {"wrong": "SOURCE_REFUSED"}
+    source_id = await create(stub, collection_id, imap(mailbox))
+    await first_run(stub, collection_id, source_id)
+    monkeypatch.delenv("SSL_CERT_FILE")
+    assert await run(stub, collection_id, source_id) == {"handbook": "SOURCE_REFUSED"}
+    assert len(await documents(stub, collection_id)) == 1
+
+
+async def test_a_mail_server_whose_answer_has_no_end_fails_the_run(
+    stub: Any, collection_id: str, secrets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (secrets / collection_id / "mail").write_text(PASSWORD)
+    monkeypatch.setattr("groundline_ingestor.adapters.sources.imap.MAX_ANSWER_BYTES", 10_000)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"* OK ready\r\n")
+        with suppress(ConnectionError):
+            while True:
+                writer.write(b"* OK still there\r\n")
+                await writer.drain()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        account = {"host": "localhost", "port": port, "username": USER, "passwordSecret": "mail"}
+        source_id = await create(stub, collection_id, {"imap": {**account, "starttls": True}})
+        assert await first_run(stub, collection_id, source_id) == {"handbook": "SOURCE_REFUSED"}
+
+
+async def test_the_mails_of_mbox_files_are_followed(stub: Any, collection_id: str, shared: Path) -> None:
+    folder = shared / "mail"
+    (folder / "2026").mkdir(parents=True)
+    leave, pay, plan, tea = (f"handbook/{name}@example.com" for name in ("leave", "pay", "plan", "tea"))
+
+    def write(name: str, *mails: EmailMessage) -> None:
+        parts = [b"From ann@example.com Mon Nov  2 10:00:00 2026\n" + one.as_bytes() + b"\n" for one in mails]
+        (folder / name).write_bytes(b"".join(parts))
+
+    first = mail("leave", "Dear all,\nFrom now on everybody has twenty-seven days.")
+    write("inbox", first, mail("pay", "At the end of the month."))
+    write("2026/november.mbox", mail("plan", "First things first."), first)
+    (folder / "notes.txt").write_text("Not a mail.")
+    source_id = await create(stub, collection_id, {"mbox": {"path": str(folder)}})
+    assert await first_run(stub, collection_id, source_id) == dict.fromkeys((leave, pay, plan), "CREATED")
+    found = await documents(stub, collection_id)
+    assert found[leave].metadata["folder"] == "inbox"
+    assert found[plan].metadata["folder"] == "2026/november.mbox"
+    assert "From now on everybody" in await text_of(stub, found[leave])
+    assert await run(stub, collection_id, source_id) == {}
+
+    write("inbox", mail("tea", "Too cold."), first)
+    assert await run(stub, collection_id, source_id) == {tea: "CREATED"}
+    assert set(await documents(stub, collection_id)) == {leave, plan, tea}
+
+
+async def test_a_file_that_is_no_mbox_fails_the_run(stub: Any, collection_id: str, shared: Path) -> None:
+    (shared / "letter.txt").write_text("Dear all")
+    source_id = await create(stub, collection_id, {"mbox": {"path": str(shared / "letter.txt")}})
+    assert await first_run(stub, collection_id, source_id) == {"handbook": "SOURCE_REFUSED"}

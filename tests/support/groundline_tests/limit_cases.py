@@ -38,6 +38,8 @@ _NEEDED: Mapping[str, Mapping[str, Any]] = {
     "WebCrawl": {"startUrl": "https://example.com/"},
     "WebSource": {"startUrl": "https://example.com/"},
     "GitSource": {"url": "https://example.com/a.git"},
+    "FeedSource": {"url": "https://example.com/feed", "username": "a", "passwordSecret": "a"},
+    "ImapSource": {"host": "imap.example.com"},
     "S3Source": {
         "endpointUrl": "https://example.com",
         "bucket": "abc",

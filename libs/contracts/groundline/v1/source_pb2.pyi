@@ -224,6 +224,112 @@ class WebSource(_message.Message):
 Global___WebSource: _TypeAlias = WebSource  # noqa: Y015
 
 @_typing.final
+class FeedSource(_message.Message):
+    """Entries of an RSS or Atom feed, each of them a document whose uri is the entry's link, or the feed's address with "#" and
+    the entry's id where it has none. Its metadata are the entry's author, its categories, and when it was published and
+    updated, in ISO 8601.
+
+    A feed shows its latest entries: those that have left it stay.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URL_FIELD_NUMBER: _builtins.int
+    LINKED_PAGES_FIELD_NUMBER: _builtins.int
+    USERNAME_FIELD_NUMBER: _builtins.int
+    PASSWORD_SECRET_FIELD_NUMBER: _builtins.int
+    url: _builtins.str
+    """Where the feed is, http or https, without credentials."""
+    linked_pages: _builtins.bool
+    """Takes the page that an entry links to instead of what the feed says of it. The page is read when the entry is new or has
+    changed, as a page of a web site is: robots.txt holds for it, and there is a second between two pages.
+    """
+    username: _builtins.str
+    """User name for the feed itself. Empty, together with password_secret: without credentials."""
+    password_secret: _builtins.str
+    """Secret that holds the password."""
+    def __init__(
+        self,
+        *,
+        url: _builtins.str = ...,
+        linked_pages: _builtins.bool = ...,
+        username: _builtins.str = ...,
+        password_secret: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["linked_pages", b"linked_pages", "password_secret", b"password_secret", "url", b"url", "username", b"username"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FeedSource: _TypeAlias = FeedSource  # noqa: Y015
+
+@_typing.final
+class ImapSource(_message.Message):
+    """Mails of an account on an IMAP server, each of them a document with its attachments, whose path is its Message-ID. So a
+    mail that is in several folders, or is moved, is one document. Its metadata are the folder, the Message-ID, who it is
+    from and to, and its date, in ISO 8601.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOST_FIELD_NUMBER: _builtins.int
+    PORT_FIELD_NUMBER: _builtins.int
+    STARTTLS_FIELD_NUMBER: _builtins.int
+    USERNAME_FIELD_NUMBER: _builtins.int
+    PASSWORD_SECRET_FIELD_NUMBER: _builtins.int
+    host: _builtins.str
+    """The server. Its certificate must be valid for this name."""
+    port: _builtins.int
+    """Port. 0: 993, or 143 with starttls."""
+    starttls: _builtins.bool
+    """Encrypts the connection by STARTTLS, before anything else is said. Not set: it is encrypted from its beginning."""
+    username: _builtins.str
+    """User name."""
+    password_secret: _builtins.str
+    """Secret that holds the password."""
+    def __init__(
+        self,
+        *,
+        host: _builtins.str = ...,
+        port: _builtins.int = ...,
+        starttls: _builtins.bool = ...,
+        username: _builtins.str = ...,
+        password_secret: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["host", b"host", "password_secret", b"password_secret", "port", b"port", "starttls", b"starttls", "username", b"username"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ImapSource: _TypeAlias = ImapSource  # noqa: Y015
+
+@_typing.final
+class MboxSource(_message.Message):
+    """Mails of mbox files that the ingestor sees, as those of an ImapSource; a file is a folder, by its path."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATH_FIELD_NUMBER: _builtins.int
+    path: _builtins.str
+    """Absolute path of a file, or of a directory whose mbox files are read, at or below one of the ingestor's
+    SOURCE_DIRECTORIES. Files whose name begins with "." and symbolic links are left out.
+    """
+    def __init__(
+        self,
+        *,
+        path: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["path", b"path"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MboxSource: _TypeAlias = MboxSource  # noqa: Y015
+
+@_typing.final
 class DocumentSource(_message.Message):
     """Where documents of a collection come from, again and again. A run brings in what is new or has changed and deletes the
     documents of the source that have gone from it; nothing is deleted by a run that could not see all.
@@ -242,6 +348,9 @@ class DocumentSource(_message.Message):
     GIT_FIELD_NUMBER: _builtins.int
     POSTGRES_FIELD_NUMBER: _builtins.int
     WEB_FIELD_NUMBER: _builtins.int
+    FEED_FIELD_NUMBER: _builtins.int
+    IMAP_FIELD_NUMBER: _builtins.int
+    MBOX_FIELD_NUMBER: _builtins.int
     URI_PREFIX_FIELD_NUMBER: _builtins.int
     INCLUDE_PATHS_FIELD_NUMBER: _builtins.int
     EXCLUDE_PATHS_FIELD_NUMBER: _builtins.int
@@ -261,8 +370,8 @@ class DocumentSource(_message.Message):
     """Name for people, one of its own among the collection's sources."""
     uri_prefix: _builtins.str
     """What goes before a document's path to make its uri, such as https://git.example/docs/blob/main/. Empty: nothing for
-    a directory and for git, s3://bucket/prefix for a bucket, the source's name and "/" for a query. Not for a web site,
-    whose pages have their address.
+    a directory and for git, s3://bucket/prefix for a bucket, the source's name and "/" for a query and for mail. Not for a
+    web site and a feed, whose pages have their address.
     """
     interval_seconds: _builtins.int
     """Seconds between the beginnings of two runs, 10 % more or less by chance, so that sources do not run in step; 60 to
@@ -293,8 +402,23 @@ class DocumentSource(_message.Message):
         """A web site."""
 
     @_builtins.property
+    def feed(self) -> Global___FeedSource:
+        """An RSS or Atom feed."""
+
+    @_builtins.property
+    def imap(self) -> Global___ImapSource:
+        """Folders of a mail account."""
+
+    @_builtins.property
+    def mbox(self) -> Global___MboxSource:
+        """Mail in files."""
+
+    @_builtins.property
     def include_paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Patterns (with * and **) of paths to take, such as "**.md". Empty: all. For a web site they begin with "/" or "*"."""
+        """Patterns (with * and **) of paths to take, such as "**.md". Empty: all. For a web site and a feed they are of an
+        address's path, and begin with "/" or "*". For mail they are of folders, such as "INBOX" or "Projects/**"; empty: all
+        folders but those that the server marks as drafts, junk and trash.
+        """
 
     @_builtins.property
     def exclude_paths(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -331,6 +455,9 @@ class DocumentSource(_message.Message):
         git: Global___GitSource | None = ...,
         postgres: Global___PostgresSource | None = ...,
         web: Global___WebSource | None = ...,
+        feed: Global___FeedSource | None = ...,
+        imap: Global___ImapSource | None = ...,
+        mbox: Global___MboxSource | None = ...,
         uri_prefix: _builtins.str = ...,
         include_paths: _abc.Iterable[_builtins.str] | None = ...,
         exclude_paths: _abc.Iterable[_builtins.str] | None = ...,
@@ -343,13 +470,13 @@ class DocumentSource(_message.Message):
         document_count: _builtins.int = ...,
         is_paused: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "create_time", b"create_time", "directory", b"directory", "git", b"git", "interval_seconds", b"interval_seconds", "kind", b"kind", "last_job", b"last_job", "metadata", b"metadata", "next_run_time", b"next_run_time", "postgres", b"postgres", "s3", b"s3", "web", b"web"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "create_time", b"create_time", "directory", b"directory", "feed", b"feed", "git", b"git", "imap", b"imap", "interval_seconds", b"interval_seconds", "kind", b"kind", "last_job", b"last_job", "mbox", b"mbox", "metadata", b"metadata", "next_run_time", b"next_run_time", "postgres", b"postgres", "s3", b"s3", "web", b"web"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "allowed_principals", b"allowed_principals", "collection_id", b"collection_id", "create_time", b"create_time", "directory", b"directory", "document_count", b"document_count", "exclude_paths", b"exclude_paths", "git", b"git", "include_paths", b"include_paths", "interval_seconds", b"interval_seconds", "is_paused", b"is_paused", "kind", b"kind", "last_job", b"last_job", "metadata", b"metadata", "name", b"name", "next_run_time", b"next_run_time", "postgres", b"postgres", "s3", b"s3", "source_id", b"source_id", "uri_prefix", b"uri_prefix", "web", b"web"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds", "allowed_principals", b"allowed_principals", "collection_id", b"collection_id", "create_time", b"create_time", "directory", b"directory", "document_count", b"document_count", "exclude_paths", b"exclude_paths", "feed", b"feed", "git", b"git", "imap", b"imap", "include_paths", b"include_paths", "interval_seconds", b"interval_seconds", "is_paused", b"is_paused", "kind", b"kind", "last_job", b"last_job", "mbox", b"mbox", "metadata", b"metadata", "name", b"name", "next_run_time", b"next_run_time", "postgres", b"postgres", "s3", b"s3", "source_id", b"source_id", "uri_prefix", b"uri_prefix", "web", b"web"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__interval_seconds: _TypeAlias = _typing.Literal["interval_seconds"]  # noqa: Y015
     _WhichOneofArgType__interval_seconds: _TypeAlias = _typing.Literal["_interval_seconds", b"_interval_seconds"]  # noqa: Y015
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["directory", "s3", "git", "postgres", "web"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["directory", "s3", "git", "postgres", "web", "feed", "imap", "mbox"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__interval_seconds) -> _WhichOneofReturnType__interval_seconds | None: ...

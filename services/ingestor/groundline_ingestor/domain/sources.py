@@ -156,7 +156,7 @@ def uri_prefix(source: source_pb2.DocumentSource) -> str:
     match source.WhichOneof("kind"):
         case "s3":
             return f"s3://{source.s3.bucket}/{source.s3.prefix}"
-        case "postgres":
+        case "postgres" | "imap" | "mbox":
             return f"{source.name}/"
         case _:
             return ""

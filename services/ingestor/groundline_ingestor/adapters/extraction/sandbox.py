@@ -42,7 +42,7 @@ _WORKER: Final = "groundline_ingestor.adapters.extraction.worker"
 _log = structlog.get_logger(__name__)
 
 
-type AnyReader = ReaderName | Literal["page", "sitemap"]
+type AnyReader = ReaderName | Literal["feed", "page", "sitemap"]
 
 
 class Sandbox:

@@ -8,14 +8,18 @@ from typing import Final
 from groundline.v1 import source_pb2
 
 from groundline_ingestor.adapters.addresses import pinned_pool
+from groundline_ingestor.adapters.extraction.sandbox import Sandbox
 from groundline_ingestor.adapters.sources.common import (
     CONNECT_SECONDS,
     Secrets,
     in_thread,
     refused,
 )
-from groundline_ingestor.adapters.sources.directory import allowed_directory, directory_changes
+from groundline_ingestor.adapters.sources.directory import allowed_path, directory_changes
+from groundline_ingestor.adapters.sources.feed import LinkedPages, feed_changes
 from groundline_ingestor.adapters.sources.git import git_changes
+from groundline_ingestor.adapters.sources.imap import imap_changes
+from groundline_ingestor.adapters.sources.mbox import mbox_changes
 from groundline_ingestor.adapters.sources.postgres import postgres_changes
 from groundline_ingestor.adapters.sources.s3 import s3_changes
 from groundline_ingestor.adapters.sources.web import web_changes
@@ -36,7 +40,9 @@ class SourceConnectors:
         self,
         crawler: Crawler,
         seen_pages: Callable[[str], SeenPages],
+        sandbox: Sandbox,
         *,
+        user_agent: str,
         directories: Sequence[Path],
         secrets_directory: Path | None,
         max_document_bytes: int,
@@ -44,6 +50,8 @@ class SourceConnectors:
     ) -> None:
         self._crawler = crawler
         self._seen_pages = seen_pages
+        self._sandbox = sandbox
+        self._user_agent = user_agent
         self._directories = directories
         self._secrets = Secrets(secrets_directory)
         self._max_bytes = max_document_bytes
@@ -51,7 +59,9 @@ class SourceConnectors:
 
     def require_available(self, source: source_pb2.DocumentSource) -> None:
         if source.HasField("directory"):
-            allowed_directory(source.directory.path, self._directories)
+            allowed_path(source.directory.path, self._directories)
+        if source.HasField("mbox"):
+            allowed_path(source.mbox.path, self._directories)
         for name in _secret_names(source):
             self._secrets.require(source.collection_id, name)
 
@@ -72,8 +82,24 @@ class SourceConnectors:
                 source, url=url, cursor=stored.cursor, private_addresses=private_addresses
             )
         if kind == "directory":
-            top = allowed_directory(source.directory.path, self._directories)
+            top = allowed_path(source.directory.path, self._directories)
             return in_thread(directory_changes(source, top, max_bytes=self._max_bytes, spool=self._spool))
+        if kind == "mbox":
+            top = allowed_path(source.mbox.path, self._directories)
+            return in_thread(
+                mbox_changes(source, top, cursor=stored.cursor, max_bytes=self._max_bytes, spool=self._spool)
+            )
+        if kind == "imap":
+            return in_thread(
+                imap_changes(
+                    source,
+                    cursor=stored.cursor,
+                    password=self._secrets.read(source.collection_id, source.imap.password_secret),
+                    private_addresses=private_addresses,
+                    max_bytes=self._max_bytes,
+                    spool=self._spool,
+                )
+            )
         pool = pinned_pool(private_addresses=private_addresses, timeout_seconds=CONNECT_SECONDS)
         if kind == "s3":
             return in_thread(
@@ -97,6 +123,18 @@ class SourceConnectors:
                     spool=self._spool,
                 )
             )
+        if kind == "feed":
+            return in_thread(
+                feed_changes(
+                    source,
+                    pool,
+                    self._sandbox,
+                    cursor=stored.cursor,
+                    password=self._secret(source, source.feed.password_secret),
+                    user_agent=self._user_agent,
+                    pages=LinkedPages(self._crawler, private_addresses=private_addresses),
+                )
+            )
         raise refused("the source is of a kind that this release does not know")
 
     def _secret(self, source: source_pb2.DocumentSource, name: str) -> str | None:
@@ -109,6 +147,8 @@ def _secret_names(source: source_pb2.DocumentSource) -> list[str]:
         source.s3.secret_key_secret,
         source.git.password_secret,
         source.postgres.url_secret,
+        source.feed.password_secret,
+        source.imap.password_secret,
     ]
     return [name for name in names if name]
 

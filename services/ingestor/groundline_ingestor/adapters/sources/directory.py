@@ -5,6 +5,7 @@ import stat
 from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from groundline.v1 import source_pb2
 
@@ -12,14 +13,14 @@ from groundline_ingestor.adapters.sources.common import content_of, not_availabl
 from groundline_ingestor.domain.documents import GivenDocument
 from groundline_ingestor.domain.sources import Change, Found, Reached, Unreadable, takes_path, uri_prefix
 
-__all__ = ["allowed_directory", "directory_changes"]
+__all__ = ["allowed_path", "directory_changes", "files_below", "open_file"]
 
 _PART: int = 1 << 20
 
 
-def allowed_directory(path: str, roots: Sequence[Path]) -> Path:
-    """The directory itself, wherever links lead. Raises FailedPreconditionError (SOURCE_NOT_AVAILABLE)
-    unless it is at or below one of the roots."""
+def allowed_path(path: str, roots: Sequence[Path]) -> Path:
+    """The directory or file itself, wherever links lead. Raises FailedPreconditionError
+    (SOURCE_NOT_AVAILABLE) unless it is at or below one of the roots."""
     resolved = Path(os.path.realpath(path))
     if not Path(path).is_absolute() or not any(
         resolved.is_relative_to(os.path.realpath(root)) for root in roots
@@ -37,7 +38,7 @@ def directory_changes(
     missing then has not gone.
     """
     prefix = uri_prefix(source)
-    for path in _files(top):
+    for path in files_below(top):
         relative = path.relative_to(top).as_posix()
         if not takes_path(source, relative):
             continue
@@ -54,7 +55,9 @@ def directory_changes(
     yield Reached("", is_complete=True)
 
 
-def _files(top: Path) -> Iterator[Path]:
+def files_below(top: Path) -> Iterator[Path]:
+    """All but hidden ones, in the order of their names. Raises FailedPreconditionError (SOURCE_REFUSED)."""
+
     def fail(error: OSError) -> None:
         raise refused(f"a directory cannot be read: {error.strerror}")
 
@@ -65,13 +68,18 @@ def _files(top: Path) -> Iterator[Path]:
                 yield Path(folder, name)
 
 
-def _load(path: Path, uri: str, *, max_bytes: int, spool: Path | None) -> GivenDocument:
+def open_file(path: Path) -> BinaryIO:
+    """Open a file to read. Raises IngestionError (SOURCE_REFUSED)."""
     try:
         # Not what a link leads to that was put in the file's place since, nor a pipe, which nobody may write
         # to.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
         raise not_had("SOURCE_REFUSED", error.strerror or "cannot be read") from None
-    with open(descriptor, "rb") as file:
+    return open(descriptor, "rb")
+
+
+def _load(path: Path, uri: str, *, max_bytes: int, spool: Path | None) -> GivenDocument:
+    with open_file(path) as file:
         content = content_of(iter(partial(file.read, _PART), b""), max_bytes=max_bytes, directory=spool)
     return GivenDocument(content=content, uri=uri)
