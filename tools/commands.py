@@ -23,7 +23,8 @@ Made from the command itself by `make command-reference`; do not edit.
 
 What `groundline COMMAND --help` says. Which gateway a command talks to, its exit codes, and which files it
 takes are in [groundline-cli](../../cli/README.md). `groundline bench` comes with the package groundline-
-benchmarks, `up`, `keys` and `mcp` with extras of groundline-cli.
+benchmarks; `import`, `keys`, `models`, `traces` and `up` with the extra `groundline-cli[up]`, `mcp` with
+`groundline-cli[mcp]`.
 """
 
 

@@ -17,6 +17,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2
 from groundline_client import AsyncClient, Client, ProtocolError, from_json, models, to_json
+from groundline_tests.shown import ROOT
 
 SERVICES = [
     *coordinator_service_pb2.DESCRIPTOR.services_by_name.values(),
@@ -207,6 +208,11 @@ def test_both_clients_have_the_same_methods_with_the_same_parameters() -> None:
     assert blocking.keys() == waiting.keys()
     for name, signature in blocking.items():
         assert list(signature.parameters) == list(waiting[name].parameters), name
+
+
+def test_the_readme_names_every_method() -> None:
+    readme = (ROOT / "clients/python/README.md").read_text()
+    assert [name for name in public(Client) if name != "close" and f"`{name}`" not in readme] == []
 
 
 @pytest.mark.parametrize("name", CALLS)

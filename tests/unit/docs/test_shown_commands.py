@@ -289,3 +289,12 @@ def test_a_mistake_is_found(wrong: str, api: Mapping[str, Any]) -> None:
     with pytest.raises(Exception, match=r"\S") as found:
         check(list(words(wrong)), api)
     assert not isinstance(found.value, KeyError | IndexError)
+
+
+def test_the_commands_readme_names_every_command() -> None:
+    readme = (ROOT / "cli/README.md").read_text()
+    assert [
+        name
+        for name in cli.list_commands(click.Context(cli))
+        if not re.search(rf"(`|groundline ){name}\b", readme)
+    ] == []
