@@ -241,14 +241,27 @@ def test_chunks_of_a_text_without_pages_are_on_none(extractor: DocumentExtractor
 
 
 def test_what_a_table_is_cut_into_repeats_its_head(extractor: DocumentExtractor) -> None:
-    rows = "".join(f"| Valve {number} | {number} mm |\n" for number in range(60))
-    text = f"# Widths\n\nBefore it.\n\n| Name | Width |\n|---|---|\n{rows}\nBehind it."
-    into = collection(chunkSize=300, chunkOverlap=0)
+    _repeats_its_head(extractor, rows=60)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_table_over_several_segments_repeats_its_head_in_each(
+    extractor: DocumentExtractor, strategy: str
+) -> None:
+    settings = {"strategy": f"CHUNKING_STRATEGY_{strategy}"}
+    assert _repeats_its_head(extractor, rows=700, **settings) > 4
+
+
+def _repeats_its_head(extractor: DocumentExtractor, rows: int, **settings: object) -> int:
+    """Returns the number of parts that are chunked on their own."""
+    table = "".join(f"| Valve {number} | {number} mm |\n" for number in range(rows))
+    text = f"# Widths\n\nBefore it.\n\n| Name | Width |\n|---|---|\n{table}\nBehind it.\n\n{PLAIN}"
+    into = collection(chunkSize=300, chunkOverlap=0, **settings)
     _, parts = chunks_of(extractor, in_file(text, uri="a.md"), into)
     chunks = [chunk for part in parts for chunk in part]
-    [begin] = [chunk for chunk in chunks if "| Name | Width |" in chunk.section.text]
-    within = [chunk for chunk in chunks if chunk.section.text.startswith("| Valve")]
+    begin, end = text.index("|---"), text.index("\nBehind it.")
+    within = [chunk for chunk in chunks if begin < chunk.section.start < end]
     assert len(within) > 3
     assert all(chunk.context.endswith("\n| Name | Width |") for chunk in within)
     assert all("| Name | Width |" not in chunk.context for chunk in chunks if chunk not in within)
-    assert begin.section.text.startswith("| Name | Width |")
+    return len(parts)

@@ -23,6 +23,7 @@ __all__ = [
     "has_pages",
     "heading_trails",
     "last_part",
+    "open_table_head",
     "pages_at",
     "structural_context",
     "table_heads_at",
@@ -36,6 +37,8 @@ MAX_TABLE_HEAD_CHARACTERS: Final = 1000
 
 # Its first row, the line under it, and the rows.
 _TABLE: Final = re.compile(r"^(\|[^\n]*\n)\|(?:[ :]*-+[ :]*\|)+[ \t]*\n(?:\|[^\n]*(?:\n|\Z))*", re.MULTILINE)
+# What is left of one, from within a row or from the next.
+_ROWS: Final = re.compile(r"[^\n]*(?:\n\|[^\n]*)*(?:\n|\Z)")
 _PAGED: Final = frozenset(
     {
         "application/pdf",
@@ -160,16 +163,35 @@ def pages_at(text: str, positions: Iterable[int], before: int = 0) -> Iterator[i
         yield page
 
 
-def table_heads_at(text: str, positions: Sequence[int]) -> Iterator[str]:
+def table_heads_at(text: str, positions: Sequence[int], above: str = "") -> Iterator[str]:
     """For each position, in order, the first row of the Markdown table that it is within, empty where it is
-    within none or in that row."""
-    tables = _TABLE.finditer(text)
+    within none or in that row. `above`: that of the table that the text begins within."""
+    begun = _ROWS.match(text) if above else None
+    begin = begun.end() if begun else 0
+    tables = _TABLE.finditer(text, begin)
     table = next(tables, None)
     for position in positions:
         while table is not None and table.end() <= position:
             table = next(tables, None)
+        if position < begin:
+            yield above
+            continue
         is_within = table is not None and table.end(1) <= position
-        yield table[1].strip()[:MAX_TABLE_HEAD_CHARACTERS] if table is not None and is_within else ""
+        yield _head(table) if table is not None and is_within else ""
+
+
+def open_table_head(text: str, above: str = "") -> str:
+    """The first row of the Markdown table that a text ends within, as far as shows before what follows."""
+    begun = _ROWS.match(text) if above else None
+    begin = begun.end() if begun else 0
+    if begun and begin == len(text):
+        return above
+    last = next((table for table in _TABLE.finditer(text, begin) if table.end() == len(text)), None)
+    return _head(last) if last is not None else ""
+
+
+def _head(table: re.Match[str]) -> str:
+    return table[1].strip()[:MAX_TABLE_HEAD_CHARACTERS]
 
 
 def last_part(uri: str) -> str:

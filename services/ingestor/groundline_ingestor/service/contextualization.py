@@ -112,7 +112,7 @@ class Contextualization:
             await on_usage(written.usage)
             known |= found
         starts = [chunk.section.own_start - prepared.start for chunk in prepared.chunks]
-        heads = table_heads_at(prepared.extraction.text, starts)
+        heads = table_heads_at(prepared.extraction.text, starts, prepared.table_head)
         return [
             _with_context(chunk, "\n".join(filter(None, (known[key], head))), prepared)
             for chunk, key, head in zip(prepared.chunks, keys, heads, strict=True)

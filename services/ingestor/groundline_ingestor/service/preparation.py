@@ -28,6 +28,7 @@ from groundline_ingestor.domain.texts import (
     has_pages,
     heading_trails,
     last_part,
+    open_table_head,
     pages_at,
     structural_context,
     table_heads_at,
@@ -85,12 +86,13 @@ def identify(given: GivenDocument, collection: StoredCollection) -> tuple[GivenD
 @dataclass(frozen=True)
 class Prepared:
     """A document, or a segment of a long one, with its chunks, and the text they were cut from, which begins
-    at `start`."""
+    at `start`; within a table, if `table_head` is that one's first row."""
 
     version: DocumentVersion
     chunks: Sequence[PreparedChunk]
     extraction: ExtractedText
     start: int = 0
+    table_head: str = ""
 
 
 class Preparation:
@@ -160,6 +162,7 @@ class Preparation:
         above: tuple[Heading, ...] = ()
         pages = 0
         carried = TextSegment("")
+        table_head = ""
         following = iter(text.segments)
         segment = next(following, None)
         while segment is not None:
@@ -195,10 +198,14 @@ class Preparation:
             if sections:  # a segment may be blank
                 yield Prepared(
                     version,
-                    prepared_chunks(extraction, sections, version, collection, start, above, pages),
+                    prepared_chunks(
+                        extraction, sections, version, collection, start, above, pages, table_head
+                    ),
                     extraction,
                     start,
+                    table_head,
                 )
+            table_head = open_table_head(extraction.text[:end], table_head)
             carried = TextSegment(
                 extraction.text[end:],
                 start + end,
@@ -209,6 +216,8 @@ class Preparation:
                 ),
             )
             pages += extraction.text.count(PAGE_BREAK, 0, end)
+            if not carried.text and coming is not None and not coming.text.startswith("|"):
+                table_head = ""  # the table ended with the segment
             above = enclosing((*above, *(heading for heading in extraction.headings if heading.start < end)))
             segment = coming
 
@@ -228,9 +237,10 @@ def prepared_chunks(
     start: int = 0,
     above: Sequence[Heading] = (),
     pages_before: int = 0,
+    table_head: str = "",
 ) -> list[PreparedChunk]:
     """Sections with their contexts and their offsets in the whole text; `above` are headings that enclose the
-    beginning of this part of it."""
+    beginning of this part of it, `table_head` is the first row of the table that it begins within."""
     uri = shown_uri(version.uri)
     contexts: Iterable[str]
     if effective_mode(collection.settings) == collection_pb2.CONTEXTUALIZATION_MODE_NONE:
@@ -239,7 +249,7 @@ def prepared_chunks(
         outside = [replace(heading, start=-1) for heading in above]
         starts = [section.own_start for section in sections]
         trails = heading_trails((*outside, *extraction.headings), starts)
-        heads = table_heads_at(extraction.text, starts)
+        heads = table_heads_at(extraction.text, starts, table_head)
         contexts = (
             "\n".join(filter(None, (structural_context(version.title, uri, trail), head)))
             for trail, head in zip(trails, heads, strict=True)
