@@ -7,12 +7,12 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, Final, Self, cast
+from typing import Any, Final, NamedTuple, Self, cast
 
 import numpy as np
 from fastembed import TextEmbedding
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from groundline_embedding.errors import ModelError
 from groundline_embedding.local import models
@@ -27,8 +27,10 @@ WINDOW_OVERLAP: Final = 32
 WINDOW_SLACK: Final = 4
 """Tokens that a window leaves free."""
 
-COUNTED_AT_ONCE: Final = 256
-"""Texts tokenised in one go to learn their lengths; padded, their tokens take some 25 kB each."""
+TOKENISED_AT_ONCE: Final = 256
+"""Texts tokenised in one go; what the tokeniser makes of them takes some 25 kB each."""
+
+type TokenIds = NDArray[np.int64]
 
 
 class LocalEmbedder:
@@ -81,7 +83,7 @@ class LocalEmbedder:
             embedder = cls(
                 settings.model,
                 embedding,
-                partial(models.load, settings, 1) if threads > 1 else lambda: embedding,
+                partial(models.load, settings, 1),
                 threads=threads,
                 batch_size=settings.batch_size,
                 prompts=models.prompts(settings),
@@ -118,13 +120,12 @@ class LocalEmbedder:
         the vectors of their beginnings; on other sets as many or more.
         """
         owners: list[int] = []
-        windows: list[str] = []
-        lengths: list[int] = []
-        for some in itertools.batched(enumerate(texts), COUNTED_AT_ONCE):
-            for owner, window, length in await _run(self._documents, self._windows, some):
+        windows: list[TokenIds] = []
+        for some in itertools.batched(enumerate(texts), TOKENISED_AT_ONCE):
+            for owner, window in await _run(self._documents, self._windows, some):
                 owners.append(owner)
                 windows.append(window)
-                lengths.append(length)
+        lengths = [len(window) for window in windows]
         vectors = await self._embed_in_batches(windows, lengths)
         if len(windows) == len(texts):
             return vectors
@@ -132,16 +133,16 @@ class LocalEmbedder:
         np.add.at(sums, owners, vectors * np.array(lengths, np.float32)[:, None])
         return _unit(sums)
 
-    async def _embed_in_batches(self, texts: Sequence[str], lengths: Sequence[int]) -> Vectors:
-        vectors = np.empty((len(texts), self.dimensions), np.float32)
+    async def _embed_in_batches(self, windows: Sequence[TokenIds], lengths: Sequence[int]) -> Vectors:
+        vectors = np.empty((len(windows), self.dimensions), np.float32)
         # Texts of like length share a batch, so that little of it is padding; the longest go first, so
         # that onnxruntime takes the memory it needs once.
-        longest_first = sorted(range(len(texts)), key=lengths.__getitem__, reverse=True)
+        longest_first = sorted(range(len(windows)), key=lengths.__getitem__, reverse=True)
         batches = itertools.batched(longest_first, self._batch_size)
 
         async def embed() -> None:
             for batch in batches:
-                some = [texts[i] for i in batch]
+                some = [windows[i] for i in batch]
                 vectors[list(batch)] = await _run(self._documents, self._embed_batch, some)
 
         running = [asyncio.ensure_future(embed()) for _ in range(self._threads)]
@@ -156,37 +157,74 @@ class LocalEmbedder:
         for executor in (self._queries, self._documents):
             await asyncio.to_thread(executor.shutdown)
 
-    def _windows(self, texts: Sequence[tuple[int, str]]) -> list[tuple[int, str, int]]:
-        """What the model reads of numbered texts: for each the number, a text that it reads whole, and its
-        tokens; a long text gives several, evenly spread."""
-        most = self.max_tokens
+    def _windows(self, texts: Sequence[tuple[int, str]]) -> list[tuple[int, TokenIds]]:
+        """What the model reads of numbered texts, with their numbers; of a long text several windows, evenly
+        spread."""
         windows = []
-        [prompt] = self.count_tokens([self._prompts.document])
-        for (number, text), count in zip(texts, self.count_tokens([text for _, text in texts]), strict=True):
-            size = count if most is None else most - prompt - self._counting.num_special_tokens_to_add(False)
-            if count <= size:
-                windows.append((number, text, max(count, 1)))
-                continue
-            # A word that a window cuts may take more tokens than it did whole.
-            size -= WINDOW_SLACK
-            offsets = self._counting.encode(text, add_special_tokens=False).offsets
-            needed = -(-(count - WINDOW_OVERLAP) // (size - WINDOW_OVERLAP))
-            for position in range(needed):
-                first = round(position * (count - size) / (needed - 1))
-                begin, end = offsets[first][0], offsets[first + size - 1][1]
-                windows.append((number, text[begin:end], size))
+        encodings = self._encoded([text for _, text in texts])
+        for (number, text), encoding in zip(texts, encodings, strict=True):
+            parts = self._parts(text) if encoding.overflowing else []
+            windows += [(number, _token_ids(one)) for one in (self._encoded(parts) if parts else [encoding])]
         return windows
+
+    def _encoded(self, texts: Sequence[str]) -> Sequence[Encoding]:
+        """As the model reads them: with its prompt and special tokens, truncated."""
+        encodings: Sequence[Encoding] = self._tokenizer.encode_batch(
+            [f"{self._prompts.document}{text}" for text in texts]
+        )
+        return encodings
+
+    def _parts(self, text: str) -> list[str]:
+        """A text that is too long for the model, in parts that are not; none where it fits by itself."""
+        assert self.max_tokens is not None, "nothing is too long otherwise"
+        [prompt] = self.count_tokens([self._prompts.document])
+        # A word that a window cuts may take more tokens than it did whole.
+        special = self._counting.num_special_tokens_to_add(False)
+        size = self.max_tokens - prompt - special - WINDOW_SLACK
+        offsets = self._counting.encode(text, add_special_tokens=False).offsets
+        if len(offsets) <= size:
+            return []
+        needed = -(-(len(offsets) - WINDOW_OVERLAP) // (size - WINDOW_OVERLAP))
+        firsts = [round(position * (len(offsets) - size) / (needed - 1)) for position in range(needed)]
+        return [text[offsets[first][0] : offsets[first + size - 1][1]] for first in firsts]
 
     def _embed_one(self, text: str) -> Vectors:
         [vector] = self._embedding.query_embed(f"{self._prompts.query}{text}")
         return _unit(vector)
 
-    def _embed_batch(self, texts: list[str]) -> Vectors:
+    def _embed_batch(self, windows: list[TokenIds]) -> Vectors:
         with self._loading:
             if self._for_documents is None:
                 self._for_documents = self._load_for_documents()
-        given = [f"{self._prompts.document}{text}" for text in texts]
-        return _unit(np.stack(list(self._for_documents.passage_embed(given, batch_size=len(given)))))
+                # The windows were tokenised to see how long they are, which takes a fiftieth of the model's
+                # time: not once more.
+                padding = self._tokenizer.padding or {}
+                cast(Any, self._for_documents.model).tokenize = partial(_padded, padding.get("pad_id", 0))
+        given = cast(Any, windows)
+        return _unit(np.stack(list(self._for_documents.passage_embed(given, batch_size=len(windows)))))
+
+
+class _Tokens(NamedTuple):
+    """What fastembed reads of a tokeniser's result."""
+
+    ids: TokenIds
+    attention_mask: TokenIds
+
+
+def _padded(pad_id: int, windows: Sequence[TokenIds]) -> list[_Tokens]:
+    """Windows of one batch, all as long as the longest."""
+    ids = np.full((len(windows), max(map(len, windows))), pad_id, np.int64)
+    attention_mask = np.zeros_like(ids)
+    for row, window in enumerate(windows):
+        ids[row, : len(window)] = window
+        attention_mask[row, : len(window)] = 1
+    return list(map(_Tokens, ids, attention_mask))
+
+
+def _token_ids(encoding: Encoding) -> TokenIds:
+    """Without padding."""
+    ids: TokenIds = np.array(encoding.ids, np.int64)[np.array(encoding.attention_mask, bool)]
+    return ids
 
 
 def _unit(vectors: NDArray[Any]) -> Vectors:
