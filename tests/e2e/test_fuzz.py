@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 import random
+import re
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
@@ -23,6 +24,7 @@ from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.struct_pb2 import Struct
+from google.protobuf.timestamp_pb2 import Timestamp
 from groundline_gateway.endpoints import Endpoint, endpoints
 from groundline_tests.limit_cases import methods, smallest
 from groundline_tests.suite import Stack, ended_job
@@ -97,10 +99,14 @@ async def known(stack: Stack) -> AsyncIterator[Known]:
         ingested = (await client.post("/api/collections/fuzzed/documents", json=body)).json()
         job = await ended_job(client, ingested["job"]["jobId"])
         [document] = (await client.get("/api/collections/fuzzed/documents")).json()["documents"]
+        source = {"name": "site", "web": {"startUrl": "http://127.0.0.1:1/"}}
+        created = await client.post("/api/collections/fuzzed/sources", json={"source": source})
+        assert created.status_code == 200, created.text
         yield {
             "collection_id": "fuzzed",
             "document_id": document["documentId"],
             "job_id": job["jobId"],
+            "source_id": created.json()["source"]["sourceId"],
         }
         for collection_id in await collection_ids(client) - before:
             await client.delete(f"/api/collections/{collection_id}")
@@ -126,6 +132,10 @@ class Fuzzer:
             return message
         if isinstance(message, FieldMask):  # JSON can say no other
             message.paths.append(self.random.choice(("name", "settings.access", "settings.none", "x", "*")))
+            return message
+        if isinstance(message, Timestamp):  # likewise
+            message.seconds = self.random.choice(NUMBERS)
+            message.nanos = self.random.choice((0, 1, 999_999_999))
             return message
         share = self.random.choice((0.1, 0.3, 0.7))
         for field in descriptor.fields:
@@ -177,8 +187,7 @@ class Fuzzer:
             content = json.dumps(self.json_object(0)).encode()
         else:
             verb, path = endpoint.verb, endpoint.template
-            for name in ("collection_id", "document_id", "job_id", "thread_id", "model_id"):
-                path = path.replace(f"{{{name}}}", quote(self._id(name, verb), safe="") or "%20")
+            path = re.sub(r"{(\w+)}", lambda name: quote(self._id(name[1], verb), safe="") or "%20", path)
             body = MessageToDict(self.request(endpoint.method.input_type))
             content = json.dumps(body).encode() if endpoint.body_field else b""
         if self.random.random() < 0.3:
