@@ -84,6 +84,10 @@ EXAMPLES: Final[Mapping[str, Mapping[str, dict[str, Any]]]] = {
                 }
             ]
         },
+        "What a web site would bring in": {
+            "crawl": {"startUrl": "https://docs.example.com/", "maxPages": 20},
+            "dryRun": True,
+        },
         "A record": {
             "documents": [
                 {"uri": "product:17", "object": {"schema": "product", "properties": {"name": "DN-4"}}}

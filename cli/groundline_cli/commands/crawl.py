@@ -1,10 +1,11 @@
 """groundline crawl"""
 
 import click
-from groundline_client import AsyncClient, JsonObject
+from groundline_client import AsyncClient, JsonObject, to_json
+from groundline_client.models import IngestionItem, IngestionJob, JobState
 
 from groundline_cli import ingestion
-from groundline_cli.commands.gateway import json_option, run, with_gateway
+from groundline_cli.commands.gateway import all_of, json_option, run, with_gateway
 from groundline_cli.commands.ingest import (
     going_on,
     metadata_option,
@@ -15,8 +16,9 @@ from groundline_cli.commands.ingest import (
     report_json,
     summary,
 )
+from groundline_cli.commands.manage import watch_job
 from groundline_cli.connection import Connection
-from groundline_cli.terminal import print_json
+from groundline_cli.terminal import print_columns, print_json, shown_enum
 
 __all__ = ["crawl"]
 
@@ -62,6 +64,12 @@ __all__ = ["crawl"]
     default=True,
     help="Wait until the pages are searchable, with a progress bar, or only begin.",
 )
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Only list the pages and say which are new or have changed; nothing is taken in. The collection "
+    "must exist.",
+)
 @json_option
 @with_gateway
 def crawl(
@@ -77,6 +85,7 @@ def crawl(
     principals: tuple[str, ...],
     create: bool,
     watch: bool,
+    dry_run: bool,
     as_json: bool,
 ) -> None:
     """Put the web page at URL and the pages of its host that it leads to into a collection.
@@ -100,6 +109,10 @@ def crawl(
     if delay is not None:
         request["delaySeconds"] = delay
 
+    if dry_run:
+        _preview(connection, request, collection, as_json=as_json)
+        return
+
     async def work(client: AsyncClient) -> ingestion.IngestReport:
         with going_on(), progress_bar("crawling", "pages") as on_progress:
             return await ingestion.crawl_site(
@@ -116,3 +129,25 @@ def crawl(
         print_handed_in(report, collection)
     if report.broke_off or (report.failures and len(report.failures) == report.ended):
         raise SystemExit(1)
+
+
+def _preview(connection: Connection, request: JsonObject, collection: str, *, as_json: bool) -> None:
+    """Print what would become of each page; exit code 1 where the walk failed."""
+
+    async def work(client: AsyncClient) -> tuple[IngestionJob, list[IngestionItem]]:
+        response = await client.ingest_documents(collection, crawl=request, dry_run=True)
+        job = await watch_job(client, (response.job or IngestionJob()).job_id)
+        return job, await all_of(client.list_job_items(job.job_id))
+
+    job, items = run(connection, work)
+    pages = [item for item in items if not item.is_crawl or item.failure]
+    if as_json:
+        print_json({"job": to_json(job), "items": [to_json(item) for item in pages]})
+    else:
+        print_columns(("PAGE", "WOULD BE"), [(item.uri, _would_be(item)) for item in pages])
+    if job.state != JobState.DONE:
+        raise SystemExit(1)
+
+
+def _would_be(item: IngestionItem) -> str:
+    return f"failed: {item.failure.message}" if item.failure else shown_enum(item.outcome)

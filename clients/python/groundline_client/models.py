@@ -1723,6 +1723,8 @@ class IngestionJob:
     """
     deleted_count: int = 0
     """Documents that a run of a source deleted, since they have gone from it."""
+    is_dry_run: bool = False
+    """Whether it takes nothing in: the outcomes of its items are what there would be."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1875,7 +1877,7 @@ class IngestionItem:
     state: IngestionState = IngestionState.UNSPECIFIED
     """How far it has come."""
     outcome: IngestionOutcome = IngestionOutcome.UNSPECIFIED
-    """What it changed, once it is done."""
+    """What it changed, or in a dry run would change, once it is done."""
     failure: IngestionFailure | None = None
     """Why it failed; not set where it did not."""
     attempts: int = 0

@@ -1577,6 +1577,8 @@ export interface IngestionJob {
   position: string;
   /** Documents that a run of a source deleted, since they have gone from it. */
   deletedCount: number;
+  /** Whether it takes nothing in: the outcomes of its items are what there would be. */
+  isDryRun: boolean;
 }
 
 /** Response of ReindexCollection. */
@@ -1747,7 +1749,10 @@ export interface IngestDocumentsRequest {
   crawl?: WebCrawl;
   /** Makes a retry safe: the same id returns the same job. 64 characters at most. */
   requestId: string;
-  /** Only estimates chunks and tokens; nothing is stored. Not available for a crawl. Default: false. */
+  /**
+   * Takes nothing in. Of documents chunks and tokens are estimated, and no job is stored. A crawl is a job whose
+   * items are the pages, each with what would become of it by its content as it was served. Default: false.
+   */
   dryRun: boolean;
 }
 
@@ -1780,7 +1785,7 @@ export interface IngestionItem {
   uri: string;
   /** How far it has come. */
   state: IngestionState;
-  /** What it changed, once it is done. */
+  /** What it changed, or in a dry run would change, once it is done. */
   outcome: IngestionOutcome;
   /** Why it failed; not set where it did not. */
   failure?: IngestionFailure;

@@ -32,7 +32,7 @@ from groundline_ingestor.domain.quotas import CallerUse, CollectionUse
 from groundline_ingestor.domain.sources import Change, StoredSource
 from groundline_ingestor.domain.texts import ExtractedText, Section, TextSegment, Vectors
 from groundline_ingestor.domain.webhooks import Delivery
-from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, Progress
+from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, OrderedCrawl, Progress
 
 __all__ = [
     "ClaimLostError",
@@ -345,7 +345,11 @@ class CrawlRepository(Protocol):
     """
 
     async def enqueue(
-        self, collection: StoredCollection, request: pb.WebCrawl, principals: Sequence[str], request_id: str
+        self,
+        collection: StoredCollection,
+        crawl: OrderedCrawl,
+        principals: Sequence[str],
+        request_id: str,
     ) -> str:
         """Store a caller's job that is a crawl; returns its id, which is the earlier one's for a known
         `request_id`.
@@ -355,7 +359,7 @@ class CrawlRepository(Protocol):
 
     async def lease(
         self, lease_id: str, *, seconds: float, alone: bool
-    ) -> tuple[LeasedItem, pb.WebCrawl] | None:
+    ) -> tuple[LeasedItem, OrderedCrawl] | None:
         """Claim the first queued crawl; None where there is none, or where it is a suspect and the worker has
         another: only one that is lost `alone` is charged."""
 
@@ -367,6 +371,13 @@ class CrawlRepository(Protocol):
 
         Nothing where the job has the page already, unless it only could not be had until now. Raises
         ClaimLostError.
+        """
+
+    async def add_preview(self, claim: ItemClaim, page: DocumentVersion) -> None:
+        """Note what would become of a page as an item of a dry run, which is done.
+
+        It is failed where the uri holds a document that the caller may not replace. Nothing where the job has
+        the page. Raises ClaimLostError.
         """
 
     async def add_failure(self, claim: ItemClaim, uri: str, failure: document_pb2.IngestionFailure) -> None:

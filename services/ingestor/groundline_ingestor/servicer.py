@@ -15,7 +15,6 @@ from groundline_runtime.errors import (
     FieldViolation,
     GroundlineError,
     InvalidArgumentError,
-    UnimplementedError,
 )
 from groundline_validation import validate
 
@@ -102,8 +101,6 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
         validate(request)
         caller = current_caller()
         if request.HasField("crawl"):
-            if request.dry_run:  # what a site holds is known when it was crawled
-                raise _not_available("dry_run")
             return await self._ingestion.crawl(caller, request)
         if len(request.documents) > self._max_documents:
             raise InvalidArgumentError(
@@ -255,12 +252,6 @@ class IngestorServicer(ingestor_service_pb2_grpc.IngestorServiceServicer):
     async def EmbedTexts(self, request: pb.EmbedTextsRequest, context: Context) -> pb.EmbedTextsResponse:
         validate(request)
         return await self._embedding.embed(request)
-
-
-def _not_available(field: str) -> UnimplementedError:
-    return UnimplementedError(
-        "OPTION_NOT_AVAILABLE", f"{field} is not available in this release", metadata={"field": field}
-    )
 
 
 async def _pass_over(requests: AsyncIterator[pb.UploadDocumentRequest]) -> None:

@@ -77,6 +77,31 @@ def test_a_source_is_changed_to_what_its_file_has_and_null_takes_away(
     assert set(body["updateMask"].split(",")) == {"intervalSeconds", "excludePaths"}
 
 
+def test_a_dry_crawl_lists_what_would_become_of_pages(groundline: Any, gateway: FakeGateway) -> None:
+    gateway.collections["docs"] = {}
+    gateway.site = [
+        {"uri": "https://a.test/", "isCrawl": True, "state": "INGESTION_STATE_DONE"},
+        {
+            "uri": "https://a.test/new",
+            "outcome": "INGESTION_OUTCOME_CREATED",
+            "state": "INGESTION_STATE_DONE",
+        },
+        {
+            "uri": "https://a.test/gone",
+            "failure": {"message": "the server answered 404"},
+            "state": "INGESTION_STATE_FAILED",
+        },
+    ]
+    result = groundline("crawl", "a.test", "--collection", "docs", "--dry-run")
+    assert result.exit_code == 0, result.stderr
+    assert gateway.requests[0][2]["dryRun"] is True
+    lines = [line.split(maxsplit=1) for line in result.stdout.splitlines()[1:]]
+    assert lines == [
+        ["https://a.test/new", "created"],
+        ["https://a.test/gone", "failed: the server answered 404"],
+    ]
+
+
 def test_a_source_is_paused_and_resumed(groundline: Any, gateway: FakeGateway) -> None:
     for command, is_paused in (("pause", True), ("resume", False)):
         gateway.next_replies = [LISTED, Reply(200, {"source": SOURCE | {"isPaused": is_paused}})]

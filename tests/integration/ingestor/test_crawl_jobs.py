@@ -97,6 +97,38 @@ async def test_a_wrong_crawl_is_refused_with_every_wrong_field(front: Any) -> No
     }
 
 
+async def test_a_dry_run_tells_what_would_come_in_and_takes_nothing_in(
+    front: Any, pool: Pool, database_url: str, collection_id: str, handbook: Site
+) -> None:
+    def request() -> Any:
+        options = {"startUrl": f"{handbook.url}/", "delaySeconds": 0}
+        asked = {"collectionId": collection_id, "crawl": options, "dryRun": True}
+        return json_format.ParseDict(asked, pb.IngestDocumentsRequest())
+
+    async with replica(pool, database_url) as stub:
+        job, items = await ended(stub, (await front.IngestDocuments(request())).job.job_id)
+        assert job.is_dry_run
+        assert outcomes(items) == {
+            "/": "CREATED",
+            "/leave": "CREATED",
+            "/travel": "CREATED",
+            "/gone": "HTTP_STATUS",
+        }
+        assert await documents(stub, collection_id) == []
+
+        await ended(stub, await crawl(front, collection_id, f"{handbook.url}/"))
+        handbook.put("/leave", "Everybody has thirty days of leave.", "/")
+        before = await documents(stub, collection_id)
+        _, items = await ended(stub, (await front.IngestDocuments(request())).job.job_id)
+        assert outcomes(items) == {
+            "/": "UNCHANGED",
+            "/leave": "UPDATED",
+            "/travel": "UNCHANGED",
+            "/gone": "HTTP_STATUS",
+        }
+        assert await documents(stub, collection_id) == before
+
+
 @pytest.mark.parametrize(
     ("operator", "collection"), [(False, True), (True, False)], ids=["the operator", "the collection"]
 )

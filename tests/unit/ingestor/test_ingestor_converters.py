@@ -11,7 +11,7 @@ from groundline.v1 import passage_pb2
 from groundline_ingestor.converters import described_upload, document_input
 from groundline_ingestor.crawling import effective_crawl
 from groundline_ingestor.servicer import IngestorServicer
-from groundline_runtime.errors import InvalidArgumentError, UnimplementedError
+from groundline_runtime.errors import InvalidArgumentError
 
 
 def parsed[M: Message](message: M, values: dict[str, Any]) -> M:
@@ -46,15 +46,6 @@ async def test_every_wrong_field_is_named_at_once() -> None:
         with pytest.raises(InvalidArgumentError) as raised:
             await call(json_format.ParseDict(request, message), None)  # type: ignore[arg-type]
         assert {violation.field for violation in raised.value.violations} == wrong
-
-
-async def test_a_crawl_cannot_be_estimated() -> None:
-    ingestor = servicer()
-    crawl = {"crawl": {"startUrl": "https://example.org"}, "dryRun": True}
-    request = parsed(pb.IngestDocumentsRequest(), {"collectionId": "c", **crawl})
-    with pytest.raises(UnimplementedError) as raised:
-        await ingestor.IngestDocuments(request, None)  # type: ignore[arg-type]
-    assert (raised.value.reason, raised.value.metadata) == ("OPTION_NOT_AVAILABLE", {"field": "dry_run"})
 
 
 @pytest.mark.parametrize("metadata", ["[]", "{", '{"a": "\\u0000"}'])

@@ -595,7 +595,9 @@ class IngestDocumentsRequest(_message.Message):
     request_id: _builtins.str
     """Makes a retry safe: the same id returns the same job. 64 characters at most."""
     dry_run: _builtins.bool
-    """Only estimates chunks and tokens; nothing is stored. Not available for a crawl. Default: false."""
+    """Takes nothing in. Of documents chunks and tokens are estimated, and no job is stored. A crawl is a job whose items
+    are the pages, each with what would become of it by its content as it was served. Default: false.
+    """
     @_builtins.property
     def documents(self) -> _containers.RepeatedCompositeFieldContainer[_document_pb2.DocumentInput]:
         """Documents, 1000 at most."""

@@ -141,7 +141,7 @@ class IngestionItem(_message.Message):
     state: _document_pb2.IngestionState.ValueType
     """How far it has come."""
     outcome: Global___IngestionOutcome.ValueType
-    """What it changed, once it is done."""
+    """What it changed, or in a dry run would change, once it is done."""
     attempts: _builtins.int
     """How often it was begun, those times included that do not count against the maximum."""
     is_crawl: _builtins.bool
@@ -207,6 +207,7 @@ class IngestionJob(_message.Message):
     END_TIME_FIELD_NUMBER: _builtins.int
     POSITION_FIELD_NUMBER: _builtins.int
     DELETED_COUNT_FIELD_NUMBER: _builtins.int
+    IS_DRY_RUN_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """Identifier, a UUID."""
     collection_id: _builtins.str
@@ -230,6 +231,8 @@ class IngestionJob(_message.Message):
     """
     deleted_count: _builtins.int
     """Documents that a run of a source deleted, since they have gone from it."""
+    is_dry_run: _builtins.bool
+    """Whether it takes nothing in: the outcomes of its items are what there would be."""
     @_builtins.property
     def chunks(self) -> Global___ChunkCounts:
         """Chunks of all items."""
@@ -268,10 +271,11 @@ class IngestionJob(_message.Message):
         end_time: _timestamp_pb2.Timestamp | None = ...,
         position: _builtins.str = ...,
         deleted_count: _builtins.int = ...,
+        is_dry_run: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "create_time", b"create_time", "end_time", b"end_time", "start_time", b"start_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancelled_count", b"cancelled_count", "chunks", b"chunks", "collection_id", b"collection_id", "create_time", b"create_time", "deleted_count", b"deleted_count", "done_count", b"done_count", "end_time", b"end_time", "failed_count", b"failed_count", "item_count", b"item_count", "job_id", b"job_id", "position", b"position", "start_time", b"start_time", "state", b"state", "unchanged_count", b"unchanged_count", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancelled_count", b"cancelled_count", "chunks", b"chunks", "collection_id", b"collection_id", "create_time", b"create_time", "deleted_count", b"deleted_count", "done_count", b"done_count", "end_time", b"end_time", "failed_count", b"failed_count", "is_dry_run", b"is_dry_run", "item_count", b"item_count", "job_id", b"job_id", "position", b"position", "start_time", b"start_time", "state", b"state", "unchanged_count", b"unchanged_count", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -12,7 +12,9 @@ from groundline.v1 import document_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_database import Connection, Pool, acquire, is_replaceable_document, transaction
 from groundline_runtime.errors import NotFoundError
+from groundline_runtime.reasons import reason_value
 
+from groundline_ingestor.adapters.postgres_documents import not_writable
 from groundline_ingestor.adapters.postgres_items import (
     HELD,
     begin_item,
@@ -22,10 +24,11 @@ from groundline_ingestor.adapters.postgres_items import (
     require_held,
 )
 from groundline_ingestor.adapters.postgres_jobs import PostgresJobs, payload_parts
-from groundline_ingestor.adapters.records import failure_json, input_json
+from groundline_ingestor.adapters.records import enum_text, failure_json, input_json
 from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.documents import DocumentVersion
 from groundline_ingestor.domain.jobs import finish
-from groundline_ingestor.domain.work import ItemClaim, LeasedItem
+from groundline_ingestor.domain.work import ItemClaim, LeasedItem, OrderedCrawl
 from groundline_ingestor.ports import HandedIn
 
 __all__ = ["PostgresCrawls", "insert_page"]
@@ -39,30 +42,38 @@ class PostgresCrawls:
         self._jobs = PostgresJobs(pool)
 
     async def enqueue(
-        self, collection: StoredCollection, request: pb.WebCrawl, principals: Sequence[str], request_id: str
+        self,
+        collection: StoredCollection,
+        crawl: OrderedCrawl,
+        principals: Sequence[str],
+        request_id: str,
     ) -> str:
         job_id = str(uuid.uuid4())
         try:
             async with transaction(self._pool) as connection:
                 if await connection.fetchval(
                     """
-                    INSERT INTO ingestion_jobs (job_id, collection_id, state, request_id, principals)
-                    VALUES ($1::uuid, $2, 'queued', nullif($3, ''), $4)
+                    INSERT INTO ingestion_jobs (
+                        job_id, collection_id, state, request_id, principals, is_dry_run
+                    )
+                    VALUES ($1::uuid, $2, 'queued', nullif($3, ''), $4, $5)
                     ON CONFLICT (collection_id, request_id) DO NOTHING RETURNING true
                     """,
                     job_id,
                     collection.collection_id,
                     request_id,
                     list(principals),
+                    crawl.is_dry_run,
                 ):
                     await connection.execute(
-                        """
-                        INSERT INTO ingestion_items (job_id, item_index, uri, state, crawl)
+                        f"""
+                        INSERT INTO ingestion_items
+                            (job_id, item_index, uri, state, {"dry_crawl" if crawl.is_dry_run else "crawl"})
                         VALUES ($1::uuid, 0, $2, 'queued', $3)
                         """,
                         job_id,
-                        request.start_url,
-                        json_format.MessageToDict(request),
+                        crawl.request.start_url,
+                        json_format.MessageToDict(crawl.request),
                     )
                     return job_id
         except asyncpg.ForeignKeyViolationError:
@@ -74,13 +85,17 @@ class PostgresCrawls:
 
     async def lease(
         self, lease_id: str, *, seconds: float, alone: bool
-    ) -> tuple[LeasedItem, pb.WebCrawl] | None:
+    ) -> tuple[LeasedItem, OrderedCrawl] | None:
         async with transaction(self._pool) as connection:
-            row = await first_waiting(connection, "i.crawl IS NOT NULL", alone=alone)
+            row = await first_waiting(
+                connection, "(i.crawl IS NOT NULL OR i.dry_crawl IS NOT NULL)", alone=alone
+            )
             if row is None:
                 return None
             item = await begin_item(connection, row, lease_id, seconds=seconds)
-        return item, json_format.ParseDict(row["crawl"], pb.WebCrawl(), ignore_unknown_fields=True)
+        stored, is_dry_run = row["crawl"] or row["dry_crawl"], row["dry_crawl"] is not None
+        request = json_format.ParseDict(stored, pb.WebCrawl(), ignore_unknown_fields=True)
+        return item, OrderedCrawl(request, is_dry_run=is_dry_run)
 
     async def is_held(self, claim: ItemClaim) -> bool:
         async with acquire(self._pool) as connection:
@@ -92,6 +107,53 @@ class PostgresCrawls:
     async def add_page(self, claim: ItemClaim, collection: StoredCollection, page: HandedIn) -> None:
         async with transaction(self._pool) as connection:
             await insert_page(connection, self._jobs, claim, collection, page)
+
+    async def add_preview(self, claim: ItemClaim, page: DocumentVersion) -> None:
+        async with transaction(self._pool) as connection:
+            index, _ = await _place(connection, claim, page.uri)
+            if index is None:
+                return
+            known = await connection.fetchrow(
+                f"""
+                SELECT d.document_id, d.ingestion_hash, d.metadata, d.allowed_principals,
+                       {is_replaceable_document("j.principals", "d")} AS is_replaceable
+                FROM ingestion_jobs j JOIN documents d USING (collection_id)
+                WHERE j.job_id = $1::uuid AND d.uri = $2
+                """,
+                claim.job_id,
+                page.uri,
+            )
+            failure, outcome = None, _outcome(known, page)
+            if known and not known["is_replaceable"]:
+                refused = not_writable(page)
+                failure = failure_json(
+                    document_pb2.IngestionFailure(
+                        stage=document_pb2.INGESTION_STATE_STORING,
+                        reason=reason_value(refused.reason),
+                        message=str(refused),
+                    )
+                )
+                outcome = job_pb2.INGESTION_OUTCOME_UNSPECIFIED
+            await connection.execute(
+                """
+                INSERT INTO ingestion_items (
+                    job_id, item_index, collection_id, uri, document_id, state, outcome, failure, is_page,
+                    start_time, end_time
+                )
+                SELECT $1::uuid, $2, collection_id, $3, $4, $5, $6, $7, true, now(), now()
+                FROM ingestion_jobs WHERE job_id = $1::uuid
+                ON CONFLICT (job_id, item_index) DO UPDATE SET
+                    document_id = excluded.document_id, state = excluded.state, outcome = excluded.outcome,
+                    failure = excluded.failure, change_time = clock_timestamp(), end_time = excluded.end_time
+                """,
+                claim.job_id,
+                index,
+                page.uri,
+                known["document_id"] if known and not failure else None,
+                "failed" if failure else "done",
+                enum_text(job_pb2.IngestionOutcome, outcome),
+                failure,
+            )
 
     async def add_failure(self, claim: ItemClaim, uri: str, failure: document_pb2.IngestionFailure) -> None:
         async with transaction(self._pool) as connection:
@@ -120,6 +182,17 @@ class PostgresCrawls:
                 claim,
                 partial(finish, outcome=job_pb2.INGESTION_OUTCOME_UNSPECIFIED, chunk_count=0),
             )
+
+
+def _outcome(known: asyncpg.Record | None, page: DocumentVersion) -> job_pb2.IngestionOutcome.ValueType:
+    if known is None or not known["ingestion_hash"]:
+        return job_pb2.INGESTION_OUTCOME_CREATED
+    is_same = (
+        known["ingestion_hash"] == page.ingestion_hash
+        and known["metadata"] == page.metadata
+        and known["allowed_principals"] == list(page.allowed_principals)
+    )
+    return job_pb2.INGESTION_OUTCOME_UNCHANGED if is_same else job_pb2.INGESTION_OUTCOME_UPDATED
 
 
 async def insert_page(

@@ -50,6 +50,7 @@ __all__ = [
     "delete_documents",
     "document_values",
     "hold_collection",
+    "not_writable",
     "text_parts",
 ]
 
@@ -278,7 +279,7 @@ class PostgresDocuments:
             if row is None:
                 return None
             if not row["is_replaceable"]:
-                raise _not_writable(version)
+                raise not_writable(version)
             if row["ingestion_hash"] != version.ingestion_hash:
                 return None
             document_id = str(row["document_id"])
@@ -541,7 +542,7 @@ async def _upsert(
     written = {row["uri"]: row for row in rows}
     for new in ordered:
         if new.version.uri not in written:
-            raise _not_writable(new.version)
+            raise not_writable(new.version)
     return [(new, written[new.version.uri]) for new in ordered]
 
 
@@ -565,7 +566,8 @@ async def _keep_originals(connection: Connection, documents: Sequence[tuple[Any,
     )
 
 
-def _not_writable(version: DocumentVersion) -> PermissionDeniedError:
+def not_writable(version: DocumentVersion) -> PermissionDeniedError:
+    """What a caller is told that must not replace what a uri holds."""
     return PermissionDeniedError(
         "DOCUMENT_NOT_WRITABLE",
         f"there is a document {version.uri!r} that the caller may not read, so it cannot be replaced",

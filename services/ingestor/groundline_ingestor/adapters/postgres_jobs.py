@@ -49,10 +49,11 @@ _VISIBLE_ITEM: Final = f"""
 """
 _SELECT = f"""
     SELECT j.job_id, j.collection_id, j.kind, j.state, j.create_time, j.end_time,
-           j.cancel_time IS NOT NULL AS is_cancelled, j.deleted_count, {WRITTEN_POSITION} AS position,
+           j.cancel_time IS NOT NULL AS is_cancelled, j.deleted_count, j.is_dry_run,
+           {WRITTEN_POSITION} AS position,
            (
                SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]') FROM (
-                   SELECT i.state, num_nonnulls(i.crawl, i.source_id) > 0 AS is_crawl,
+                   SELECT i.state, num_nonnulls(i.crawl, i.dry_crawl, i.source_id) > 0 AS is_crawl,
                           i.attempts > 0 AS is_begun,
                           i.outcome IS NOT DISTINCT FROM 'unchanged' AS is_unchanged,
                           {_VISIBLE_ITEM} AS is_visible, count(*) AS count,
@@ -82,6 +83,9 @@ _RETRIABLE: Final = """
             SELECT FROM ingestion_items later
             WHERE later.collection_id = i.collection_id AND later.uri = i.uri
               AND later.queue_id > i.queue_id AND later.state = 'done'
+              AND EXISTS (
+                  SELECT FROM ingestion_jobs wet WHERE wet.job_id = later.job_id AND NOT wet.is_dry_run
+              )
         )
         OR i.crawl IS NOT NULL AND (
             i.state IN ('failed', 'cancelled')
@@ -234,7 +238,7 @@ class PostgresJobs:
             await connection.execute(
                 """
                 SELECT FROM ingestion_items
-                WHERE job_id = $1::uuid AND num_nonnulls(crawl, source_id) > 0 FOR UPDATE
+                WHERE job_id = $1::uuid AND num_nonnulls(crawl, dry_crawl, source_id) > 0 FOR UPDATE
                 """,
                 job_id,
             )
@@ -405,7 +409,7 @@ def _item(row: asyncpg.Record) -> job_pb2.IngestionItem:
         attempts=item.attempts,
         chunks=item.chunks,
         usage=usage if usage.ByteSize() else None,
-        is_crawl=(row["crawl"] or row["source_id"]) is not None,
+        is_crawl=(row["crawl"] or row["dry_crawl"] or row["source_id"]) is not None,
     )
 
 
@@ -420,6 +424,7 @@ def _job(row: asyncpg.Record) -> job_pb2.IngestionJob:
         end_time=row["end_time"],
         position=position_text(row["position"]),
         deleted_count=row["deleted_count"],
+        is_dry_run=row["is_dry_run"],
     )
     return summarize(stored, [_tally(one) for one in row["tallies"]])
 

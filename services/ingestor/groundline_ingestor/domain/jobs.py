@@ -205,6 +205,7 @@ class StoredJob:
     """Up to where the database was written when this was read."""
     deleted_count: int = 0
     """Documents that the run of a source deleted."""
+    is_dry_run: bool = False
 
 
 def summarize(job: StoredJob, tallies: Sequence[Tally]) -> job_pb2.IngestionJob:
@@ -236,6 +237,7 @@ def summarize(job: StoredJob, tallies: Sequence[Tally]) -> job_pb2.IngestionJob:
         # Until then more follows it.
         position=job.position if end_time else "",
         deleted_count=job.deleted_count,
+        is_dry_run=job.is_dry_run,
     )
 
 

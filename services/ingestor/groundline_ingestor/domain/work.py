@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from groundline.v1 import collection_pb2, document_pb2, job_pb2
+from groundline.v1 import ingestor_service_pb2 as pb
 
 from groundline_ingestor.domain.documents import DocumentVersion, GivenDocument
 from groundline_ingestor.domain.texts import PreparedChunk, Series, TextSegment, Vectors
 
-__all__ = ["ItemClaim", "LeasedItem", "NewVersion", "Progress", "ReindexTarget"]
+__all__ = ["ItemClaim", "LeasedItem", "NewVersion", "OrderedCrawl", "Progress", "ReindexTarget"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,14 @@ class LeasedItem:
     def owner(self) -> str:
         """Whose work it is: the first principal, empty where there is none."""
         return next(iter(self.principals), "")
+
+
+@dataclass(frozen=True)
+class OrderedCrawl:
+    """A crawl to do; a dry run takes nothing in."""
+
+    request: pb.WebCrawl
+    is_dry_run: bool = False
 
 
 @dataclass(frozen=True)

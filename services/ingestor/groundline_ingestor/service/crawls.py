@@ -7,15 +7,14 @@ from functools import partial
 
 import structlog
 from groundline.v1 import document_pb2
-from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_runtime.reasons import reason_value
 
 from groundline_ingestor.crawling import CrawledPage, CrawlFailure
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import IngestionError, restriction
 from groundline_ingestor.domain.metadata import plain_values
-from groundline_ingestor.domain.work import ItemClaim
-from groundline_ingestor.ports import Crawler, CrawlRepository
+from groundline_ingestor.domain.work import ItemClaim, OrderedCrawl
+from groundline_ingestor.ports import Crawler, CrawlRepository, HandedIn
 from groundline_ingestor.service.long_work import CHECK_SECONDS, while_held
 from groundline_ingestor.service.preparation import identify
 from groundline_ingestor.service.quotas import Quotas
@@ -44,23 +43,24 @@ class Crawling:
         self._allow_private_addresses = allow_private_addresses
         self._check_seconds = check_seconds
 
-    async def crawl(self, claim: ItemClaim, request: pb.WebCrawl, collection: StoredCollection) -> None:
+    async def crawl(self, claim: ItemClaim, crawl: OrderedCrawl, collection: StoredCollection) -> None:
         """Walk the site to its end and end the item. Its lease is the caller's to extend.
 
         Raises ClaimLostError soon after the item was cancelled, IngestionError (NO_PAGES), UnavailableError.
         """
         allowed = collection.settings.crawl.allow_private_addresses and self._allow_private_addresses
-        walk = self._walk(claim, request, collection, private_addresses=allowed)
+        walk = self._walk(claim, crawl, collection, private_addresses=allowed)
         await while_held(walk, claim, self._crawls, self._check_seconds)
 
     async def _walk(
         self,
         claim: ItemClaim,
-        request: pb.WebCrawl,
+        crawl: OrderedCrawl,
         collection: StoredCollection,
         *,
         private_addresses: bool,
     ) -> None:
+        request = crawl.request
         pages = failures = 0
         said = partial(
             replace,
@@ -71,9 +71,7 @@ class Crawling:
             async for one in found:
                 if isinstance(one, CrawledPage) and one.is_indexed:
                     page = await asyncio.to_thread(identify, said(one.document()), collection)
-                    version = page[1]
-                    await self._quotas.require_room(collection.collection_id, version.uri, version.size_bytes)
-                    await self._crawls.add_page(claim, collection, page)
+                    await self._take(claim, crawl, collection, page)
                     pages += 1
                 elif isinstance(one, CrawlFailure):
                     failure = document_pb2.IngestionFailure(
@@ -90,4 +88,20 @@ class Crawling:
                 "the site was walked, but no page of it has a path that is to be included and may be indexed",
             )
         await self._crawls.finish(claim)
-        _log.info("site_crawled", job_id=claim.job_id, pages=pages, failures=failures)
+        _log.info(
+            "site_crawled",
+            job_id=claim.job_id,
+            pages=pages,
+            failures=failures,
+            is_dry_run=crawl.is_dry_run,
+        )
+
+    async def _take(
+        self, claim: ItemClaim, crawl: OrderedCrawl, collection: StoredCollection, page: HandedIn
+    ) -> None:
+        _, version = page
+        if crawl.is_dry_run:
+            await self._crawls.add_preview(claim, version)
+            return
+        await self._quotas.require_room(collection.collection_id, version.uri, version.size_bytes)
+        await self._crawls.add_page(claim, collection, page)

@@ -25,6 +25,7 @@ from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import FileContent, GivenDocument, IngestionError
 from groundline_ingestor.domain.jobs import plus
 from groundline_ingestor.domain.times import timestamp
+from groundline_ingestor.domain.work import OrderedCrawl
 from groundline_ingestor.ports import CollectionRepository, CrawlRepository, HandedIn, JobRepository
 from groundline_ingestor.service.access import collection_not_found, writable_collection
 from groundline_ingestor.service.collections import require_running_model
@@ -115,8 +116,10 @@ class IngestionService:
             require_running_model(collection, self._embedder)
             self._contextualization.require(collection)
             await self._quotas.require_job(caller)
-            await self._quotas.require_documents(collection_id, {crawl.start_url: 0})
-            job_id = await self._crawls.enqueue(collection, crawl, caller.principals, request_id)
+            if not request.dry_run:
+                await self._quotas.require_documents(collection_id, {crawl.start_url: 0})
+            order = OrderedCrawl(crawl, is_dry_run=request.dry_run)
+            job_id = await self._crawls.enqueue(collection, order, caller.principals, request_id)
             job = await self._jobs.find(job_id, caller.principals)
             if job is None:
                 raise collection_not_found(collection_id)

@@ -28,7 +28,7 @@ from groundline_ingestor.domain.documents import (
 from groundline_ingestor.domain.quotas import CallerUse, CollectionUse
 from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment, Vectors
 from groundline_ingestor.domain.times import moment
-from groundline_ingestor.domain.work import LeasedItem, NewVersion
+from groundline_ingestor.domain.work import LeasedItem, NewVersion, OrderedCrawl
 from groundline_ingestor.ports import (
     ClaimLostError,
     CollectionRepository,
@@ -55,6 +55,7 @@ __all__ = ["DIMENSIONS", "StoreContract", "Stores"]
 
 DIMENSIONS: Final = 8
 MAXIMUM_ATTEMPTS: Final = 3
+CRAWL = OrderedCrawl(pb.WebCrawl(start_url="https://a.test/"))
 FAILURE: Final = document_pb2.IngestionFailure(
     stage=document_pb2.INGESTION_STATE_EXTRACTING,
     reason=error_pb2.EMPTY_TEXT,
@@ -175,7 +176,7 @@ class StoreContract:
             stores.documents.refresh(collection, _version("a.md", "text"), ()),
             stores.documents.delete(collection, str(uuid.uuid4())),
             stores.jobs.enqueue(collection, [_handed_in("a.md")], (), ""),
-            stores.crawls.enqueue(collection, pb.WebCrawl(start_url="https://a.test/"), (), ""),
+            stores.crawls.enqueue(collection, CRAWL, (), ""),
         ):
             assert await _refusal(call) is NotFoundError
 
@@ -253,9 +254,7 @@ class StoreContract:
         [(document_id, _)] = await stores.documents.store(collection, [_new(secret, "secret")])
         before = await stores.documents.find("unmarked", document_id)
         job = await stores.jobs.enqueue(collection, [_handed_in("a.md")], ("user:bob",), "")
-        crawl_id = await stores.crawls.enqueue(
-            collection, pb.WebCrawl(start_url="https://a.test/"), ("user:bob",), ""
-        )
+        crawl_id = await stores.crawls.enqueue(collection, CRAWL, ("user:bob",), "")
         leased = await _lease_crawl(stores)
         assert leased is not None
         [item] = await _lease(stores)
@@ -766,16 +765,14 @@ class StoreContract:
             exclude_paths=["/old"],
             delay_seconds=0.5,
         )
-        job_id = await stores.crawls.enqueue(collection, asked, (), "same")
-        assert (
-            await stores.crawls.enqueue(collection, pb.WebCrawl(start_url="https://b.test/"), (), "same")
-            == job_id
-        )
+        job_id = await stores.crawls.enqueue(collection, OrderedCrawl(asked), (), "same")
+        assert await stores.crawls.enqueue(collection, replace(CRAWL, is_dry_run=True), (), "same") == job_id
         assert await _lease(stores) == []
         leased = await _lease_crawl(stores)
         assert leased is not None
-        item, request = leased
-        assert (request, item.collection_id, item.uri) == (asked, "site", asked.start_url)
+        item, ordered = leased
+        assert ordered == OrderedCrawl(asked)
+        assert (item.collection_id, item.uri) == ("site", asked.start_url)
         assert await _lease_crawl(stores) is None
         await stores.crawls.add_page(item.claim, collection, _handed_in("https://a.test/"))
         assert [page.uri for page in await _lease(stores)] == ["https://a.test/"]
@@ -786,6 +783,51 @@ class StoreContract:
             (asked.start_url, True, document_pb2.INGESTION_STATE_DONE),
             ("https://a.test/", False, document_pb2.INGESTION_STATE_EXTRACTING),
         ]
+
+    async def test_a_dry_crawl_notes_what_would_become_of_pages_and_takes_none_in(
+        self, stores: Stores
+    ) -> None:
+        collection = await _collection(stores, "dry")
+        known, changed, refused = (f"https://a.test/{name}" for name in ("known", "changed", "refused"))
+        for uri, principals in ((known, ()), (changed, ()), (refused, ("user:bob",))):
+            version = replace(_version(uri, "text"), allowed_principals=principals)
+            new = replace(_new(version, "text"), principals=principals)
+            await stores.documents.store(collection, [new])
+        ordered = OrderedCrawl(pb.WebCrawl(start_url="https://a.test/"), is_dry_run=True)
+        job_id = await stores.crawls.enqueue(collection, ordered, ("user:ann",), "")
+        leased = await _lease_crawl(stores)
+        assert leased is not None
+        assert leased[1] == ordered
+        claim = leased[0].claim
+        for uri, text in (
+            (known, "text"),
+            (changed, "other"),
+            (refused, "other"),
+            ("https://a.test/new", "x"),
+        ):
+            await stores.crawls.add_preview(claim, _version(uri, text))
+        await stores.crawls.add_preview(claim, _version(known, "text"))
+        await stores.crawls.finish(claim)
+        assert await _refusal_of_claim(stores.crawls.add_preview(claim, _version(known, "text")))
+        items = await stores.jobs.items(job_id, None, after=0, limit=10)
+        assert [(one.uri, one.outcome, one.failure.reason) for one in items] == [
+            (known, job_pb2.INGESTION_OUTCOME_UNCHANGED, 0),
+            (changed, job_pb2.INGESTION_OUTCOME_UPDATED, 0),
+            (refused, job_pb2.INGESTION_OUTCOME_UNSPECIFIED, error_pb2.DOCUMENT_NOT_WRITABLE),
+            ("https://a.test/new", job_pb2.INGESTION_OUTCOME_CREATED, 0),
+        ]
+        assert items[2].document_id == ""
+        job = await stores.jobs.find(job_id)
+        assert job is not None
+        assert (job.is_dry_run, job.state, job.done_count, job.unchanged_count, job.failed_count) == (
+            True,
+            job_pb2.JOB_STATE_DONE,
+            3,
+            1,
+            1,
+        )
+        assert await _lease(stores) == []
+        assert await stores.jobs.retry(job_id) == 0
 
     async def test_a_job_is_under_way_until_its_crawl_and_its_pages_have_ended(self, stores: Stores) -> None:
         collection = await _collection(stores, "underway")
@@ -865,7 +907,7 @@ class StoreContract:
         self, stores: Stores
     ) -> None:
         collection = await _collection(stores, "charged-crawl")
-        job_id = await stores.crawls.enqueue(collection, pb.WebCrawl(start_url="https://a.test/"), (), "")
+        job_id = await stores.crawls.enqueue(collection, CRAWL, (), "")
         assert await _lease_crawl(stores, seconds=0.01) is not None
         await _expired(stores)
         assert await _lease_crawl(stores, alone=False) is None
@@ -942,13 +984,13 @@ async def _listed(
 
 async def _lease_crawl(
     stores: Stores, *, seconds: float = 60, alone: bool = True
-) -> tuple[LeasedItem, pb.WebCrawl] | None:
+) -> tuple[LeasedItem, OrderedCrawl] | None:
     return await stores.crawls.lease(str(uuid.uuid4()), seconds=seconds, alone=alone)
 
 
 async def _begun_crawl(stores: Stores, collection: StoredCollection) -> tuple[str, LeasedItem]:
     """Id of the job, and the item that was leased."""
-    job_id = await stores.crawls.enqueue(collection, pb.WebCrawl(start_url="https://a.test/"), (), "")
+    job_id = await stores.crawls.enqueue(collection, CRAWL, (), "")
     leased = await _lease_crawl(stores)
     assert leased is not None
     return job_id, leased[0]

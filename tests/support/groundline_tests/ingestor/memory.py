@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from google.protobuf.struct_pb2 import Struct
-from groundline.v1 import chat_pb2, collection_pb2, document_pb2, job_pb2, passage_pb2
+from groundline.v1 import chat_pb2, collection_pb2, document_pb2, error_pb2, job_pb2, passage_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_filters import Filter
 from groundline_ingestor.domain.collections import StoredCollection, is_readable
@@ -49,7 +49,14 @@ from groundline_ingestor.domain.quotas import CallerUse, CollectionUse
 from groundline_ingestor.domain.sources import StoredSource
 from groundline_ingestor.domain.texts import DocumentText, PreparedChunk, TextSegment, Vectors
 from groundline_ingestor.domain.times import timestamp
-from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, Progress, ReindexTarget
+from groundline_ingestor.domain.work import (
+    ItemClaim,
+    LeasedItem,
+    NewVersion,
+    OrderedCrawl,
+    Progress,
+    ReindexTarget,
+)
 from groundline_ingestor.ports import ClaimLostError, HandedIn, StoredOutcome
 from groundline_ingestor.segments import kept_segments
 from groundline_runtime.errors import (
@@ -77,7 +84,7 @@ class _Entry:
     given: GivenDocument | None = None
     """None of a crawl, of a page that could not be had, and in a re-index."""
     item: ItemState = field(default_factory=ItemState)
-    crawl: pb.WebCrawl | None = None
+    crawl: OrderedCrawl | None = None
     is_page: bool = False
     usage: chat_pb2.Usage = field(default_factory=chat_pb2.Usage)
     create_time: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -87,7 +94,8 @@ class _Entry:
     @property
     def is_missing(self) -> bool:
         """A page that could not be had."""
-        return self.is_page and self.given is None
+        is_lost = self.item.state == document_pb2.INGESTION_STATE_FAILED
+        return self.is_page and self.given is None and is_lost
 
     def shown(self) -> job_pb2.IngestionItem:
         return job_pb2.IngestionItem(
@@ -736,7 +744,7 @@ class MemoryJobs:
 
     def _can_be_retried(self, entry: _Entry, is_incomplete: bool) -> bool:
         lost = (document_pb2.INGESTION_STATE_FAILED, document_pb2.INGESTION_STATE_CANCELLED)
-        if entry.crawl:
+        if entry.crawl and not entry.crawl.is_dry_run:
             return entry.item.state in lost or (entry.item.has_ended and is_incomplete)
         return entry.item.state in lost and entry.given is not None
 
@@ -876,17 +884,23 @@ class MemoryCrawls:
         self._data = data
 
     async def enqueue(
-        self, collection: StoredCollection, request: pb.WebCrawl, principals: Sequence[str], request_id: str
+        self,
+        collection: StoredCollection,
+        crawl: OrderedCrawl,
+        principals: Sequence[str],
+        request_id: str,
     ) -> str:
         job_id, is_new = self._data.add_job(collection.collection_id, request_id, principals)
         if is_new:
-            crawl = _Entry(job_id, collection.collection_id, 0, request.start_url, crawl=request)
-            self._data.entries.append(crawl)
+            jobs = self._data.jobs
+            jobs[job_id] = replace(jobs[job_id], is_dry_run=crawl.is_dry_run)
+            entry = _Entry(job_id, collection.collection_id, 0, crawl.request.start_url, crawl=crawl)
+            self._data.entries.append(entry)
         return job_id
 
     async def lease(
         self, lease_id: str, *, seconds: float, alone: bool
-    ) -> tuple[LeasedItem, pb.WebCrawl] | None:
+    ) -> tuple[LeasedItem, OrderedCrawl] | None:
         for entry in self._data.entries:
             if entry.crawl and not entry.item.has_ended and not entry.item.lease_id:
                 if entry.item.is_suspect and not alone:
@@ -923,6 +937,26 @@ class MemoryCrawls:
             )
         )
 
+    async def add_preview(self, claim: ItemClaim, page: DocumentVersion) -> None:
+        collection_id = self._data.held(claim).collection_id
+        index = self._place(claim, page.uri)
+        if index is None:
+            return
+        found = next(
+            (
+                one
+                for one in self._data.documents.values()
+                if (one.message.collection_id, one.message.uri) == (collection_id, page.uri)
+            ),
+            None,
+        )
+        done = finish(begin(ItemState(), claim.lease_id, alone=False), _preview(found, page), 0)
+        if found and not self._data.is_replaceable(found, self._data.job_principals[claim.job_id]):
+            done = fail(ItemState(), NOT_WRITABLE, job_pb2.ChunkCounts())
+        entry = _Entry(claim.job_id, collection_id, index, page.uri, item=done, is_page=True)
+        entry.document_id = found.message.document_id if found and not done.failure else ""
+        self._put(entry)
+
     async def add_failure(self, claim: ItemClaim, uri: str, failure: document_pb2.IngestionFailure) -> None:
         collection_id = self._data.held(claim).collection_id
         index = self._place(claim, uri)
@@ -947,6 +981,24 @@ class MemoryCrawls:
                 self._data.entries[place] = new
                 return
         self._data.entries.append(new)
+
+
+NOT_WRITABLE = document_pb2.IngestionFailure(
+    stage=document_pb2.INGESTION_STATE_STORING,
+    reason=error_pb2.DOCUMENT_NOT_WRITABLE,
+    message="there is a document that the caller may not read",
+)
+
+
+def _preview(found: _Document | None, page: DocumentVersion) -> job_pb2.IngestionOutcome.ValueType:
+    if found is None or not found.version.ingestion_hash:
+        return job_pb2.INGESTION_OUTCOME_CREATED
+    is_same = (found.version.ingestion_hash, found.version.metadata, found.version.allowed_principals) == (
+        page.ingestion_hash,
+        page.metadata,
+        page.allowed_principals,
+    )
+    return job_pb2.INGESTION_OUTCOME_UNCHANGED if is_same else job_pb2.INGESTION_OUTCOME_UPDATED
 
 
 class MemoryReindex:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from groundline.v1 import source_pb2
+from groundline_runtime.errors import UnimplementedError
 
 from groundline_ingestor.adapters.addresses import pinned_pool
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
@@ -13,7 +14,6 @@ from groundline_ingestor.adapters.sources.common import (
     CONNECT_SECONDS,
     Secrets,
     in_thread,
-    refused,
 )
 from groundline_ingestor.adapters.sources.directory import allowed_path, directory_changes
 from groundline_ingestor.adapters.sources.feed import LinkedPages, feed_changes
@@ -135,7 +135,9 @@ class SourceConnectors:
                     pages=LinkedPages(self._crawler, private_addresses=private_addresses),
                 )
             )
-        raise refused("the source is of a kind that this release does not know")
+        raise UnimplementedError(
+            "OPTION_NOT_AVAILABLE", "the source is of a kind that this release does not know"
+        )
 
     def _secret(self, source: source_pb2.DocumentSource, name: str) -> str | None:
         return self._secrets.read(source.collection_id, name) if name else None
