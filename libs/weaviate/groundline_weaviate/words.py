@@ -5,21 +5,43 @@ from typing import Any
 
 from groundline_lexical import STEMMED, searched_text, without_stop_words
 from py_rust_stemmers import SnowballStemmer  # type: ignore[import-untyped]
+from stop_words import get_stop_words  # type: ignore[import-untyped]
 
 __all__ = ["searched_words", "stored_words"]
 
-_WITHOUT = frozenset({"polish"})
+_WITHOUT_STEMMER = frozenset({"polish"})
 """Languages of ours that Snowball's compiled stemmers lack: indexed as they are."""
+
+_WITHOUT_LIST = frozenset({"tamil"})
+"""Languages of ours whose stop words nobody lists there."""
 
 
 def stored_words(lexical_text: str, language: str) -> str:
     """What is stored of a chunk's `lexical_text`, which is words already, in the collection's language."""
-    return _stems(without_stop_words(lexical_text, language), language)
+    return _stems(_without_stop_words(lexical_text, language), language)
 
 
 def searched_words(query: str, language: str) -> str:
     """What is searched for; empty where the query has no word but stop words."""
-    return _stems(without_stop_words(searched_text(query), language), language)
+    return _stems(_without_stop_words(searched_text(query), language), language)
+
+
+def _without_stop_words(words: str, language: str) -> str:
+    if language == "english":  # by the list of all backends
+        return without_stop_words(words, language)
+    dropped = _stop_words(language)
+    return " ".join(word for word in words.split() if word not in dropped)
+
+
+@cache
+def _stop_words(language: str) -> frozenset[str]:
+    """Of another language than English, as texts are stored.
+
+    A class holds many languages, so that the most frequent words of one are not frequent in it.
+    """
+    if language not in STEMMED - _WITHOUT_LIST:
+        return frozenset()
+    return frozenset(searched_text(word) for word in get_stop_words(language))
 
 
 def _stems(words: str, language: str) -> str:
@@ -30,4 +52,4 @@ def _stems(words: str, language: str) -> str:
 @cache
 def _stemmer(language: str) -> Any:
     """The stemmer of a language; None where words stay as they are."""
-    return SnowballStemmer(language) if language in STEMMED - _WITHOUT else None
+    return SnowballStemmer(language) if language in STEMMED - _WITHOUT_STEMMER else None
