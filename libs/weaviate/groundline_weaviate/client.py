@@ -47,6 +47,10 @@ _MAJORITY_SECONDS: Final = 30.0
 _QUEUE_SECONDS: Final = 0.05
 """Between two looks at what the nodes have yet to take into their vector indexes."""
 
+_EXACT_OBJECTS: Final = 5_000
+"""Of a shard; where a filter leaves fewer, each is compared, and HNSW is left. The server's own 40,000 made a
+search of all of 100,000 chunks take 240 ms in place of 40."""
+
 _SERVICE: Final = "weaviate.v1.Weaviate"
 _MAX_MESSAGE_BYTES: Final = 100 * 1024**2
 
@@ -363,8 +367,14 @@ class Weaviate:
             "class": name,
             "vectorizer": "none",
             "vectorIndexType": "hnsw",
-            # Quantization of the server's choice would cost recall.
-            "vectorIndexConfig": {"distance": "cosine", "skipDefaultQuantization": True},
+            "vectorIndexConfig": {
+                "distance": "cosine",
+                # Quantization of the server's choice would cost recall.
+                "skipDefaultQuantization": True,
+                # Every search has a filter, if only that on its partition.
+                "filterStrategy": "acorn",
+                "flatSearchCutoff": _EXACT_OBJECTS,
+            },
             # Words come without stop words, in many languages; the default would take English ones out.
             "invertedIndexConfig": {
                 "bm25": {"k1": 1.2, "b": 0.75},
