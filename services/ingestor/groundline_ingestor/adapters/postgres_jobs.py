@@ -84,7 +84,7 @@ _RETRIABLE: Final = """
             WHERE later.collection_id = i.collection_id AND later.uri = i.uri
               AND later.queue_id > i.queue_id AND later.state = 'done'
               AND EXISTS (
-                  SELECT FROM ingestion_jobs wet WHERE wet.job_id = later.job_id AND NOT wet.is_dry_run
+                  SELECT FROM ingestion_jobs o WHERE o.job_id = later.job_id AND NOT o.is_dry_run
               )
         )
         OR i.crawl IS NOT NULL AND (

@@ -1,7 +1,9 @@
 """Files of a branch of a git repository, over HTTP."""
 
+import os
 import shutil
 import tempfile
+import time
 from collections.abc import Generator
 from functools import partial
 from pathlib import Path
@@ -19,6 +21,7 @@ from urllib3.exceptions import HTTPError
 
 from groundline_ingestor.adapters.addresses import AddressNotAllowedError
 from groundline_ingestor.adapters.sources.common import host_of, not_had, refused, unreachable
+from groundline_ingestor.adapters.sources.packs import require_bounded
 from groundline_ingestor.domain.documents import GivenDocument
 from groundline_ingestor.domain.sources import Change, Found, Reached, takes_path, uri_prefix
 
@@ -26,6 +29,8 @@ __all__ = ["git_changes"]
 
 MAX_PACK_BYTES: Final = 4 * 1024**3
 """Of one commit's files, compressed."""
+FETCH_SECONDS: Final = 3600.0
+"""A server that sends for longer is given up."""
 DEFAULT_USERNAME: Final = "x-token"
 _HEAD: Final = b"HEAD"
 _FILE_TYPES: Final = 0o170000
@@ -104,18 +109,24 @@ def _head(client: HttpGitClient, path: str, branch: str) -> ObjectID:
 def _fetch(client: HttpGitClient, path: str, repository: Repo, head: ObjectID) -> None:
     pack, commit, abort = repository.object_store.add_pack()
     size = 0
+    end = time.monotonic() + FETCH_SECONDS
 
     def write(data: bytes) -> int:
         nonlocal size
         size += len(data)
         if size > MAX_PACK_BYTES:
             raise refused(f"the commit has more than {MAX_PACK_BYTES} bytes")
+        if time.monotonic() > end:
+            raise refused(f"fetching the commit took more than {FETCH_SECONDS:g} seconds")
         return pack.write(data)
 
     try:
         client.fetch_pack(
             path, lambda refs, depth=None: [head], repository.get_graph_walker(), write, depth=1
         )
+        pack.flush()
+        require_bounded(pack)
+        pack.seek(0, os.SEEK_END)
     except BaseException:
         abort()
         raise
