@@ -177,7 +177,7 @@ def _explanation(pool: Pool, row: int, order: Order | None, place: int) -> passa
 
 
 def _fused_rank(fused: Fused, row: int) -> int:
-    return int(np.flatnonzero(fused.rows == row)[0]) + 1
+    return int(np.argmax(fused.rows == row)) + 1
 
 
 def _arm_score(scores: ArmScores, row: int) -> passage_pb2.ArmScore | None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
 from groundline.v1 import candidate_pb2, options_pb2, passage_pb2
@@ -31,6 +32,8 @@ _ARMS: Mapping[int, frozenset[int]] = {
     options_pb2.RETRIEVAL_MODE_KEYWORD: frozenset({_KEYWORD}),
 }
 _NO_SIGNATURE = bytes(SIGNATURE_BYTES)
+
+_chunk_id, _score = attrgetter("chunk_id"), attrgetter("score")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,27 +133,32 @@ def ranked_list(
     arm: candidate_pb2.SearchArm.ValueType, hits: Iterable[Hit], minimum: float
 ) -> tuple[candidate_pb2.RankedList, Sequence[Hit]]:
     """The hits of one index in order of rank, without those below `minimum`; ties go to the smaller id."""
-    kept = sorted((hit for hit in hits if hit.score >= minimum), key=lambda hit: (-hit.score, hit.chunk_id))
-    ranked = candidate_pb2.RankedList(
-        arm=arm, chunk_ids=[hit.chunk_id for hit in kept], scores=[hit.score for hit in kept]
-    )
+    kept = [hit for hit in hits if hit.score >= minimum]
+    # By the last key first: sorting is stable, and so by a single field each time.
+    kept.sort(key=_chunk_id)
+    kept.sort(key=_score, reverse=True)
+    ranked = candidate_pb2.RankedList(arm=arm, chunk_ids=map(_chunk_id, kept), scores=map(_score, kept))
     return ranked, kept
 
 
 def features_of(hits: Iterable[Hit]) -> candidate_pb2.CandidateFeatures:
     """The features of each chunk once."""
-    unique = list({hit.chunk_id: hit for hit in hits}.values())
-    positions: dict[str, int] = {}
-    for hit in unique:
-        positions.setdefault(hit.collection_id, len(positions))
+    unique = {hit.chunk_id: hit for hit in hits}
+    if not unique:
+        return candidate_pb2.CandidateFeatures()
+    # Columns at once: reading a hundred hits field by field takes longer than fusing them.
+    chunk_ids, _, owners, chunk_indexes, update_seconds, source_types, signatures = zip(
+        *unique.values(), strict=True
+    )
+    positions = {name: position for position, name in enumerate(dict.fromkeys(owners))}
     return candidate_pb2.CandidateFeatures(
-        chunk_ids=[hit.chunk_id for hit in unique],
-        collection_ids=list(positions),
-        collections=[positions[hit.collection_id] for hit in unique],
-        chunk_indexes=[hit.chunk_index for hit in unique],
-        update_seconds=[hit.update_seconds for hit in unique],
-        source_types=[hit.source_type for hit in unique],
-        signatures=b"".join([hit.signature or _NO_SIGNATURE for hit in unique]),
+        chunk_ids=chunk_ids,
+        collection_ids=positions,
+        collections=[positions[name] for name in owners],
+        chunk_indexes=chunk_indexes,
+        update_seconds=update_seconds,
+        source_types=source_types,
+        signatures=b"".join([signature or _NO_SIGNATURE for signature in signatures]),
     )
 
 
