@@ -7,6 +7,7 @@ from groundline_cli.commands.gateway import json_option
 from groundline_cli.terminal import print_columns, print_json
 
 from groundline_benchmarks.extract.benchmark import ExtractFigures, measure_extraction
+from groundline_benchmarks.ingest.corpus import only_warnings
 from groundline_benchmarks.measuring.goals import goals_as_json, print_goals
 from groundline_benchmarks.measuring.running import Report, run
 
@@ -26,6 +27,8 @@ def extract(seed: int, pages: int, with_scans: bool, as_json: bool) -> None:
     The documents are made by the libraries of their formats, so that what is in them is known. Scans are
     read where tesseract's language data is installed.
     """
+
+    only_warnings()
 
     async def measure(report: Report) -> ExtractFigures:
         return measure_extraction(seed, pages, report, with_scans=with_scans)

@@ -213,6 +213,15 @@ def test_the_directory_of_a_zip_file_is_read_in_bounds() -> None:
     assert type_of_file("", "a.bin", io.BytesIO(b"PK\x03\x04" + many + end)) == ZIP
 
 
+def test_an_archive_that_holds_an_unpacked_document_is_an_archive() -> None:
+    document, archive = io.BytesIO(), io.BytesIO()
+    with zipfile.ZipFile(document, "w") as file:
+        file.writestr("word/document.xml", b"<w:document/>")
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("letter.docx", document.getvalue())
+    assert type_of_file("", "a.zip", archive) == ZIP
+
+
 def test_a_segment_with_a_quarter_of_a_million_headings_has_as_many_as_are_of_use() -> None:
     text = "# a\n" * 500_000
     segments = list(EXTRACTOR.read(GivenDocument(text, mime_type=MARKDOWN)).segments)

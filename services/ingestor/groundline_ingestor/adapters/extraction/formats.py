@@ -345,10 +345,14 @@ def _zip_type(start: bytes, file: BinaryIO) -> str:
         declared = start[begin : begin + min(size, 200)].decode("latin-1").removesuffix("-template")
         if declared in _READERS:
             return declared
+    has_directory = False
     for name in zip_names(file):
+        has_directory = True
         if name in _ZIP_PARTS:
             return _ZIP_PARTS[name]
-    # A file that is cut off has no directory.
+    if has_directory:
+        return ZIP  # which may hold a document that is not packed
+    # A file that is cut off has none.
     return next((kind for name, kind in _ZIP_PARTS.items() if name.encode() in start), ZIP)
 
 
