@@ -77,7 +77,7 @@ async def test_closing_the_connection_reaches_the_provider(hosted: Stack, provid
                     break
             assert not provider.abandoned.is_set()
         await provider.abandoned.wait()
-        assert kinds == ["started", "status", "status", "sources", "status", "delta"]
+        assert kinds == ["started", "status", "sources", "status", "delta"]
         assert_is_kept(await stored(client, thread_id))
 
 
