@@ -249,6 +249,14 @@ def test_without_tesseract_an_image_fails_and_says_so() -> None:
 
 
 @needs_tesseract
+@pytest.mark.parametrize("degrees", [90, 180, 270])
+def test_a_single_line_is_read_whichever_way_up(sandbox: Sandbox, degrees: int) -> None:
+    out = io.BytesIO()
+    Image.open(io.BytesIO(picture(SENTENCE, "PNG"))).rotate(degrees, expand=True).save(out, "PNG")
+    assert extract(sandbox, out.getvalue()).text == SENTENCE
+
+
+@needs_tesseract
 def test_a_language_without_data_fails_that_image() -> None:
     with Sandbox(replace(LIMITS, ocr_languages="tlh")) as sandbox:
         assert reason_of(sandbox, picture(SENTENCE, "PNG")) == "OCR_FAILED"

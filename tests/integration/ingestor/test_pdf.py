@@ -276,6 +276,19 @@ def test_a_scan_is_read_whichever_way_up_and_says_how_sure_it_is(read: Any, degr
     assert found.metadata["ocr_confidence"] > 0.8
 
 
+def test_what_stands_at_the_edge_of_both_of_two_pages_is_left_out(read: Any) -> None:
+    def page(number: int) -> Draw:
+        def draw(canvas: Canvas) -> None:
+            canvas.setFont("Helvetica", 16)
+            canvas.drawString(60, 820, "ACME Annual Report")
+            canvas.drawString(60, 20, f"Page {number} of 2")
+            lines(canvas, [f"Text of page {number}."])
+
+        return draw
+
+    assert read(page(1), page(2)).text == "Text of page 1.\n\n\f\n\nText of page 2."
+
+
 def test_a_page_full_of_lines_is_read_in_time(read: Any) -> None:
     def draw(canvas: Canvas) -> None:
         for number in range(20_000):

@@ -13,6 +13,7 @@ __all__ = ["read", "recognized"]
 
 # Below it tesseract only guesses which way up a picture is.
 _SURE_OF_ORIENTATION = 2.0
+_SURE_OF_TEXT = 0.8
 
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
@@ -49,7 +50,16 @@ def recognized(image: Image.Image, limits: ReaderLimits) -> tuple[str, float]:
     """What is written on it, whichever way up it is, and how sure that is, up to 1. Raises ReadError."""
     if image.width * image.height > limits.max_image_pixels:
         raise _too_large(limits)
-    image = _upright(image.convert("RGB"), limits)
+    image, is_sure = _upright(image.convert("RGB"), limits)
+    text, confidence = _read(image, limits)
+    if text and not is_sure and confidence < _SURE_OF_TEXT:
+        # A line or two are too little to tell their orientation by.
+        turned = (_read(image.rotate(degrees, expand=True), limits) for degrees in (90, 180, 270))
+        text, confidence = max([(text, confidence), *turned], key=lambda found: found[1])
+    return text, confidence
+
+
+def _read(image: Image.Image, limits: ReaderLimits) -> tuple[str, float]:
     engine = _engine(limits.ocr_data, limits.ocr_languages)
     engine.SetImage(image)
     try:
@@ -59,18 +69,19 @@ def recognized(image: Image.Image, limits: ReaderLimits) -> tuple[str, float]:
         engine.Clear()
 
 
-def _upright(image: Image.Image, limits: ReaderLimits) -> Image.Image:
+def _upright(image: Image.Image, limits: ReaderLimits) -> tuple[Image.Image, bool]:
+    """The image as it is to be read, and whether that is sure."""
     if not (Path(limits.ocr_data) / "osd.traineddata").exists():
-        return image
+        return image, False
     engine = _engine(limits.ocr_data, "osd")
     engine.SetImage(image)
     try:
         found = engine.DetectOrientationScript()
     finally:
         engine.Clear()
-    if not found or found["orient_conf"] < _SURE_OF_ORIENTATION or not found["orient_deg"]:
-        return image
-    return image.rotate(found["orient_deg"], expand=True)
+    if not found or found["orient_conf"] < _SURE_OF_ORIENTATION:
+        return image, False
+    return (image.rotate(found["orient_deg"], expand=True) if found["orient_deg"] else image), True
 
 
 @lru_cache(maxsize=4)

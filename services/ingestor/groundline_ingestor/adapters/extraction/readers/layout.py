@@ -130,8 +130,13 @@ def style_of(pages: Sequence[Page]) -> Style:
         if not merged or size < merged[-1] * 0.94:
             merged.append(size)
     least = max(3, round(0.3 * len(pages)))
+    # Of two pages both have to say the same: lines that differ in their numbers may be text.
     running = {
-        key for key, count in seen.items() if count >= least or (count >= 2 and _PAGE_NUMBER.fullmatch(key))
+        key
+        for key, count in seen.items()
+        if count >= least
+        or (count == 2 == len(pages) and "#" not in key)
+        or (count >= 2 and _PAGE_NUMBER.fullmatch(key))
     }
     return Style(body, merged, frozenset(running))
 
@@ -157,7 +162,8 @@ def _edge_lines(page: Page) -> list[_Line]:
 def _running_key(line: _Line, body_size: float) -> str:
     """The same for lines that differ in their numbers, unless they are headings by their size."""
     text = line.text.casefold()
-    return text if line.size >= body_size * 1.12 else re.sub(r"\d+", "#", text)
+    masked = re.sub(r"\d+", "#", text)
+    return text if line.size >= body_size * 1.12 and not _PAGE_NUMBER.fullmatch(masked) else masked
 
 
 def _rounded(size: float) -> float:
