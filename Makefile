@@ -147,9 +147,16 @@ bench-lexical: setup ## Measure keyword engines, those of GROUNDLINE_BENCH_POSTG
 	$(BIN)/groundline bench lexical
 
 CHUNKS ?= 10000 100000
+SEARCH_INDEX ?= postgres
 .PHONY: bench-scale
-bench-scale: setup ## Measure retrieval on collections of CHUNKS="10000 100000" chunks, one line of JSON; 1000000 take an hour
-	$(BIN)/groundline bench retrieval $(addprefix --chunks ,$(CHUNKS)) --queries 40 --seconds 4 --json
+bench-scale: setup ## Measure and draw retrieval on collections of CHUNKS="10000 100000" chunks, with SEARCH_INDEX=weaviate beside nodes that run; 1000000 take an hour
+	mkdir -p build
+	for chunks in $(CHUNKS); do
+		$(BIN)/groundline bench retrieval --chunks $$chunks --search-index $(SEARCH_INDEX) --queries 40 --seconds 4 --json \
+			| $(BIN)/python -m json.tool > build/scale.json
+		mv build/scale.json benchmarks/figures/scale-$$chunks.json
+	done
+	$(BIN)/python tools/plots.py write
 
 .PHONY: chaos
 chaos: setup ## Try every fault on a suite of two replicas under load (some 10 minutes); fails where a bound is missed
@@ -183,7 +190,7 @@ screenshot: setup ## Take the picture of the chat page in README.md again (needs
 	PYTHONPATH=tests/support $(BIN)/python tools/screenshot.py
 
 .PHONY: plots
-plots: setup ## Draw the READMEs' figures for the documentation site
+plots: setup ## Draw figures for the documentation site
 	$(BIN)/python tools/plots.py write
 
 .PHONY: descriptor-set

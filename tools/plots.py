@@ -1,31 +1,40 @@
-"""Draws the figures of the READMEs for docs/performance.md, as SVG.
+"""Draws figures for docs/performance.md and docs/scaling.md, as SVG.
 
 plots.py write    draw them
-plots.py check    fail when a drawing is not of the figures that stand in the READMEs now
+plots.py check    fail when a drawing is not of the figures as they stand now
 
-The figures have one place, the tables of the services' READMEs, and are read from there.
+The figures have one place, and are read from there: the tables of the services' READMEs, and, for how cost
+grows with a collection, what `make bench-scale` has written.
 """
 
 import io
+import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 from generated import write_or_check
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, StrMethodFormatter
 
 ROOT = Path(__file__).resolve().parent.parent
 DRAWINGS = ROOT / "docs/images"
 RETRIEVER = "services/retriever/README.md"
 RERANKER = "services/reranker/README.md"
+SCALE = ROOT / "benchmarks/figures"
+RECALL = "Recall@50 of vector search"
 # Legible on a light and on a dark page; told apart by those who see no red or green too.
 COLOURS = ("#8a8a8a", "#009e73", "#0072b2", "#e69f00", "#cc79a7")
 INK = "#777777"
 
 # Same figures, same bytes: no random ids, no fonts turned into paths.
 mpl.rcParams.update({"svg.hashsalt": "groundline", "svg.fonttype": "none", "font.family": "sans-serif"})
+
+type Lines = Mapping[str, Mapping[int, float]]
+"""For each series, figures by the number of chunks."""
 
 type Bars = Mapping[str, Mapping[str, float]]
 """For each group on the axis, the bar of each series."""
@@ -96,6 +105,108 @@ def drawn(bars: Bars, title: str) -> str:
     axes.spines["bottom"].set_color(INK)
     axes.set_yticks([])
     figure.legend(loc="outside lower center", ncols=len(series), frameon=False, fontsize=8, labelcolor=INK)
+    return _svg(figure)
+
+
+def measured() -> list[dict[str, Any]]:
+    """What `make bench-scale` has written, by the number of chunks."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in SCALE.glob("scale-*.json")]
+    return sorted((result for (result,) in found), key=lambda result: result["chunks"])
+
+
+def scale(results: Sequence[dict[str, Any]]) -> Mapping[str, Lines]:
+    """By the title of each panel; a series has the sizes at which it was measured."""
+
+    def lines(of: Mapping[str, Sequence[str]]) -> Lines:
+        return {
+            name: {one["chunks"]: figure for one in results if (figure := _at(one, path))}
+            for name, path in of.items()
+        }
+
+    ways = {"floor": "floor", "PostgreSQL": "coordinator, gRPC", "Weaviate": "coordinator, gRPC, Weaviate"}
+    for result in results:
+        for name, case in (("hybrid", "hybrid"), ("filtered", "hybrid, 1% filter")):
+            result[name] = {figure["way"]: figure for figure in result["figures"] if figure["case"] == case}
+    return {
+        "Seconds to build": lines(
+            {
+                "rows": ["loadSeconds", "copied"],
+                "keyword index": ["loadSeconds", "bm25"],
+                "vector index": ["loadSeconds", "hnsw"],
+                "fed to Weaviate": ["weaviate", "feedSeconds"],
+            }
+        ),
+        "MiB on disk": lines(
+            {
+                "rows": ["sizesMib", "rows"],
+                "keyword index": ["sizesMib", "bm25"],
+                "vector index": ["sizesMib", "hnsw"],
+                "Weaviate, all nodes": ["weaviate", "diskMib"],
+            }
+        ),
+        "MiB of memory": lines(
+            {
+                "retriever": ["retrieverPeakRssMib"],
+                "PostgreSQL": ["postgresMib"],
+                "Weaviate, all nodes": ["weaviate", "memoryMib"],
+            }
+        ),
+        "Hybrid search, ms, median": lines({name: ["hybrid", way, "p50Ms"] for name, way in ways.items()}),
+        "Hybrid search, ms, 95 %": lines({name: ["hybrid", way, "p95Ms"] for name, way in ways.items()}),
+        "Hybrid searches a second, 8 clients": lines(
+            {name: ["hybrid", way, "perSecond"] for name, way in ways.items()}
+        ),
+        "Hybrid, 1 % filter, ms, median": lines(
+            {name: ["filtered", way, "p50Ms"] for name, way in ways.items()}
+        ),
+        RECALL: lines(
+            {
+                "PostgreSQL": ["recall", "all"],
+                "PostgreSQL, 1 % filter": ["recall", "1% filter"],
+                "Weaviate": ["weaviate", "recall", "all"],
+                "Weaviate, 1 % filter": ["weaviate", "recall", "1% filter"],
+            }
+        ),
+    }
+
+
+def _at(result: Any, path: Sequence[str]) -> float | None:
+    """The figure there; None where it was not measured."""
+    for name in path:
+        result = result.get(name)
+        if result is None:
+            return None
+    return float(result)
+
+
+def drawn_lines(panels: Mapping[str, Lines]) -> str:
+    """A panel for each title, over the number of chunks.
+
+    Both axes are logarithmic, so that what grows as the chunks do is a diagonal; shares are not.
+    """
+    figure = Figure(figsize=(9, 10), layout="constrained")
+    sizes = sorted({size for lines in panels.values() for points in lines.values() for size in points})
+    for axes, (title, lines) in zip(figure.subplots(4, 2).flat, panels.items(), strict=True):
+        for colour, (name, points) in zip(COLOURS, lines.items(), strict=False):
+            if points:
+                axes.plot(points.keys(), points.values(), marker="o", markersize=4, label=name, color=colour)
+        axes.set(xscale="log", yscale="log")
+        axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        if title == RECALL:
+            axes.set(yscale="linear", ylim=(0.9, 1.005))
+        else:
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.minorticks_off()
+        axes.set_title(title, loc="left", fontsize=9, color=INK)
+        axes.tick_params(colors=INK, labelsize=7)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.spines[["left", "bottom"]].set_color(INK)
+        axes.legend(frameon=False, fontsize=7, labelcolor=INK)
+    return _svg(figure)
+
+
+def _svg(figure: Figure) -> str:
     file = io.StringIO()
     figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return re.sub(r"[ \t]+$", "", file.getvalue(), flags=re.MULTILINE)
@@ -106,6 +217,7 @@ def main() -> int:
         DRAWINGS / "latency.svg": drawn(latency(), "Milliseconds at the median, 100,000 chunks"),
         DRAWINGS / "throughput.svg": drawn(throughput(), "Searches a second, 8 clients"),
         DRAWINGS / "quality.svg": drawn(quality(), "nDCG@10"),
+        DRAWINGS / "scale.svg": drawn_lines(scale(measured())),
     }
     return write_or_check(sys.argv[1:], fresh, "make plots", str(__doc__))
 
