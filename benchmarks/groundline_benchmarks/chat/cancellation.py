@@ -56,16 +56,17 @@ async def measure_cancellation(
 
 
 async def _kept_as(client: AsyncClient, thread_id: str) -> FinishReason:
-    """The finish reason of a thread's last message, once it is stored: nobody waits for that."""
+    """The finish reason of a thread's answer, once it is stored: nobody waits for that."""
     while True:
         try:
             messages = [message async for message in client.list_messages(thread_id)]
         except ApiError as error:
             if error.http_status != _NOT_FOUND:
                 raise
-            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         else:
-            return messages[-1].finish_reason
+            if messages[-1].finish_reason != FinishReason.UNSPECIFIED:
+                return messages[-1].finish_reason
+        await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
 
 async def _leave(client: AsyncClient, request: JsonObject) -> tuple[str, float]:
