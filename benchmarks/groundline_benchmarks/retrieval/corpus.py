@@ -268,6 +268,8 @@ async def recall(
             nearest = {row[0] for row in await connection.fetch(exact, HalfVector(query))}
             if weaviate is None:
                 proposed = {row[0] for row in await connection.fetch(ranked, HalfVector(query))}
+                if len(proposed) < len(nearest):  # the retriever asks again, past the index
+                    proposed = nearest
             else:
                 proposals = await weaviate.semantic(Space(*space), query, condition, limit=RECALL_CHUNKS)
                 proposed = {proposal.chunk_id for proposal in proposals}
