@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import copy
 import io
 import json
 import threading
@@ -29,13 +30,15 @@ def encrypted_pdf() -> bytes:
 
 
 def zip_bomb() -> bytes:
-    """A DOCX of 300 KB that unpacks to 300 MiB."""
+    """A DOCX of 100 KB that unpacks to 1,200 MiB, since twelve entries share one member's bytes."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("[Content_Types].xml", "<x/>")
-        with archive.open("word/document.xml", "w", force_zip64=True) as part:
-            for _ in range(300):
-                part.write(bytes(1 << 20))
+        archive.writestr("word/document.xml", bytes(100 * 1024**2))
+        for number in range(11):
+            twin = copy.copy(archive.getinfo("word/document.xml"))
+            twin.filename = f"word/{number}.xml"
+            archive.filelist.append(twin)
     return content.getvalue()
 
 
