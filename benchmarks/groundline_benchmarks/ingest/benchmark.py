@@ -22,6 +22,7 @@ from groundline_cli.stack.postgres import EmbeddedPostgres
 from groundline_database import Pool, acquire, open_pool, register_vectors
 from groundline_embedding import EmbeddingSettings, create_embedder
 from groundline_embedding.local import models
+from groundline_embedding.local.embedder import batches_by_length
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
 from groundline_ingestor.adapters.postgres_documents import CHUNK_COLUMNS, chunk_records
 from groundline_ingestor.adapters.postgres_partitions import chunk_table
@@ -438,11 +439,11 @@ class _BareModel:
         return sorted(word for word in self._tokenizer.get_vocab() if word.isalpha() and len(word) > 3)
 
     def batches(self, texts: Sequence[str]) -> list[dict[str, Any]]:
-        """The tokens of all texts, those of like length together, the longest first."""
-        by_length = sorted(texts, key=lambda text: -sum(self._tokenizer.encode(text).attention_mask))
+        """The tokens of all texts, in the batches that the embedder would make of all at once."""
+        lengths = [sum(self._tokenizer.encode(text).attention_mask) for text in texts]
         made = []
-        for some in batched(by_length, self._batch_size):
-            encoded = self._tokenizer.encode_batch(list(some))
+        for positions in batches_by_length(lengths, self._batch_size):
+            encoded = self._tokenizer.encode_batch([texts[position] for position in positions])
             if any(one.overflowing for one in encoded):
                 raise MeasurementError("a text is too long to be read whole: the embedder would do more")
             tokens = {

@@ -51,8 +51,8 @@ class EmbeddingSettings(BaseModel):
     """CPU threads of the model; unset, as many as the process may use cores."""
 
     batch_size: Annotated[int, Field(ge=1, le=1024)] = 8
-    """Maximum texts in one run of the model. Larger ones take more memory and are no faster on CPUs. Of an
-    API, in one request; unset, as many as it takes."""
+    """Maximum texts in one run of the model, which takes fewer of long ones: more are no faster on CPUs. Of
+    an API, in one request; unset, as many as it takes."""
 
     @model_validator(mode="after")
     def _a_directory_is_named(self) -> Self:
