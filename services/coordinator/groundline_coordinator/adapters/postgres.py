@@ -3,6 +3,7 @@
 # ruff: noqa: S608 - what is put into SQL here are constants
 
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -279,7 +280,9 @@ class PostgresThreads:
     ) -> None:
         values = (thread_id, owner, question_id, _answer_values(answer), rests_on(answer))
         with database_errors():
-            async with self._pool.acquire() as connection, connection.transaction():
+            async with self._pool.acquire() as connection, AsyncExitStack() as stack:
+                if answered is not None:  # a statement on its own needs no trips to begin and commit
+                    await stack.enter_async_context(connection.transaction())
                 if await connection.fetchval(_ANSWER, *values) is None:
                     raise _no_such_thread(thread_id)
                 if answered is not None:
