@@ -52,6 +52,12 @@ def test_a_snippet_is_around_what_was_asked_for() -> None:
     assert found.endswith("…")
 
 
+@pytest.mark.parametrize("screw", ["screw", "Screws", "»SCREW«", "İ screw"])
+def test_a_snippet_is_around_words_that_begin_with_one_that_was_asked_for(screw: str) -> None:
+    text = "Unscrew corkscrews. " * 30 + f"Turn each {screw}. " + "The lamp is green. " * 30
+    assert f"Turn each {screw}." in snippet(text, "Which screw?", 200)
+
+
 @pytest.mark.parametrize("query", ["", "What of it?", "The lamp is green"])
 def test_a_snippet_is_the_beginning_where_nothing_later_is_better(query: str) -> None:
     text = "The lamp is green. " * 30

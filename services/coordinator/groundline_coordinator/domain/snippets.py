@@ -1,6 +1,7 @@
 """The part of a text that is shown of it."""
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from typing import Final
 
@@ -12,6 +13,8 @@ _SENTENCE_END = re.compile(r"[.!?:]\s+|\n")
 _MIN_WORD_CHARACTERS: Final = 3
 _MAX_WORDS: Final = 32
 """Words of a question that are looked for."""
+
+_MAX_PLACES: Final = 200
 
 _LEAD_CHARACTERS: Final = 100
 """How far before the first word that was found a snippet may begin, to begin with a sentence."""
@@ -40,27 +43,49 @@ def snippet(text: str, query: str, limit: int) -> str:
     found = _found(text, query)
     rarity = {word: 1 / count for word, count in Counter(word for _, word in found).items()}
     within = limit - _LEAD_CHARACTERS
-    best = sum(rarity[word] for word in {word for position, word in found if position < within})
-    start = 0
-    for index, (first, _) in enumerate(found):
-        words = {word for position, word in found[index:] if position < first + within}
-        if (weight := sum(map(rarity.__getitem__, words))) > best:
-            best, start = weight, first
+    positions = [position for position, _ in found]
+
+    def weight(begin: int, end_position: int) -> float:
+        end = bisect_left(positions, end_position, lo=begin)
+        return sum(map(rarity.__getitem__, {word for _, word in found[begin:end]}))
+
+    best, start = weight(0, within), 0
+    for index, first in enumerate(positions):
+        if (found_here := weight(index, first + within)) > best:
+            best, start = found_here, first
     if start == 0:
         return shortened(text, limit)
     return "…" + shortened(text[_beginning(text, start) :], limit - 1)
 
 
 def _found(text: str, query: str) -> list[tuple[int, str]]:
-    """Where words of the text begin with a word of the question, at most the first 200 places."""
+    """Where words of the text begin with a word of the question, at most the first 200 places.
+
+    Of each word the first 200 occurrences are looked at, those inside of other words included.
+    """
     words = dict.fromkeys(
-        word for word in map(str.lower, _WORD.findall(query)) if len(word) >= _MIN_WORD_CHARACTERS
+        word for word in _WORD.findall(_lowered(query)) if len(word) >= _MIN_WORD_CHARACTERS
     )
-    if not words:
-        return []
-    pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, list(words)[:_MAX_WORDS]))})", re.IGNORECASE)
-    places = ((match.start(), match.group().lower()) for match in pattern.finditer(text))
-    return [place for place, _ in zip(places, range(200), strict=False)]
+    lowered = _lowered(text)
+    places: dict[int, str] = {}
+    for word in list(words)[:_MAX_WORDS]:
+        place = -1
+        for _ in range(_MAX_PLACES):
+            place = lowered.find(word, place + 1)
+            if place < 0:
+                break
+            if place == 0 or not _is_of_word(lowered[place - 1]):
+                places.setdefault(place, word)
+    return sorted(places.items())[:_MAX_PLACES]
+
+
+def _is_of_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
+def _lowered(text: str) -> str:
+    """Each character in its place: this is the only letter whose lower case is two."""
+    return text.replace("İ", "i").lower()
 
 
 def _beginning(text: str, position: int) -> int:
