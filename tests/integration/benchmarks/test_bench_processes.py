@@ -32,7 +32,7 @@ def busy(*arguments: str) -> "subprocess.Popen[str]":
 def test_what_a_process_has_started_counts_for_it_also_when_it_has_ended() -> None:
     with processor_time({"me": os.getpid()}) as ended, busy() as process:
         process.communicate()
-    assert ended["me"] >= 0.3
+    assert ended["me"] > 0.28  # the system counts in hundredths of a second
 
     with busy(BUSY) as process:
         assert process.stdout
