@@ -158,14 +158,18 @@ class RetrievalService:
                 adjacent_chunks[collection.collection_id] = options.adjacent_chunks
         selection = Selection(caller.principals, _condition(request), request.min_position)
         lists, degraded = await self._search(request.query.strip(), list(groups.items()), selection, watch)
-        response = retriever_service_pb2.RetrieveResponse(
+        found = candidate_pb2.CandidateSet(
+            query=request.query,
             lists=[ranked for ranked, _ in lists],
             features=features_of(hit for _, hits in lists for hit in hits),
-            degraded=degraded,
-            adjacent_chunks=adjacent_chunks,
         )
-        if request.HasField("ranking"):
-            await self._rank(caller, request, response, watch)
+        response = retriever_service_pb2.RetrieveResponse(degraded=degraded)
+        if request.HasField("ranking") and not _is_too_weak(found, request.ranking):
+            await self._rank(caller, request, found, adjacent_chunks, response.ranked, watch)
+        else:
+            response.lists.extend(found.lists)
+            response.features.CopyFrom(found.features)
+            response.adjacent_chunks.update(adjacent_chunks)
         response.timings.extend(
             passage_pb2.StageTiming(stage=stage, duration_ms=milliseconds)
             for stage, milliseconds in watch.milliseconds.items()
@@ -183,16 +187,12 @@ class RetrievalService:
         self,
         caller: Caller,
         request: retriever_service_pb2.RetrieveRequest,
-        response: retriever_service_pb2.RetrieveResponse,
+        found: candidate_pb2.CandidateSet,
+        adjacent_chunks: Mapping[str, int],
+        kept: retriever_service_pb2.RankedPassages,
         watch: _Stopwatch,
     ) -> None:
-        """Put the passages that are kept in the place of the lists, unless these are too weak."""
-        ranking = request.ranking
-        found = candidate_pb2.CandidateSet(
-            query=request.query, lists=response.lists, features=response.features
-        )
-        if ranking.HasField("weak_similarity") and is_weak([found], ranking.weak_similarity):
-            return
+        """Put into `kept` the passages that ranking keeps of what was found."""
 
         async def fetch(
             selections: Sequence[candidate_pb2.CollectionChunks],
@@ -203,16 +203,14 @@ class RetrievalService:
             ranked = await ranked_with_texts(
                 rank,
                 reranker_service_pb2.RerankRequest(
-                    query=request.query, candidate_sets=[found], options=ranking.options
+                    query=request.query, candidate_sets=[found], options=request.ranking.options
                 ),
                 fetch,
             )
         with watch.part(passage_pb2.STAGE_FETCHING):
-            passages = await read_passages(ranked.ranked, response.adjacent_chunks, fetch)
-        for name in ("lists", "features", "adjacent_chunks"):
-            response.ClearField(name)
-        kept = retriever_service_pb2.RankedPassages(passages=passages, cut=ranked.cut)
-        response.ranked.CopyFrom(kept)
+            kept.passages.extend(await read_passages(ranked.ranked, adjacent_chunks, fetch))
+        kept.cut.extend(ranked.cut)
+        kept.SetInParent()  # also where nothing was kept
 
     async def _collections(
         self, request: retriever_service_pb2.RetrieveRequest, principals: tuple[str, ...]
@@ -328,6 +326,11 @@ class RetrievalService:
     def _arm_seconds(self) -> float | None:
         left = remaining_seconds()
         return None if left is None else left * self._arm_timeout_share
+
+
+def _is_too_weak(found: candidate_pb2.CandidateSet, ranking: retriever_service_pb2.Ranking) -> bool:
+    """Whether the caller will search again, and rank all together."""
+    return ranking.HasField("weak_similarity") and is_weak([found], ranking.weak_similarity)
 
 
 def _condition(request: retriever_service_pb2.RetrieveRequest) -> Filter | None:
