@@ -1,5 +1,6 @@
 """What a crawl is asked for and what it finds; values and pure functions."""
 
+import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -18,12 +19,14 @@ __all__ = [
     "CrawledPage",
     "SeenPage",
     "UnchangedPage",
+    "conditions",
     "effective_crawl",
     "link_target",
     "modified_time",
     "path_matches",
     "robots_directives",
     "takes",
+    "version_of",
 ]
 
 MAX_URL_BYTES: Final = 2000
@@ -116,6 +119,17 @@ class SeenPage:
     last_modified: str = ""
     is_current: bool = field(default=True, compare=False)
     """Whether its document is what was seen; False where it has to be read again."""
+
+
+def version_of(content: bytes) -> str:
+    """A page's version, by which what was seen of it is compared with what is stored."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def conditions(etag: str, last_modified: str) -> dict[str, str]:
+    """Headers of a request for what an answer with these held, if it has changed."""
+    headers = {"If-None-Match": etag, "If-Modified-Since": last_modified}
+    return {name: value for name, value in headers.items() if value}
 
 
 def robots_directives(values: Iterable[str], user_agent: str) -> set[str]:

@@ -1,7 +1,6 @@
 """Web sites, walked from page to page."""
 
 import asyncio
-import hashlib
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -36,6 +35,7 @@ from groundline_ingestor.crawling import (
     modified_time,
     robots_directives,
     takes,
+    version_of,
 )
 from groundline_ingestor.ports import SeenPages
 
@@ -235,7 +235,7 @@ class _Walk:
         return SeenPage(
             url=fetched.url,
             uri="" if "noindex" in directives else uri,
-            version=hashlib.sha256(fetched.content).hexdigest(),
+            version=version_of(fetched.content),
             links=() if "nofollow" in directives else tuple(dict.fromkeys(links)),
             etag=_validator(fetched, "etag"),
             last_modified=_validator(fetched, "last-modified"),

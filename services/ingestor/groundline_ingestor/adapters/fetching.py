@@ -16,7 +16,7 @@ import httpx
 from protego import Protego
 
 from groundline_ingestor.adapters.addresses import AddressNotAllowedError
-from groundline_ingestor.crawling import SeenPage, link_target
+from groundline_ingestor.crawling import SeenPage, conditions, link_target
 
 __all__ = ["CrawlLimits", "Fetched", "Fetcher", "Hosts", "RefusedError", "unpacked"]
 
@@ -141,7 +141,9 @@ class Fetcher:
             if not robots.can_fetch(url, self._limits.user_agent):
                 raise RefusedError("ROBOTS_DISALLOWED", "robots.txt forbids this page")
             earlier = await recall(url) if recall else None
-            headers = _conditions(earlier) if earlier and earlier.is_current else {}
+            headers: Mapping[str, str] = {}
+            if earlier and earlier.is_current:
+                headers = conditions(earlier.etag, earlier.last_modified)
             response, content = await self._polite(url, robots, headers, max_bytes)
             if response.has_redirect_location:
                 target = link_target(response.headers["location"], url)
@@ -262,11 +264,6 @@ class _Unpacking:
         if self._left < 0 or self._taken > self._most:
             raise RefusedError("PAGE_TOO_LARGE", f"more than {self._most} bytes")
         return unpacked
-
-
-def _conditions(earlier: SeenPage) -> Mapping[str, str]:
-    headers = {"if-none-match": earlier.etag, "if-modified-since": earlier.last_modified}
-    return {name: value for name, value in headers.items() if value}
 
 
 def _retry_after(response: httpx.Response) -> float | None:

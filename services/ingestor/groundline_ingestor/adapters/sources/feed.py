@@ -21,7 +21,7 @@ from groundline_ingestor.adapters.addresses import AddressNotAllowedError
 from groundline_ingestor.adapters.extraction.readers.common import Hints, ReadError
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
 from groundline_ingestor.adapters.sources.common import host_of, not_had, refused, unreachable
-from groundline_ingestor.crawling import CrawledPage, CrawlFailure
+from groundline_ingestor.crawling import CrawledPage, CrawlFailure, conditions
 from groundline_ingestor.domain.documents import GivenDocument
 from groundline_ingestor.domain.sources import Change, Found, Reached, takes_path
 from groundline_ingestor.ports import Crawler
@@ -168,17 +168,8 @@ def _fetched(
         url,
         bytes(content),
         response.headers.get("content-type", ""),
-        json.dumps(_conditions(response.headers)),
+        json.dumps(conditions(response.headers.get("etag", ""), response.headers.get("last-modified", ""))),
     )
-
-
-def _conditions(headers: Mapping[str, str]) -> dict[str, str]:
-    """Those of a request for what the answer with these headers held, if it has changed."""
-    found = {
-        "If-None-Match": headers.get("etag", ""),
-        "If-Modified-Since": headers.get("last-modified", ""),
-    }
-    return {name: value for name, value in found.items() if value}
 
 
 def _document(entry: Mapping[str, Any], uri: str, pages: LinkedPages | None) -> GivenDocument:

@@ -1,6 +1,5 @@
 """Pages of a web site."""
 
-import hashlib
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -8,7 +7,7 @@ from contextlib import aclosing
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import source_pb2
 
-from groundline_ingestor.crawling import CrawledPage, UnchangedPage, effective_crawl
+from groundline_ingestor.crawling import CrawledPage, UnchangedPage, effective_crawl, version_of
 from groundline_ingestor.domain.sources import Change, Found, Gone, Present, Reached, Unreadable
 from groundline_ingestor.ports import Crawler, SeenPages
 
@@ -38,8 +37,7 @@ async def web_changes(
                 is_complete = is_complete and not one.hides_pages
             elif one.is_indexed:
                 pages += 1
-                version = hashlib.sha256(one.content).hexdigest()
-                yield Found(one.url, version, one.document, held_bytes=len(one.content))
+                yield Found(one.url, version_of(one.content), one.document, held_bytes=len(one.content))
             else:
                 yield Gone(one.url)
     if is_complete and 0 < pages < crawl.max_pages:
