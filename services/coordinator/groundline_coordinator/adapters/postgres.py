@@ -3,18 +3,18 @@
 # ruff: noqa: S608 - what is put into SQL here are constants
 
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
 import asyncpg
-from google.protobuf.json_format import MessageToDict, Parse, ParseDict
+from google.protobuf.json_format import Parse, ParseDict
 from google.protobuf.message import Message
 from groundline.v1 import chat_pb2, collection_pb2, coordinator_service_pb2, thread_pb2
 from groundline_database import Pool, database_errors, is_readable_collection, is_readable_document
 from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
 
+from groundline_coordinator.adapters.json_values import json_values
 from groundline_coordinator.domain.passages import rests_on
 from groundline_coordinator.domain.turns import ReadableCollection, RequestClaim
 from groundline_coordinator.ports import REPLAY_SECONDS
@@ -27,6 +27,12 @@ RETRY_SECONDS = 1.0
 """When a request that is under way elsewhere may be asked for again."""
 
 _CLAIM = """
+    WITH expired AS (
+        DELETE FROM request_replays WHERE (owner, request_id) IN (
+            SELECT owner, request_id FROM request_replays
+            WHERE expire_time <= now() AND (owner, request_id) <> ($1, $2)
+            LIMIT 10 FOR UPDATE SKIP LOCKED)
+    )
     INSERT INTO request_replays AS replay (owner, request_id, fingerprint, message_id, expire_time)
     VALUES ($1, $2, $3, $4, now() + $5)
     ON CONFLICT (owner, request_id) DO UPDATE
@@ -37,7 +43,7 @@ _CLAIM = """
     RETURNING true
 """
 """Takes a request_id that nobody holds, or whose answer of this message is to be forgotten. A lease that ends
-later than one that is taken now is of a clock that was set back since."""
+later than one that is taken now is of a clock that was set back since. Some that have expired go with it."""
 
 _READABLE = f"""
     SELECT collection_id, xmin AS version, settings::text
@@ -52,7 +58,12 @@ _SOME_READABLE = f"""
     (SELECT * FROM readable LIMIT 2)
 """
 
+# What is read from the document, or from the message, whenever it is shown.
+_OF_DOCUMENTS = frozenset({"title", "uri", "snippet", "metadata", "supporting_text"})
+_OF_THE_MESSAGE = frozenset({"citations"})
+
 _COLUMNS = "message_id, role, content, sources, citations, usage, finish_reason, model, document_ids"
+_EXCLUDED = ", ".join(f"excluded.{name}" for name in _COLUMNS.split(", "))
 # A question has an even index and the next one belongs to its answer, whenever that comes.
 _BEGIN_THREAD = """
     WITH thread AS (
@@ -74,7 +85,7 @@ _CONTINUE_THREAD = """
     ON CONFLICT (message_id) DO NOTHING
 """
 # Nobody deletes the documents that it rests on until the answer is there to be blanked with them.
-_ANSWER = f"""
+_STORED = f"""
     WITH thread AS ({_TOUCH_THREAD}),
     kept AS MATERIALIZED (
         SELECT document_id FROM documents WHERE document_id = ANY($5::uuid[])
@@ -90,14 +101,26 @@ _ANSWER = f"""
             message_id uuid, role text, content text, sources jsonb, citations jsonb, usage jsonb,
             finish_reason text, model text
         ), (SELECT count(*) = cardinality($5::uuid[]) AS is_whole FROM kept)
+    ),
+    stored AS (
+        INSERT INTO messages (thread_id, message_index, {_COLUMNS})
+        SELECT thread_id, question.message_index + 1, given.*
+        FROM thread JOIN messages AS question USING (thread_id), given
+        WHERE question.message_id = $3
+        ON CONFLICT (thread_id, message_index) DO UPDATE
+        SET ({_COLUMNS}, create_time) = ({_EXCLUDED}, now())
+        RETURNING thread_id
     )
-    INSERT INTO messages (thread_id, message_index, {_COLUMNS})
-    SELECT thread_id, question.message_index + 1, given.*
-    FROM thread JOIN messages AS question USING (thread_id), given
-    WHERE question.message_id = $3
-    ON CONFLICT (thread_id, message_index) DO UPDATE
-    SET ({_COLUMNS}, create_time) = ({", ".join(f"excluded.{name}" for name in _COLUMNS.split(", "))}, now())
-    RETURNING message_index
+"""
+_ANSWER = f"{_STORED} SELECT thread_id FROM stored"
+# A claim whose lease ran out may be another's by now; then nothing is kept to be replayed.
+_ANSWER_CLAIM = f"""
+    {_STORED}, kept_for_replays AS (
+        UPDATE request_replays SET thread_id = $1, completed = $10, status = $11, expire_time = now() + $12
+        WHERE owner = $6 AND request_id = $7 AND fingerprint = $8 AND message_id = $9
+        AND EXISTS (SELECT FROM stored)
+    )
+    SELECT thread_id FROM stored
 """
 
 
@@ -154,38 +177,30 @@ class PostgresThreads:
     async def claim(
         self, claim: RequestClaim, principals: Sequence[str], lease_seconds: float
     ) -> coordinator_service_pb2.AnswerResponse | None:
+        values, lease = _claim_values(claim), timedelta(seconds=lease_seconds)
         with database_errors():
-            async with self._pool.acquire() as connection, connection.transaction():
-                await connection.execute(
-                    """
-                    DELETE FROM request_replays WHERE (owner, request_id) IN (
-                        SELECT owner, request_id FROM request_replays WHERE expire_time <= now()
-                        LIMIT 10 FOR UPDATE SKIP LOCKED)
-                    """
-                )
-                lease = timedelta(seconds=lease_seconds)
-                if await connection.fetchval(_CLAIM, *_claim_values(claim), lease, None):
-                    return None
-                row = await connection.fetchrow(
-                    f"""
-                    SELECT replay.fingerprint, replay.thread_id, replay.completed, replay.status,
-                           messages.message_id, messages.content, messages.sources, messages.citations,
-                           ({_readable_documents("messages", "$3")}) AS documents
-                    FROM request_replays AS replay LEFT JOIN messages USING (message_id)
-                    WHERE replay.owner = $1 AND replay.request_id = $2
-                    """,
-                    claim.owner,
-                    claim.request_id,
-                    list(principals),
-                )
-                if (
-                    row is not None
-                    and row["fingerprint"] == claim.fingerprint
-                    and row["message_id"] is not None
-                    and not _shows_all(row)
-                    and await connection.fetchval(_CLAIM, *_claim_values(claim), lease, row["message_id"])
-                ):
-                    return None
+            if await self._pool.fetchval(_CLAIM, *values, lease, None):
+                return None
+            row = await self._pool.fetchrow(
+                f"""
+                SELECT replay.fingerprint, replay.thread_id, replay.completed, replay.status,
+                       messages.message_id, messages.content, messages.sources, messages.citations,
+                       ({_readable_documents("messages", "$3")}) AS documents
+                FROM request_replays AS replay LEFT JOIN messages USING (message_id)
+                WHERE replay.owner = $1 AND replay.request_id = $2
+                """,
+                claim.owner,
+                claim.request_id,
+                list(principals),
+            )
+            if (
+                row is not None
+                and row["fingerprint"] == claim.fingerprint
+                and row["message_id"] is not None
+                and not _shows_all(row)
+                and await self._pool.fetchval(_CLAIM, *values, lease, row["message_id"])
+            ):
+                return None
         if row is not None and row["fingerprint"] != claim.fingerprint:
             raise InvalidArgumentError(
                 [FieldViolation("request_id", "was used for another request before")],
@@ -278,15 +293,14 @@ class PostgresThreads:
         *,
         answered: tuple[RequestClaim, coordinator_service_pb2.AnswerResponse] | None = None,
     ) -> None:
-        values = (thread_id, owner, question_id, _answer_values(answer), rests_on(answer))
+        values: tuple[Any, ...] = (thread_id, owner, question_id, _answer_values(answer), rests_on(answer))
+        if answered is not None:
+            values += _replay_values(*answered)
         with database_errors():
-            async with self._pool.acquire() as connection, AsyncExitStack() as stack:
-                if answered is not None:  # a statement on its own needs no trips to begin and commit
-                    await stack.enter_async_context(connection.transaction())
-                if await connection.fetchval(_ANSWER, *values) is None:
-                    raise _no_such_thread(thread_id)
-                if answered is not None:
-                    await _keep_answer(connection, *answered)
+            # One statement, so that there are no trips to begin and commit.
+            stored = await self._pool.fetchval(_ANSWER_CLAIM if answered else _ANSWER, *values)
+        if stored is None:
+            raise _no_such_thread(thread_id)
 
     async def get(self, owner: str, thread_id: str) -> thread_pb2.Thread:
         with database_errors():
@@ -353,39 +367,23 @@ class PostgresThreads:
         return len(rows)
 
 
-async def _keep_answer(
-    connection: Any, claim: RequestClaim, answered: coordinator_service_pb2.AnswerResponse
-) -> None:
-    """A claim whose lease ran out may be another's by now; then nothing is kept."""
+def _replay_values(claim: RequestClaim, answered: coordinator_service_pb2.AnswerResponse) -> tuple[Any, ...]:
+    """What _ANSWER_CLAIM is given beside what _ANSWER is."""
     status = chat_pb2.ChatStatus(
         rewritten_query=answered.rewritten_query,
         sub_queries=answered.sub_queries,
         rewriting_model=answered.rewriting_model,
     )
-    await connection.execute(
-        """
-        UPDATE request_replays
-        SET thread_id = $5, completed = $6, status = $7, expire_time = now() + $8
-        WHERE owner = $1 AND request_id = $2 AND fingerprint = $3 AND message_id = $4
-        """,
+    return (
         *_claim_values(claim),
-        answered.thread_id,
-        MessageToDict(_without_citations(answered.completed)),
-        MessageToDict(status),
+        json_values(answered.completed, without=_OF_THE_MESSAGE),
+        json_values(status),
         timedelta(seconds=REPLAY_SECONDS),
     )
 
 
 def _claim_values(claim: RequestClaim) -> tuple[str, str, bytes, str]:
     return claim.owner, claim.request_id, claim.fingerprint, claim.message_id
-
-
-def _without_citations(completed: chat_pb2.ChatCompleted) -> chat_pb2.ChatCompleted:
-    """They are the message's."""
-    kept = chat_pb2.ChatCompleted()
-    kept.CopyFrom(completed)
-    kept.ClearField("citations")
-    return kept
 
 
 def _answered(row: asyncpg.Record) -> coordinator_service_pb2.AnswerResponse:
@@ -456,21 +454,12 @@ def _answer_values(message: thread_pb2.Message) -> dict[str, Any]:
         "message_id": message.message_id,
         "role": "assistant",
         "content": message.content,
-        "sources": [_kept(source, "title", "uri", "snippet", "metadata") for source in message.sources],
-        "citations": [_kept(citation, "supporting_text") for citation in message.citations],
-        "usage": MessageToDict(message.usage),
+        "sources": [json_values(source, without=_OF_DOCUMENTS) for source in message.sources],
+        "citations": [json_values(citation, without=_OF_DOCUMENTS) for citation in message.citations],
+        "usage": json_values(message.usage),
         "finish_reason": _finish_reason_name(message.finish_reason),
         "model": message.model,
     }
-
-
-def _kept(message: Message, *shown: str) -> dict[str, Any]:
-    """Without what is read from the document whenever it is shown."""
-    kept = type(message)()
-    kept.CopyFrom(message)
-    for name in shown:
-        kept.ClearField(name)
-    return MessageToDict(kept)
 
 
 def _role(name: str) -> chat_pb2.ChatMessage.Role.ValueType:
