@@ -13,6 +13,8 @@ __all__ = ["SERVICE", "GrpcGenerator"]
 
 SERVICE = "groundline.v1.GeneratorService"
 
+_FINISH_REASONS = frozenset(chat_pb2.FinishReason.values())
+
 
 class GrpcGenerator:
     """A Generator; calls carry the deadline and the caller of the current request."""
@@ -28,7 +30,7 @@ class GrpcGenerator:
         with translated_rpc_errors("the generator"):
             async with aclosing(self._responses(request)) as responses:
                 async for response in responses:
-                    if response.completed.finish_reason not in chat_pb2.FinishReason.values():
+                    if response.completed.finish_reason not in _FINISH_REASONS:
                         raise InternalError(
                             "FINISH_REASON_UNKNOWN", "the generator ended an answer for an unknown reason"
                         )

@@ -65,21 +65,22 @@ def number_sources(passages: Iterable[passage_pb2.Passage], query: str) -> list[
     return [
         chat_pb2.Source(
             number=number,
-            title=passage.chunk.title,
-            uri=passage.chunk.uri,
-            type=passage.chunk.source_type,
-            snippet=snippet(passage.chunk.text, query, SNIPPET_CHARACTERS),
-            chunk_id=passage.chunk.chunk_id,
-            document_id=passage.chunk.document_id,
-            collection_id=passage.chunk.collection_id,
+            title=chunk.title,
+            uri=chunk.uri,
+            type=chunk.source_type,
+            snippet=snippet(chunk.text, query, SNIPPET_CHARACTERS),
+            chunk_id=chunk.chunk_id,
+            document_id=chunk.document_id,
+            collection_id=chunk.collection_id,
             score=passage.score,
             explanation=passage.explanation,
-            metadata=passage.chunk.metadata if passage.chunk.HasField("metadata") else None,
-            start_offset=passage.chunk.start_offset,
-            end_offset=passage.chunk.end_offset,
-            has_original=passage.chunk.has_original,
+            metadata=chunk.metadata if chunk.HasField("metadata") else None,
+            start_offset=chunk.start_offset,
+            end_offset=chunk.end_offset,
+            has_original=chunk.has_original,
         )
         for number, passage in enumerate(passages, start=1)
+        for chunk in (passage.chunk,)
     ]
 
 

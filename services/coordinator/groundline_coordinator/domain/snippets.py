@@ -3,6 +3,8 @@
 import re
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 __all__ = ["shortened", "snippet"]
@@ -41,6 +43,8 @@ def snippet(text: str, query: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     found = _found(text, query)
+    if not found:
+        return shortened(text, limit)
     rarity = {word: 1 / count for word, count in Counter(word for _, word in found).items()}
     within = limit - _LEAD_CHARACTERS
     positions = [position for position, _ in found]
@@ -63,12 +67,9 @@ def _found(text: str, query: str) -> list[tuple[int, str]]:
 
     Of each word the first 200 occurrences are looked at, those inside of other words included.
     """
-    words = dict.fromkeys(
-        word for word in _WORD.findall(_lowered(query)) if len(word) >= _MIN_WORD_CHARACTERS
-    )
     lowered = _lowered(text)
     places: dict[int, str] = {}
-    for word in list(words)[:_MAX_WORDS]:
+    for word in _words(query):
         place = -1
         for _ in range(_MAX_PLACES):
             place = lowered.find(word, place + 1)
@@ -77,6 +78,13 @@ def _found(text: str, query: str) -> list[tuple[int, str]]:
             if place == 0 or not _is_of_word(lowered[place - 1]):
                 places.setdefault(place, word)
     return sorted(places.items())[:_MAX_PLACES]
+
+
+@lru_cache(maxsize=256)
+def _words(query: str) -> Sequence[str]:
+    """What is looked for. All snippets of a list are made for one question."""
+    words = (word for word in _WORD.findall(_lowered(query)) if len(word) >= _MIN_WORD_CHARACTERS)
+    return list(dict.fromkeys(words))[:_MAX_WORDS]
 
 
 def _is_of_word(character: str) -> bool:

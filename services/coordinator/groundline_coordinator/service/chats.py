@@ -279,7 +279,8 @@ class ChatService:
             model=generated.model,
             prompt_version=generated.prompt_version,
         )
-        self._detach(self._in_own_time(self._quotas.spend(turn.owner, completed.usage)))
+        if self._quotas.are_spent_by(completed.usage):
+            self._detach(self._in_own_time(self._quotas.spend(turn.owner, completed.usage)))
         exchange.has_ended = True
         # Whoever leaves now has read the whole answer: it is stored as such.
         await asyncio.shield(self._detach(self._store(exchange, completed)))
@@ -350,9 +351,10 @@ class ChatService:
 
     async def _store(self, exchange: _Exchange, completed: chat_pb2.ChatCompleted) -> None:
         """Store the exchange. The caller has read the answer by now, so a failure only degrades it."""
+        replayed = exchange.answered(completed) if exchange.turn.claim else None
         try:
             async with deadline_within(self._limits.store_timeout_seconds):
-                await self._append(exchange, completed, exchange.answered(completed))
+                await self._append(exchange, completed, replayed)
         except GroundlineError as error:
             completed.degraded.add(
                 component=passage_pb2.COMPONENT_HISTORY,

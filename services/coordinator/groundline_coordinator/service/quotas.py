@@ -75,11 +75,14 @@ class CallerQuotas:
             wait = _seconds_to_midnight()
             require_within(quota_pb2.QUOTA_TOKENS, used.tokens, 1, limits.tokens, retry_after_seconds=wait)
 
+    def are_spent_by(self, usage: chat_pb2.Usage) -> bool:
+        """Whether what an answer has taken counts."""
+        return self._limits.tokens is not None and _tokens(usage) > 0
+
     async def spend(self, owner: str, usage: chat_pb2.Usage) -> None:
         """Count what an answer has taken."""
-        tokens = usage.prompt_tokens + usage.output_tokens
-        if self._limits.tokens is not None and tokens:
-            await self._store.spend(owner, tokens)
+        if self.are_spent_by(usage):
+            await self._store.spend(owner, _tokens(usage))
 
     async def usages(self, caller: Caller) -> Sequence[quota_pb2.QuotaUsage]:
         """What the caller has used."""
@@ -90,6 +93,10 @@ class CallerQuotas:
             *([(quota_pb2.QUOTA_TOKENS, used.tokens, limits.tokens)] if limits.tokens is not None else []),
         ]
         return [quota_pb2.QuotaUsage(quota=quota, used=count, limit=limit) for quota, count, limit in counts]
+
+
+def _tokens(usage: chat_pb2.Usage) -> int:
+    return usage.prompt_tokens + usage.output_tokens
 
 
 def _seconds_to_midnight() -> float:
