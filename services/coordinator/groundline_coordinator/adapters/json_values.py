@@ -1,7 +1,7 @@
 """Messages as the values that jsonb takes: proto3 JSON.
 
-MessageToDict asks of every field of every message what it is; for an answer's sources that took a twentieth of
-the coordinator's time. Here each kind of message is looked at once.
+MessageToDict asks of every field of every message what it is: for the sources of an answer, a twentieth of
+the time that the coordinator takes for it. Here each kind of message is looked at once.
 """
 
 import math
