@@ -6,7 +6,7 @@ import sys
 import time
 
 import psutil
-from groundline_database import acquire, open_pool, register_vectors
+from groundline_database import acquire, keep_session, open_pool, register_vectors
 from groundline_ingestor.__main__ import assemble, open_sandbox, stores_on, working
 from groundline_ingestor.domain.jobs import has_ended
 from groundline_ingestor.settings import IngestorSettings
@@ -26,7 +26,7 @@ async def main(job_id: str) -> None:
     only_warnings()
     settings, process = IngestorSettings(), psutil.Process()
     async with (
-        open_pool(settings, init=register_vectors) as pool,
+        open_pool(settings, init=register_vectors, reset=keep_session) as pool,
         open_sandbox(settings) as sandbox,
     ):
         async with acquire(pool) as connection:

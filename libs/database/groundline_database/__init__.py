@@ -17,6 +17,7 @@ from groundline_database.pool import (
     acquire,
     keep_session,
     open_pool,
+    session,
     transaction,
 )
 from groundline_database.positions import (
@@ -49,6 +50,7 @@ __all__ = [
     "register_codecs",
     "register_vectors",
     "require_schema",
+    "session",
     "stored_embedding_models",
     "transaction",
 ]

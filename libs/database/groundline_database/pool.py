@@ -15,7 +15,7 @@ from groundline_database.codecs import register_codecs
 from groundline_database.errors import database_errors
 from groundline_database.settings import DatabaseSettings
 
-__all__ = ["Connection", "Pool", "acquire", "keep_session", "open_pool", "transaction"]
+__all__ = ["Connection", "Pool", "acquire", "keep_session", "open_pool", "session", "transaction"]
 
 type Connection = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
 type OnConnection = Callable[["asyncpg.Connection[Any]"], Awaitable[None]]
@@ -161,7 +161,7 @@ def _application_name(settings: DatabaseSettings) -> str:
 
 
 async def keep_session(connection: "asyncpg.Connection[Any]") -> None:
-    """A `reset` for services that set nothing outside a transaction.
+    """A `reset` for services that set nothing outside a transaction, or only in a `session`.
 
     asyncpg's own is a round trip whenever a connection is given back.
     """
@@ -173,6 +173,22 @@ async def acquire(pool: Pool) -> AsyncIterator[Connection]:
     with database_errors():
         async with pool.acquire() as connection:
             yield connection
+
+
+@asynccontextmanager
+async def session(pool: Pool) -> AsyncIterator[Connection]:
+    """A connection for what outlives a transaction, such as settings and advisory locks, of which nothing is
+    left when it is given back, whatever the pool's `reset`."""
+    async with acquire(pool) as connection:
+        try:
+            yield connection
+        finally:
+            if not connection.is_closed():
+                try:
+                    await connection.reset(timeout=RELEASE_SECONDS)
+                except BaseException:
+                    connection.terminate()
+                    raise
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from pathlib import Path
 from groundline.v1 import ingestor_service_pb2_grpc
 from groundline_database import (
     Pool,
+    keep_session,
     listening,
     open_pool,
     page_token_key,
@@ -104,7 +105,7 @@ async def wire(settings: IngestorSettings) -> AsyncIterator[Application]:
     """The service on its database and embedding model. Raises FailedPreconditionError, UnavailableError."""
     with _clear_errors():
         async with (
-            open_pool(settings, init=register_vectors) as pool,
+            open_pool(settings, init=register_vectors, reset=keep_session) as pool,
             create_embedder(settings.embedding) as embedder,
             open_sandbox(settings) as sandbox,
             open_generator(settings) as generator,

@@ -4,13 +4,13 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib.metadata import version
 from typing import Any
 
 import asyncpg
 import pytest
-from groundline_database import DatabaseSettings, Pool, acquire, keep_session, open_pool, transaction
+from groundline_database import DatabaseSettings, Pool, acquire, keep_session, open_pool, session, transaction
 from groundline_runtime.errors import FailedPreconditionError, GroundlineError, UnavailableError
 from pydantic import SecretStr, ValidationError
 
@@ -164,3 +164,26 @@ async def test_what_a_session_sets_is_kept_only_where_the_service_says_so(settin
         ) as pool:
             await pool.execute("SET work_mem = '9MB'")
             assert await pool.fetchval("SHOW work_mem") == expected
+
+
+async def set_and_lock(pool: Pool, *, then_fail: bool) -> None:
+    async with session(pool) as connection:
+        await connection.execute("SET work_mem = '9MB'")
+        await connection.execute("SELECT pg_advisory_lock(7)")
+        if then_fail:
+            raise KeyError("in the session")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_nothing_is_left_of_a_session_where_the_pool_keeps_what_is_set(
+    settings: MakeSettings, fails: bool
+) -> None:
+    async with open_pool(
+        settings(pool_max_size=1), reset=keep_session, server_settings={"work_mem": "4MB"}
+    ) as pool:
+        with pytest.raises(KeyError) if fails else nullcontext():
+            await set_and_lock(pool, then_fail=fails)
+        assert await pool.fetchval("SHOW work_mem") == "4MB"
+        assert not await pool.fetchval(
+            "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid())"
+        )

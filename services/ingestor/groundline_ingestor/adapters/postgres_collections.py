@@ -14,6 +14,7 @@ from groundline_database import (
     acquire,
     is_readable_collection,
     is_readable_document,
+    session,
     transaction,
 )
 from groundline_lexical import LexicalIndex
@@ -115,7 +116,7 @@ class PostgresCollections:
         return updated is not None
 
     async def delete(self, collection_id: str) -> bool:
-        async with acquire(self._pool) as connection:
+        async with session(self._pool) as connection:
             own = [
                 partition.partition_id
                 for partition in await partitions_with(connection, collection_id)

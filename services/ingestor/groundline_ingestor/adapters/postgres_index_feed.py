@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 import asyncpg
-from groundline_database import Connection, Pool, acquire, transaction
+from groundline_database import Connection, Pool, acquire, session, transaction
 
 from groundline_ingestor.adapters.postgres_partitions import chunk_table
 from groundline_ingestor.domain.feeding import (
@@ -167,7 +167,7 @@ class PostgresIndexFeed:
 
     @asynccontextmanager
     async def hold(self, partition: FedPartition) -> AsyncIterator[HeldFeed | None]:
-        async with acquire(self._pool) as connection:
+        async with session(self._pool) as connection:
             key = _LOCKS, partition.partition_id
             if not await connection.fetchval("SELECT pg_try_advisory_lock($1, $2)", *key):
                 yield None

@@ -6,7 +6,7 @@ from typing import Final
 
 import asyncpg
 import structlog
-from groundline_database import Connection, Pool, acquire
+from groundline_database import Connection, Pool, acquire, session
 from groundline_lexical import LAST_RECOVERY, LexicalIndex
 
 from groundline_ingestor.adapters.postgres_index_builds import try_lock, unlock
@@ -49,7 +49,7 @@ class PostgresLexicalIndexes:
         for partition_id in due:
             if self._failed.get(partition_id, 0.0) > time.monotonic():
                 continue
-            async with acquire(self._pool) as connection:
+            async with session(self._pool) as connection:
                 try:
                     if await self._rebuild(connection, partition_id):
                         rebuilt.append(partition_id)

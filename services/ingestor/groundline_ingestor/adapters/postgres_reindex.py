@@ -10,7 +10,7 @@ from typing import Final
 
 import asyncpg
 from groundline.v1 import collection_pb2, document_pb2, job_pb2, passage_pb2
-from groundline_database import Connection, Pool, acquire, transaction
+from groundline_database import Connection, Pool, acquire, session, transaction
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import FailedPreconditionError
 
@@ -344,7 +344,7 @@ class PostgresReindex:
         async with transaction(self._pool) as connection:
             await clear_left(connection)
             await drop_orphaned_imports(connection)
-        async with acquire(self._pool) as connection:
+        async with session(self._pool) as connection:
             over = [row["partition_id"] for row in await connection.fetch(_OVER)]
             if not over:
                 return

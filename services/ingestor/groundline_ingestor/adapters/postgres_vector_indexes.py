@@ -9,7 +9,7 @@ from typing import Final
 import asyncpg
 import structlog
 from groundline.v1 import ingestor_service_pb2 as pb
-from groundline_database import Connection, Pool, acquire
+from groundline_database import Connection, Pool, acquire, session
 
 from groundline_ingestor.adapters.postgres_index_builds import try_lock, unlock
 from groundline_ingestor.adapters.postgres_items import PENDING
@@ -84,7 +84,7 @@ class PostgresVectorIndexes:
         for partition_id, dimensions in await self._due():
             if self._failed.get(partition_id, 0.0) > time.monotonic():
                 continue
-            async with acquire(self._pool) as connection:
+            async with session(self._pool) as connection:
                 try:
                     if await build_vector_index(connection, partition_id, dimensions):
                         built.append(partition_id)
