@@ -19,7 +19,7 @@ import numpy as np
 from google.protobuf import json_format
 from groundline.v1 import collection_pb2, job_pb2
 from groundline_cli.stack.postgres import EmbeddedPostgres
-from groundline_database import Pool, acquire, open_pool, register_vectors
+from groundline_database import Pool, acquire, keep_session, open_pool, register_vectors
 from groundline_embedding import EmbeddingSettings, create_embedder
 from groundline_embedding.local import models
 from groundline_embedding.local.embedder import batches_by_length
@@ -61,7 +61,9 @@ __all__ = ["Measure", "Sizes", "measure", "measure_on"]
 POOL_SIZE: Final = 10
 """As an ingestor's."""
 
-POLL_SECONDS: Final = 0.05
+POLL_SECONDS: Final = 0.25
+"""As often as progress is stored; each look at a job takes PostgreSQL more than a millisecond."""
+
 PATIENCE_SECONDS: Final = 3600.0
 IMPORT_PROCESSES: Final = (1, 2, 4)
 LIVE_SHARE: Final = 10
@@ -114,7 +116,7 @@ async def measure_on(server: EmbeddedPostgres, sizes: Sizes, report: Report) -> 
     try:
         settings = MigrationSettings(database_url=dsn, pool_max_size=POOL_SIZE)
         await migrate(settings)
-        async with open_pool(settings, init=register_vectors) as pool:
+        async with open_pool(settings, init=register_vectors, reset=keep_session) as pool:
             async with acquire(pool) as connection:
                 lexical = await detect_lexical_index(connection)
             bench = _Bench(pool, lexical, dsn, report)

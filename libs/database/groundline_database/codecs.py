@@ -48,7 +48,7 @@ def _decode_jsonb(data: bytes) -> Any:
 
 
 def _encode_uuid(value: str | uuid.UUID) -> bytes:
-    return uuid.UUID(str(value)).bytes
+    return (value if isinstance(value, uuid.UUID) else uuid.UUID(value)).bytes
 
 
 def _decode_uuid(data: bytes) -> str:

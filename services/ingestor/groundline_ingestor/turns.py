@@ -39,7 +39,8 @@ class ClientTurns:
         """A turn for the block."""
         granted = self._ask(client)
         try:
-            await asyncio.wrap_future(granted)
+            if not granted.done():  # else the loop would have to be woken to go on
+                await asyncio.wrap_future(granted)
         except asyncio.CancelledError:
             if not granted.cancel():  # it came at the same moment
                 self._leave(client)

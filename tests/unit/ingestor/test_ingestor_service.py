@@ -28,6 +28,7 @@ from groundline_ingestor.service.embedding import RememberingEmbedder
 from groundline_ingestor.service.ingestion import IngestionService
 from groundline_ingestor.service.items import ITEMS_PER_CLIENT, PREPARED_ITEMS
 from groundline_ingestor.service.jobs import JobService
+from groundline_ingestor.service.leases import Leases
 from groundline_ingestor.service.options import WorkerOptions
 from groundline_ingestor.service.preparation import DocumentLimits, Preparation
 from groundline_ingestor.service.quotas import Quotas
@@ -864,6 +865,36 @@ async def test_slow_documents_hold_up_none_of_the_others(services: Services) -> 
         stuck.may_go_on.set()
         working.cancel()
         await asyncio.gather(working, return_exceptions=True)
+
+
+async def test_a_client_has_a_share_of_what_is_prepared_and_one_of_what_is_held(services: Services) -> None:
+    await services.collections.create(ANYBODY, new())
+    leases = Leases(
+        services.stores.queue,
+        model=FakeEmbedder().model,
+        lease_seconds=30,
+        maximum_attempts=5,
+        prepared_per_client=2,
+        held_per_client=4,
+        on_free=lambda: None,
+    )
+    await services.ingestion.ingest(ANYBODY, "docs", slow_documents(10), "")
+    preparing = await leases.lease(10)
+    assert len(preparing) == 2
+    assert not await leases.lease(10)
+    job = (await services.ingestion.ingest(BOB, "docs", [GivenDocument("text", uri="theirs")], "")).job
+    [theirs] = await leases.lease(10)
+    assert theirs.claim.job_id == job.job_id
+
+    for item in (*preparing, theirs):
+        leases.prepared(item.claim)
+    embedding = await leases.lease(10)
+    assert len(embedding) == 2
+    for item in embedding:
+        leases.prepared(item.claim)
+    assert not await leases.lease(10)
+    leases.drop(preparing[0].claim)
+    assert len(await leases.lease(10)) == 1
 
 
 # --- faults of our own ---

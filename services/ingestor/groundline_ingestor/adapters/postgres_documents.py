@@ -229,13 +229,16 @@ class PostgresDocuments:
             replaced = [row["document_id"] for _, row in rows if not row["is_inserted"]]
             if replaced:
                 await connection.execute(
-                    f"DELETE FROM {chunk_table(partition_id)} WHERE document_id = ANY($1::uuid[])",
+                    f"""
+                    WITH chunks AS (
+                        DELETE FROM {chunk_table(partition_id)} WHERE document_id = ANY($1::uuid[])
+                    ), texts AS (
+                        DELETE FROM document_texts WHERE document_id = ANY($1::uuid[])
+                    )
+                    DELETE FROM document_originals WHERE document_id = ANY($1::uuid[])
+                    """,
                     replaced,
                 )
-                for table in ("document_texts", "document_originals"):
-                    await connection.execute(
-                        f"DELETE FROM {table} WHERE document_id = ANY($1::uuid[])", replaced
-                    )
             await copy_chunks(connection, partition_id, collection.collection_id, rows)
             # COPY sends one segment after the other, executemany() would hold all of them.
             await connection.copy_records_to_table(

@@ -32,12 +32,16 @@ class PostgresEmbeddingCache:
         # In one order, so that two workers with texts in common do not wait for each other both.
         hashes = sorted(vectors)
         async with acquire(self._pool) as connection:
-            await connection.executemany(
+            await connection.execute(
                 """
-                INSERT INTO embedding_cache (model, content_hash, embedding) VALUES ($1, $2, $3)
+                INSERT INTO embedding_cache (model, content_hash, embedding)
+                SELECT $1, content_hash, embedding FROM unnest($2::bytea[], $3::halfvec[])
+                    AS made (content_hash, embedding)
                 ON CONFLICT DO NOTHING
                 """,
-                [(model, key, HalfVector(vectors[key])) for key in hashes],
+                model,
+                hashes,
+                [HalfVector(vectors[key]) for key in hashes],
             )
 
     async def discard(self, older_than_seconds: float, limit: int) -> int:

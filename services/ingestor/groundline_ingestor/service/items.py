@@ -14,7 +14,7 @@ from groundline.v1 import chat_pb2, collection_pb2, document_pb2, job_pb2
 from opentelemetry import metrics, trace
 
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentVersion, FileContent
+from groundline_ingestor.domain.documents import DocumentVersion, FileContent, GivenDocument
 from groundline_ingestor.domain.hashes import ingestion_hash
 from groundline_ingestor.domain.texts import DocumentText, PreparedChunk, Series, TextSegment, Vectors
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, ReindexTarget
@@ -33,7 +33,7 @@ from groundline_ingestor.service.outcomes import Outcomes
 from groundline_ingestor.service.preparation import Preparation, Prepared, identify
 from groundline_ingestor.turns import ClientTurns
 
-__all__ = ["ITEMS_PER_CLIENT", "PREPARED_ITEMS", "ItemWork", "Work"]
+__all__ = ["HELD_PER_CLIENT", "ITEMS_PER_CLIENT", "PREPARED_ITEMS", "ItemWork", "Work"]
 
 LARGE_ITEMS: Final = 4
 """Documents of more than a part that a process reads at a time, and long texts that it works through: they
@@ -45,6 +45,10 @@ PREPARED_ITEMS: Final = 20
 
 ITEMS_PER_CLIENT: Final = 16
 """Maximum of one client's among these: the rest is for others, however slow its files are."""
+
+HELD_PER_CLIENT: Final = 4 * ITEMS_PER_CLIENT
+"""Maximum of one client's that a line of work has at all stages: while some are prepared, others are embedded
+and stored. What another client hands in waits for no more of them."""
 
 _OUTCOMES: Final = {
     job_pb2.INGESTION_OUTCOME_UPDATED: "updated",
@@ -137,21 +141,30 @@ class ItemWork:
         require_running_model(collection, self._embedder.embedder)
         given = item.given or await self._queue.given(item)
         try:
-            given, version = await self._computed(item.owner, identify, given, collection)
-            if not item.is_first:
+            is_large = isinstance(given.content, FileContent)
+            if item.is_first and not is_large:
+                # At once, since each change of threads takes as long as to identify what is small.
+                text, version = await self._in_thread(self._read_new, given, collection, item.owner)
+            else:
+                given, version = await self._computed(item.owner, identify, given, collection)
                 refreshed = await self._documents.refresh(collection, version, item.principals, item.claim)
                 if refreshed is not None:
                     self._outcomes.ended(item, _OUTCOMES[refreshed[1]])
                     return None
-            is_large = isinstance(given.content, FileContent)
-            async with self._reading.turn(item.owner) if is_large else nullcontext():
-                text, version = await self._in_thread(
-                    self._preparation.read, given, version, client=item.owner
-                )
+                async with self._reading.turn(item.owner) if is_large else nullcontext():
+                    text, version = await self._in_thread(
+                        self._preparation.read, given, version, client=item.owner
+                    )
         finally:
             if isinstance(given.content, FileContent):
                 given.content.file.close()
         return await self._chunked(item, collection, text, version)
+
+    def _read_new(
+        self, given: GivenDocument, collection: StoredCollection, client: str
+    ) -> tuple[DocumentText, DocumentVersion]:
+        given, version = identify(given, collection)
+        return self._preparation.read(given, version, client=client)
 
     async def _prepare_again(
         self, item: LeasedItem, collection: StoredCollection, target: ReindexTarget

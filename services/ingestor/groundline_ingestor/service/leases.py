@@ -4,7 +4,7 @@ import asyncio
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -46,21 +46,26 @@ class Leases:
         model: str,
         lease_seconds: float,
         maximum_attempts: int,
-        items_per_client: int,
+        prepared_per_client: int,
+        held_per_client: int,
         on_free: Callable[[], None],
     ) -> None:
-        """`model` is the running embedding model; `items_per_client` the maximum of a client's documents that
-        are held. `on_free` is called when an item is no longer held."""
+        """`model` is the running embedding model; `prepared_per_client` and `held_per_client` are the maxima
+        of a client's documents that are being prepared, and that are held in all. `on_free` is called when an
+        item is no longer held."""
         self._queue = queue
         self._model = model
         self._lease_seconds = lease_seconds
         self._maximum_attempts = maximum_attempts
-        self._items_per_client = items_per_client
+        self._prepared_per_client = prepared_per_client
+        self._held_per_client = held_per_client
         self._on_free = on_free
         self._held: dict[ItemClaim, Progress] = {}
         self._shown: dict[ItemClaim, Progress] = {}
         self._documents: dict[ItemClaim, str] = {}
         """With whose they are."""
+        self._preparing: dict[ItemClaim, str] = {}
+        """Those of them that are not ready to be embedded yet."""
         self._searches: set[ItemClaim] = set()
         self._suspect: ItemClaim | None = None
         self._suspects_wait = False
@@ -77,7 +82,7 @@ class Leases:
                 items = [*await self._take(1, suspect=True)]
                 self._suspect = items[0].claim if items else None
                 return items
-            items = [*await self._take(min(limit, self._items_per_client - self._most_of_one_client()))]
+            items = [*await self._take(min(limit, self._room()))]
             if len(items) < limit and (crowding := self._crowding()):
                 items += await self._take(limit - len(items), passed_over=crowding)
             return items
@@ -97,16 +102,32 @@ class Leases:
         )
         for item in items:
             self._hold(item)
-            self._documents[item.claim] = item.owner
+            self._documents[item.claim] = self._preparing[item.claim] = item.owner
         return items
 
-    def _most_of_one_client(self) -> int:
-        return max(Counter(self._documents.values()).values(), default=0)
+    def _room(self) -> int:
+        """How many documents may be taken, all of which may be of the client that has the most."""
+        return min(
+            maximum - max(Counter(documents.values()).values(), default=0)
+            for documents, maximum in self._shares()
+        )
 
     def _crowding(self) -> list[str]:
-        """Clients of whose documents as many are held as may be."""
-        counts = Counter(self._documents.values())
-        return [client for client, count in counts.items() if count >= self._items_per_client]
+        """Clients of whose documents as many are held, or are being prepared, as may be."""
+        return [
+            client
+            for documents, maximum in self._shares()
+            for client, count in Counter(documents.values()).items()
+            if count >= maximum
+        ]
+
+    def _shares(self) -> Sequence[tuple[Mapping[ItemClaim, str], int]]:
+        """Documents that are counted, with how many of one client's there may be."""
+        return (self._preparing, self._prepared_per_client), (self._documents, self._held_per_client)
+
+    def prepared(self, claim: ItemClaim) -> None:
+        """Note that a document is ready to be embedded, so that its client may have another one prepared."""
+        self._preparing.pop(claim, None)
 
     async def lease_search[Request](self, searched: Searched[Request]) -> tuple[LeasedItem, Request] | None:
         """Take a crawl or the run of a source to do. None begins while documents are suspects, which would be
@@ -132,6 +153,7 @@ class Leases:
         self._held.pop(claim, None)
         self._shown.pop(claim, None)
         self._documents.pop(claim, None)
+        self._preparing.pop(claim, None)
         self._searches.discard(claim)
         if self._suspect == claim:
             self._suspect = None
@@ -183,6 +205,7 @@ class Leases:
         self._held.clear()
         self._shown.clear()
         self._documents.clear()
+        self._preparing.clear()
         self._searches.clear()
         self._suspect = None
 

@@ -25,7 +25,7 @@ from groundline_ingestor.ports import (
 from groundline_ingestor.service.contextualization import Contextualization
 from groundline_ingestor.service.crawls import Crawling
 from groundline_ingestor.service.embedding import RememberingEmbedder
-from groundline_ingestor.service.items import ITEMS_PER_CLIENT, ItemWork
+from groundline_ingestor.service.items import HELD_PER_CLIENT, ITEMS_PER_CLIENT, ItemWork
 from groundline_ingestor.service.leases import Leases, Searched
 from groundline_ingestor.service.options import WorkerOptions
 from groundline_ingestor.service.outcomes import Outcomes, whereabouts
@@ -37,6 +37,9 @@ from groundline_ingestor.service.waking import Waking
 __all__ = ["Worker"]
 
 RESTART_SECONDS: Final = 1.0
+
+SEARCH_SECONDS: Final = 0.25
+"""Between two looks for crawls and runs, at least: every transaction that ends documents wakes who waits."""
 
 _log = structlog.get_logger(__name__)
 
@@ -76,7 +79,8 @@ class Worker:
             model=embedder.embedder.model,
             lease_seconds=options.lease_seconds,
             maximum_attempts=options.max_attempts,
-            items_per_client=max(1, options.workers) * ITEMS_PER_CLIENT,
+            prepared_per_client=max(1, options.workers) * ITEMS_PER_CLIENT,
+            held_per_client=max(1, options.workers) * HELD_PER_CLIENT,
             on_free=self.wake,
         )
         self._outcomes = Outcomes(
@@ -149,6 +153,7 @@ class Worker:
                 await self._search_next(self._crawls, self._crawling.crawl, "crawled")
                 or await self._search_next(self._sources, self._run_source, "read")
             ):
+                await asyncio.sleep(SEARCH_SECONDS)
                 await self._waking.wait(seen, self._options.poll_seconds)
 
     async def _search_next[Request](
