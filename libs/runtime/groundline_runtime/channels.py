@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from ipaddress import ip_address
 from typing import Any, Protocol, Self
 
 import grpc
@@ -62,7 +63,7 @@ async def open_channel(
     Go take for an attack.
     """
     options: list[tuple[str, str | int]] = [
-        ("grpc.service_config", json.dumps(service_config(_descriptor(service)))),
+        ("grpc.service_config", json.dumps(service_config(_descriptor(service), target))),
         # Without it, gRPC for Python ignores perAttemptRecvTimeout; hedging itself it has not.
         ("grpc.experimental.enable_hedging", 1),
         ("grpc.initial_reconnect_backoff_ms", 100),
@@ -98,10 +99,12 @@ def idempotent_methods(service: ServiceDescriptor) -> Iterator[str]:
     return (method.name for method in service.methods if method.GetOptions().idempotency_level in _IDEMPOTENT)
 
 
-def service_config(service: ServiceDescriptor) -> dict[str, Any]:
-    """gRPC's service config for clients of a service."""
+def service_config(service: ServiceDescriptor, target: str) -> dict[str, Any]:
+    """gRPC's service config for clients of a service at `target`."""
     names = [{"service": service.full_name, "method": name} for name in idempotent_methods(service)]
-    config: dict[str, Any] = {"loadBalancingConfig": [{"outlier_detection_experimental": _EJECTION}]}
+    # Looking for a replica that fails wakes the process each second, for nothing where there is one alone.
+    balancing = _ROUND_ROBIN if _is_one_address(target) else {"outlier_detection_experimental": _EJECTION}
+    config: dict[str, Any] = {"loadBalancingConfig": [balancing]}
     if names:
         config["methodConfig"] = [
             {
@@ -122,6 +125,8 @@ def service_config(service: ServiceDescriptor) -> dict[str, Any]:
     return config
 
 
+_ROUND_ROBIN: dict[str, Any] = {"round_robin": {}}
+
 # gRFC A50. A single replica is never ejected.
 _EJECTION: dict[str, Any] = {
     "interval": "1s",
@@ -134,8 +139,18 @@ _EJECTION: dict[str, Any] = {
         "minimumHosts": 2,
         "requestVolume": 1,
     },
-    "childPolicy": [{"round_robin": {}}],
+    "childPolicy": [_ROUND_ROBIN],
 }
+
+
+def _is_one_address(target: str) -> bool:
+    """Whether it is one IP address and port. A name may stand for several."""
+    host, _, _ = target.rpartition(":")
+    try:
+        ip_address(host.strip("[]"))
+    except ValueError:
+        return False
+    return True
 
 
 def _uri(target: str) -> str:
