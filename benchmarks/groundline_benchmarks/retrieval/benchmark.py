@@ -111,7 +111,7 @@ async def measure_collection(
     async with open_ways(suite, collection, asked, other) as ways:
         for case in cases:
             report(f"{chunks} chunks: {case.name}")
-            inputs = answerable if case is ANSWERED else asked
+            inputs = answerable if ANSWER in case.ways else asked
             for way, one in (await _measure_case(case, ways, inputs, seconds)).items():
                 figures[case.name, way] = one
     report(f"{chunks} chunks: recall")

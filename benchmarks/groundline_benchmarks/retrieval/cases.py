@@ -21,6 +21,7 @@ __all__ = [
     "KEYWORD",
     "RARE",
     "RETRIEVER",
+    "SEARCHED_AGAIN",
     "SEMANTIC",
     "WEAVIATE_COORDINATOR",
     "WEAVIATE_GATEWAY",
@@ -60,6 +61,8 @@ class Case:
         WEAVIATE_GATEWAY,
     )
     """Of those that are there."""
+    rewriting: str | None = None
+    """Whether a chat may search again, by another wording."""
 
     def request(self, query: str, collection: str) -> JsonObject:
         """As the gateway and the coordinator take it."""
@@ -68,6 +71,8 @@ class Case:
             "collectionIds": [collection],
             "options": {"retrieval": {"mode": f"RETRIEVAL_MODE_{self.mode.upper()}"}},
         }
+        if self.rewriting is not None:
+            request["options"]["rewriting"] = f"REWRITING_MODE_{self.rewriting.upper()}"
         if self.one_in is not None:
             request["filter"] = filter_of(self.one_in)
         return request
@@ -78,8 +83,10 @@ SEMANTIC = Case("semantic", "semantic")
 HYBRID = Case("hybrid", "hybrid")
 FILTERED = Case("hybrid, 1% filter", "hybrid", one_in=100)
 RARE = Case("hybrid, 0.1% filter", "hybrid", one_in=1000)
-ANSWERED = Case("extractive answer", "hybrid", ways=(ANSWER,))
-CASES = (KEYWORD, SEMANTIC, HYBRID, FILTERED, RARE, ANSWERED)
+ANSWERED = Case("extractive answer", "hybrid", ways=(ANSWER,), rewriting="off")
+# The vectors are made up, so none is near to a question, which is taken for a search that found too little.
+SEARCHED_AGAIN = Case("the same, found too little", "hybrid", ways=(ANSWER,), rewriting="auto")
+CASES = (KEYWORD, SEMANTIC, HYBRID, FILTERED, RARE, ANSWERED, SEARCHED_AGAIN)
 
 type Search = Callable[[Case, str], Awaitable[None]]
 """Searches once, for a case's query."""
