@@ -2,12 +2,26 @@
 
 import pytest
 from groundline.v1 import quota_pb2
+from groundline_coordinator.ports import QuotaUse
 from groundline_coordinator.service.quotas import CallerQuotas, QuotaLimits
 from groundline_runtime.context import Caller
 from groundline_runtime.errors import ResourceExhaustedError
 from groundline_tests.coordinator import FakeQuotas, FakeThreads
 
 ANN, BOB = Caller(("user:ann", "group:staff")), Caller(("user:bob", "group:staff"))
+
+
+class Counted(FakeQuotas):
+    """Says how often it was asked; every caller has begun so many threads."""
+
+    def __init__(self, threads: int) -> None:
+        super().__init__(FakeThreads())
+        self.threads = threads
+        self.counts = 0
+
+    async def used(self, owner: str, *, besides: str = "") -> QuotaUse:
+        self.counts += 1
+        return QuotaUse(self.threads, tokens=0)
 
 
 def test_answers_at_once_are_bounded_for_each_caller_and_free_when_they_end() -> None:
@@ -45,3 +59,40 @@ async def test_quotas_are_shown_as_far_as_they_are_set() -> None:
         quota_pb2.QUOTA_THREADS,
         quota_pb2.QUOTA_ANSWERS,
     ]
+
+
+async def test_threads_are_counted_anew_for_each_when_few_are_left() -> None:
+    used = Counted(threads=5)
+    quotas = CallerQuotas(used, QuotaLimits(threads=10))
+    for _ in range(3):
+        assert (await quotas.used(ANN.owner, "new")).threads == 5
+    assert used.counts == 3
+
+
+async def test_a_caller_with_many_threads_left_begins_some_without_a_count() -> None:
+    used = Counted(threads=5)
+    quotas = CallerQuotas(used, QuotaLimits(threads=105))
+    for _ in range(11):
+        quotas.require_room(await quotas.used(ANN.owner, "new"), "new")
+    assert used.counts == 1
+    used.threads = 105
+    with pytest.raises(ResourceExhaustedError):
+        quotas.require_room(await quotas.used(ANN.owner, "new"), "new")
+    used.threads = 104
+    quotas.require_room(await quotas.used(ANN.owner, "new"), "new")
+
+
+async def test_another_callers_threads_are_counted_for_itself() -> None:
+    used = Counted(threads=5)
+    quotas = CallerQuotas(used, QuotaLimits(threads=105))
+    for caller in (ANN, BOB):
+        await quotas.used(caller.owner, "new")
+    assert used.counts == 2
+
+
+async def test_tokens_are_counted_before_each_answer() -> None:
+    used = Counted(threads=0)
+    quotas = CallerQuotas(used, QuotaLimits(threads=1000, tokens=10))
+    for _ in range(2):
+        await quotas.used(ANN.owner, "new")
+    assert used.counts == 2

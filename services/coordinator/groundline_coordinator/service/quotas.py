@@ -1,10 +1,11 @@
 """Keeps callers within their quotas of threads, answers and tokens.
 
 Threads and tokens are counted in the database, for all replicas; what requests of the same moment begin or
-take comes on top. Answers under way are counted by each replica for itself, so that none stays counted when a
-process is lost.
+take comes on top. The threads of a caller that has many left are not counted at each of its answers. Answers
+under way are counted by each replica for itself, so that none stays counted when a process is lost.
 """
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +24,14 @@ RETRY_SECONDS = 1.0
 """When an answer may be asked for again where others are under way."""
 
 
+_UNCOUNTED_SHARE = 1 / 10
+_UNCOUNTED_SECONDS = 10.0
+"""Of the threads that a caller may still begin, so many are begun, and for so long, before it is counted
+again. With ten replicas none begins more than it may."""
+
+_REMEMBERED_CALLERS = 10_000
+
+
 @dataclass(frozen=True)
 class QuotaLimits:
     """The quotas of a caller; `tokens` are those of a day, None without a limit."""
@@ -32,6 +41,14 @@ class QuotaLimits:
     tokens: int | None = None
 
 
+@dataclass
+class _Uncounted:
+    """Threads that may begin without a count, until an instant of time.monotonic()."""
+
+    left: int
+    until: float
+
+
 class CallerQuotas:
     """What raises, raises ResourceExhaustedError (QUOTA_EXHAUSTED)."""
 
@@ -39,6 +56,7 @@ class CallerQuotas:
         self._store = store
         self._limits = limits
         self._answering: Counter[str] = Counter()
+        self._uncounted: dict[str, _Uncounted] = {}
 
     @contextmanager
     def answering(self, caller: Caller) -> Iterator[None]:
@@ -62,9 +80,22 @@ class CallerQuotas:
     async def used(self, owner: str, new_thread_id: str) -> QuotaUse:
         """What counts before an answer, and before the thread that begins with it, if one does; a thread that
         an earlier attempt began does not count."""
-        if not new_thread_id and self._limits.tokens is None:
+        if self._limits.tokens is None and (not new_thread_id or self._needs_no_count(owner)):
             return QuotaUse(threads=0, tokens=0)
-        return await self._store.used(owner, besides=new_thread_id)
+        used = await self._store.used(owner, besides=new_thread_id)
+        if len(self._uncounted) >= _REMEMBERED_CALLERS:
+            self._uncounted.clear()
+        left = int((self._limits.threads - used.threads) * _UNCOUNTED_SHARE)
+        self._uncounted[owner] = _Uncounted(left, time.monotonic() + _UNCOUNTED_SECONDS)
+        return used
+
+    def _needs_no_count(self, owner: str) -> bool:
+        """For one more thread, which is then one of those that begin without."""
+        known = self._uncounted.get(owner)
+        if known is None or known.left <= 0 or time.monotonic() >= known.until:
+            return False
+        known.left -= 1
+        return True
 
     def require_room(self, used: QuotaUse, new_thread_id: str) -> None:
         """For an answer, and for the thread that begins with it, if one does."""
