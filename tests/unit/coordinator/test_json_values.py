@@ -38,7 +38,7 @@ def full[M: Message](message: M) -> M:
     return message
 
 
-def value_of(field: FieldDescriptor) -> Any:
+def value_of(field: Any) -> Any:
     if field.enum_type is not None:
         return field.enum_type.values[-1].number
     return VALUES[field.cpp_type]
