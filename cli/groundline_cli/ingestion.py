@@ -87,6 +87,8 @@ class IngestReport:
     """Entries of directories that were passed over, by why."""
     unsupported: list[str] = field(default_factory=list)
     """Those of an unsupported type."""
+    unread: list[Failure] = field(default_factory=list)
+    """Attachments and members of archives that cannot be read, with why."""
     jobs: list[str] = field(default_factory=list)
     """Ids of the jobs that the documents were handed in by."""
     broke_off: bool = False
@@ -94,8 +96,8 @@ class IngestReport:
 
     @property
     def ended(self) -> int:
-        """Documents that are done or failed."""
-        return self.created + self.updated + self.unchanged + len(self.failures)
+        """Documents that are done, skipped or failed."""
+        return self.created + self.updated + self.unchanged + len(self.unread) + len(self.failures)
 
 
 type OnProgress = Callable[[Progress], None]
@@ -272,7 +274,8 @@ async def vanished_documents(
     """The collection's documents of source type file that a directory does not hold.
 
     None for a directory that holds no documents: it is more likely to be the wrong one. A file that is there
-    but cannot be read keeps its document, and so does what is excluded. Raises GatewayError.
+    but cannot be read keeps its document, and so does what is excluded. What is within another document goes
+    with that. Raises GatewayError.
     """
     found = scan([directory], exclude)
     if not found.files:
@@ -283,7 +286,8 @@ async def vanished_documents(
         return [
             document
             async for document in files
-            if document.uri not in kept
+            if not document.container_uri
+            and document.uri not in kept
             and not document.uri.startswith(tuple(found.unseen))
             and not is_excluded(document.uri, exclude)
         ]
@@ -309,11 +313,15 @@ class _Upload:
         self._on_progress = on_progress
         self._sent = 0
         self._ended: set[str] = set()
+        self._handed: dict[str, int] = {}
+        """How many documents were handed in by a job."""
+        self._found: dict[str, int] = {}
+        """How many more a job has: pages of a crawl, attachments, members of archives."""
 
     async def send(self, batch: list[JsonObject]) -> None:
         failed = len(self.report.failures)
         if response := await _hand_in(self._client, self._collection, batch, self.report.failures):
-            self._take(response.job, response.items)
+            self._take(response.job, response.items, len(batch) - (len(self.report.failures) - failed))
         self._sent += len(batch) - (len(self.report.failures) - failed)
         # A file that holds objects is several documents.
         self._total = max(self._total, self._sent + len(self.report.failures))
@@ -322,7 +330,7 @@ class _Upload:
     async def begin(self, crawl: JsonObject) -> None:
         """Have a web site crawled."""
         response = await self._client.ingest_documents(self._collection, crawl=crawl)
-        self._take(response.job, response.items)
+        self._take(response.job, response.items, 0)
 
     async def send_file(self, file: SourceFile) -> None:
         """Send a file that is too large for a batch."""
@@ -346,7 +354,7 @@ class _Upload:
                 raise
             self.report.failures.append(Failure(file.uri, error.message))
         else:
-            self._take(response.job, [response.item] if response.item else [])
+            self._take(response.job, [response.item] if response.item else [], 1)
             self._sent += 1
         self._show(0, 0)
 
@@ -358,19 +366,20 @@ class _Upload:
             async with aclosing(self._client.watch_job(job_id)) as changes:
                 async for change in changes:
                     job = change.job or IngestionJob()
-                    # The pages of a crawl are not known before.
-                    self._total = max(self._total, self.report.ended + job.item_count)
+                    self._found[job_id] = max(job.item_count - self._handed[job_id], 0)
                     ended = job.done_count + job.failed_count + job.cancelled_count
                     self._show(ended, (job.chunks or ChunkCounts()).stored)
             async for item in self._client.list_job_items(job_id):
                 self._record(item)
             self._show(0, 0)
 
-    def _take(self, job: IngestionJob | None, items: Sequence[IngestionItem]) -> None:
+    def _take(self, job: IngestionJob | None, items: Sequence[IngestionItem], handed_in: int) -> None:
         assert job is not None, "the client refuses an answer without one"
         self.report.jobs.append(job.job_id)
+        self._handed[job.job_id] = handed_in
         if has_ended(job):
             self._ended.add(job.job_id)
+            self._found[job.job_id] = max(job.item_count - handed_in, 0)
             for item in items:
                 self._record(item)
 
@@ -385,6 +394,9 @@ class _Upload:
             case IngestionOutcome.UNCHANGED:
                 self.report.unchanged += 1
                 return
+            case IngestionOutcome.SKIPPED:
+                self.report.unread.append(Failure(item.uri, _reason(item.failure or IngestionFailure())))
+                return
             case _:
                 self.report.failures.append(Failure(item.uri, _reason(item.failure or IngestionFailure())))
                 self.report.broke_off |= item.is_crawl
@@ -394,7 +406,8 @@ class _Upload:
     def _show(self, documents: int, chunks: int) -> None:
         if self._on_progress:
             ended = self.report.ended + documents
-            self._on_progress(Progress(self._sent, ended, self._total, self.report.chunks + chunks))
+            total = self._total + sum(self._found.values())
+            self._on_progress(Progress(self._sent, ended, total, self.report.chunks + chunks))
 
 
 async def _hand_in(

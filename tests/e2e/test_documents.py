@@ -1,8 +1,11 @@
 """What can be told of a document through the gateway and by the command: lists, text, chunks."""
 
+import base64
 import hashlib
+import io
 import json
 import os
+import zipfile
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -55,6 +58,30 @@ async def test_what_is_wrong_with_a_list_is_named(
     first = (await client.get(DOCUMENTS, params={"pageSize": "1", "orderBy": "title"})).json()
     other = {"pageToken": first["nextPageToken"], "orderBy": "uri"}
     assert (await client.get(DOCUMENTS, params=other)).status_code == 400
+
+
+async def test_members_of_an_archive_are_found_by_what_they_are_in_and_go_with_it(
+    client: httpx.AsyncClient,
+) -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("leave.md", LEAVE)
+        archive.writestr("tool.bin", b"\x7fELF")
+    boxes = "/api/collections/boxes"
+    await client.post("/api/collections", json={"collectionId": "boxes"})
+    given = {"uri": "a.zip", "data": base64.b64encode(out.getvalue()).decode(), "metadata": {"year": 2026}}
+    response = await client.post(f"{boxes}/documents", json={"documents": [given]})
+    job = await ended_job(client, response.json()["job"]["jobId"])
+    assert (job["itemCount"], job["doneCount"], job["skippedCount"]) == (3, 3, 1)
+    condition = {"$container_uri": "a.zip", "year": 2026}
+    query = {"query": "days of leave", "collectionIds": ["boxes"], "filter": condition}
+    found = (await client.post("/api/search", json=query)).json()["passages"]
+    assert [passage["chunk"]["uri"] for passage in found] == ["a.zip!/leave.md"]
+    whole = {"filter": {"$uri": "a.zip"}}
+    deleted = (await client.post(f"{boxes}/documents:delete", json=whole)).json()
+    assert deleted == {"deletedCount": 2}
+    assert not (await client.get(f"{boxes}/documents")).json().get("documents")
+    await client.delete(boxes)
 
 
 async def test_documents_are_listed_by_what_names_them_and_in_order(

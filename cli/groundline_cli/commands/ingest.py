@@ -139,8 +139,9 @@ def ingest(
 
     A directory is taken with all below it, except hidden entries, empty files, links to directories and what
     is none of these types, which is named. Each document is known by its path below the directory given, so
-    doing it again replaces what has changed and passes over what has not. A JSON file of records
-    {"type": "object", "properties": {…}} gives a document for each.
+    doing it again replaces what has changed and passes over what has not. Attachments of a mail and members
+    of an archive are documents of their own, such as mails/offer.eml!/prices.xlsx; those that cannot be read
+    are named. A JSON file of records {"type": "object", "properties": {…}} gives a document for each.
 
     What is to be said of a single file stands beside it, in FILE.meta.json: an object with any of title,
     mimeType, metadata and allowedPrincipals.
@@ -301,8 +302,11 @@ def _exit(report: ingestion.IngestReport, *, others: bool = False) -> None:
 
 
 def print_failures(report: ingestion.IngestReport) -> None:
-    """A line on stderr for each document that could not be ingested."""
+    """What was skipped, and a line for each document that could not be ingested, on stderr."""
     _print_unsupported(report.unsupported)
+    if report.unread:
+        click.echo("skipped, within other documents:", err=True)
+        _print_names([f"{one.name}: {one.reason}" for one in report.unread])
     _print_failed(report.failures)
 
 
@@ -335,6 +339,7 @@ def report_json(report: ingestion.IngestReport) -> dict[str, object]:
         "chunks": report.chunks,
         "skipped": dict(report.skipped),
         "unsupported": report.unsupported,
+        "unread": _failed_json(report.unread),
         "failed": _failed_json(report.failures),
         "jobs": report.jobs,
     }
@@ -412,8 +417,9 @@ def summary(report: ingestion.IngestReport, collection: str) -> str:
     parts = [f"{report.created} new", f"{report.updated} changed", f"{report.unchanged} unchanged"]
     if report.failures:
         parts.append(f"{len(report.failures)} failed")
-    if report.skipped:
-        parts.append(_skipped(report.skipped))
+    skipped = report.skipped + Counter({"within other documents": len(report.unread)})
+    if skipped:
+        parts.append(_skipped(skipped))
     return f"{collection}: {', '.join(parts)}; {report.chunks} chunks stored"
 
 

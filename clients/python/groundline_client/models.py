@@ -777,6 +777,11 @@ class IngestionOutcome(OpenEnum):
     """It replaced its earlier version."""
     UNCHANGED = "INGESTION_OUTCOME_UNCHANGED"
     """It was the same as before; nothing was done."""
+    SKIPPED = "INGESTION_OUTCOME_SKIPPED"
+    """It is a file within another document that cannot be read, as its failure says: of a format that is
+    not supported, encrypted, or without text. No document is made of it, and nothing else fails by
+    it.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1695,11 +1700,11 @@ class IngestionJob:
     state: JobState = JobState.UNSPECIFIED
     """How far it has come."""
     item_count: int = 0
-    """Documents in it; of a crawl those found so far. A crawl that failed or was cancelled counts as one
-    as well.
+    """Documents in it, with those found so far by a crawl and within others. A crawl that failed or was
+    cancelled counts as one as well.
     """
     done_count: int = 0
-    """Documents that are done, the unchanged ones included."""
+    """Documents that are done, the unchanged and the skipped ones included."""
     unchanged_count: int = 0
     """Documents that were done and had not changed."""
     failed_count: int = 0
@@ -1725,6 +1730,8 @@ class IngestionJob:
     """Documents that a run of a source deleted, since they have gone from it."""
     is_dry_run: bool = False
     """Whether it takes nothing in: the outcomes of its items are what there would be."""
+    skipped_count: int = 0
+    """Files within documents that were skipped; see INGESTION_OUTCOME_SKIPPED."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1797,7 +1804,15 @@ class ObjectContent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DocumentInput:
-    """A document as it is handed in."""
+    """A document as it is handed in.
+
+    A mail or a ZIP archive, however its content is given, becomes several documents: one of its own (a
+    mail's headers and text, or the names of an archive's members), and one for each attachment or
+    member, at all depths, with the uri "<uri of what it is in>!/<name>", such as
+    "mails/offer.eml!/prices.xlsx". They get the metadata and the allowed principals of the document
+    that they are in, are replaced with it and deleted with it. At most 1000 of them, 3 deep; what
+    cannot be read is skipped (see INGESTION_OUTCOME_SKIPPED).
+    """
 
     uri: str = ""
     """What identifies it within its collection: a path, a URL, a key; 2000 characters and 2500 bytes of
@@ -1868,7 +1883,9 @@ class IngestionFailure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IngestionItem:
-    """One document of a job, or the crawl that finds its documents."""
+    """One document of a job, or the crawl that finds its documents. Attachments of a mail and members of
+    an archive are items of their own, which join the job when the mail or the archive is stored.
+    """
 
     document_id: str = ""
     """The document; empty until it is known."""
@@ -1879,7 +1896,7 @@ class IngestionItem:
     outcome: IngestionOutcome = IngestionOutcome.UNSPECIFIED
     """What it changed, or in a dry run would change, once it is done."""
     failure: IngestionFailure | None = None
-    """Why it failed; not set where it did not."""
+    """Why it failed or was skipped; not set where it was not."""
     attempts: int = 0
     """How often it was begun, those times included that do not count against the maximum."""
     chunks: ChunkCounts | None = None
@@ -1892,6 +1909,14 @@ class IngestionItem:
     """
     item_index: int = 0
     """Its place in the job, from 0."""
+    container_uri: str = ""
+    """The uri of the document that it was found within; empty where it was handed in, or found by a crawl
+    or a source.
+    """
+    member_count: int = 0
+    """How many items were made of the files within it, at all depths, skipped and failed ones included; 0
+    until it is done.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1950,6 +1975,10 @@ class Document:
     """When its content or metadata last changed."""
     has_original: bool = False
     """Whether DownloadDocument has what was handed in."""
+    container_uri: str = ""
+    """The uri of the mail or archive that it is an attachment or member of; empty where it is none. To
+    filter by it is "$container_uri".
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -2010,7 +2039,7 @@ class DeleteDocumentsResponse:
     """Response of DeleteDocuments."""
 
     deleted_count: int = 0
-    """How many were deleted; with dry_run, how many would be."""
+    """How many were deleted, those within others included; with dry_run, how many would be."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

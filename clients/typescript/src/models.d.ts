@@ -567,11 +567,11 @@ export interface ChatRequest {
    * short for {"$eq": "red"}; "a.b" is the member b of the object a. Operators: $eq $ne $in $nin (a string,
    * number, boolean or null, equal in type too), $gt $gte $lt $lte (numbers by size, strings by code points),
    * $exists (true or false), $contains (a list with an element equal to the operand). - "$document_id" ($eq $ne
-   * $in $nin with UUIDs), "$source_type" (the same with file, object, web), "$uri", "$title" or "$mime_type" (the
-   * same with texts, and $prefix: it begins with the operand), "$update_time" or "$create_time" ($gt $gte $lt $lte
-   * with an RFC 3339 time, or a date: its first moment in UTC). - "$and" or "$or" with a list of such objects,
-   * "$not" with one. A value that is missing, or of another type, satisfies only $ne, $nin, {"$exists": false} and
-   * $not. At most 100 conditions, 8 levels, 1000 values in a list.
+   * $in $nin with UUIDs), "$source_type" (the same with file, object, web), "$uri", "$title", "$mime_type" or
+   * "$container_uri" (the same with texts, and $prefix: it begins with the operand), "$update_time" or
+   * "$create_time" ($gt $gte $lt $lte with an RFC 3339 time, or a date: its first moment in UTC). - "$and" or
+   * "$or" with a list of such objects, "$not" with one. A value that is missing, or of another type, satisfies
+   * only $ne, $nin, {"$exists": false} and $not. At most 100 conditions, 8 levels, 1000 values in a list.
    */
   filter?: JsonObject;
   /** Parameters. */
@@ -1549,9 +1549,12 @@ export interface IngestionJob {
   collectionId: string;
   /** How far it has come. */
   state: JobState;
-  /** Documents in it; of a crawl those found so far. A crawl that failed or was cancelled counts as one as well. */
+  /**
+   * Documents in it, with those found so far by a crawl and within others. A crawl that failed or was cancelled
+   * counts as one as well.
+   */
   itemCount: number;
-  /** Documents that are done, the unchanged ones included. */
+  /** Documents that are done, the unchanged and the skipped ones included. */
   doneCount: number;
   /** Documents that were done and had not changed. */
   unchangedCount: number;
@@ -1579,6 +1582,8 @@ export interface IngestionJob {
   deletedCount: number;
   /** Whether it takes nothing in: the outcomes of its items are what there would be. */
   isDryRun: boolean;
+  /** Files within documents that were skipped; see INGESTION_OUTCOME_SKIPPED. */
+  skippedCount: number;
 }
 
 /** Response of ReindexCollection. */
@@ -1682,7 +1687,15 @@ export interface ObjectContent {
   schema: string;
 }
 
-/** A document as it is handed in. */
+/**
+ * A document as it is handed in.
+ *
+ * A mail or a ZIP archive, however its content is given, becomes several documents: one of its own (a mail's
+ * headers and text, or the names of an archive's members), and one for each attachment or member, at all depths,
+ * with the uri "<uri of what it is in>!/<name>", such as "mails/offer.eml!/prices.xlsx". They get the metadata
+ * and the allowed principals of the document that they are in, are replaced with it and deleted with it. At most
+ * 1000 of them, 3 deep; what cannot be read is skipped (see INGESTION_OUTCOME_SKIPPED).
+ */
 export interface DocumentInput {
   /**
    * What identifies it within its collection: a path, a URL, a key; 2000 characters and 2500 bytes of UTF-8 at
@@ -1750,8 +1763,9 @@ export interface IngestDocumentsRequest {
   /** Makes a retry safe: the same id returns the same job. 64 characters at most. */
   requestId: string;
   /**
-   * Takes nothing in. Of documents chunks and tokens are estimated, and no job is stored. A crawl is a job whose
-   * items are the pages, each with what would become of it by its content as it was served. Default: false.
+   * Takes nothing in. Of documents chunks and tokens are estimated, without those of files within them, and no job
+   * is stored. A crawl is a job whose items are the pages, each with what would become of it by its content as it
+   * was served. Default: false.
    */
   dryRun: boolean;
 }
@@ -1765,7 +1779,12 @@ export type IngestionOutcome =
   /** It replaced its earlier version. */
   | "INGESTION_OUTCOME_UPDATED"
   /** It was the same as before; nothing was done. */
-  | "INGESTION_OUTCOME_UNCHANGED";
+  | "INGESTION_OUTCOME_UNCHANGED"
+  /**
+   * It is a file within another document that cannot be read, as its failure says: of a format that is not
+   * supported, encrypted, or without text. No document is made of it, and nothing else fails by it.
+   */
+  | "INGESTION_OUTCOME_SKIPPED";
 
 /** Why an ingestion failed. */
 export interface IngestionFailure {
@@ -1777,7 +1796,10 @@ export interface IngestionFailure {
   message: string;
 }
 
-/** One document of a job, or the crawl that finds its documents. */
+/**
+ * One document of a job, or the crawl that finds its documents. Attachments of a mail and members of an archive
+ * are items of their own, which join the job when the mail or the archive is stored.
+ */
 export interface IngestionItem {
   /** The document; empty until it is known. */
   documentId: string;
@@ -1787,7 +1809,7 @@ export interface IngestionItem {
   state: IngestionState;
   /** What it changed, or in a dry run would change, once it is done. */
   outcome: IngestionOutcome;
-  /** Why it failed; not set where it did not. */
+  /** Why it failed or was skipped; not set where it was not. */
   failure?: IngestionFailure;
   /** How often it was begun, those times included that do not count against the maximum. */
   attempts: number;
@@ -1802,6 +1824,16 @@ export interface IngestionItem {
   isCrawl: boolean;
   /** Its place in the job, from 0. */
   itemIndex: number;
+  /**
+   * The uri of the document that it was found within; empty where it was handed in, or found by a crawl or a
+   * source.
+   */
+  containerUri: string;
+  /**
+   * How many items were made of the files within it, at all depths, skipped and failed ones included; 0 until it
+   * is done.
+   */
+  memberCount: number;
 }
 
 /** Response of IngestDocuments. */
@@ -1878,6 +1910,11 @@ export interface Document {
   updateTime?: string;
   /** Whether DownloadDocument has what was handed in. */
   hasOriginal: boolean;
+  /**
+   * The uri of the mail or archive that it is an attachment or member of; empty where it is none. To filter by it
+   * is "$container_uri".
+   */
+  containerUri: string;
 }
 
 /** Response of GetDocument. */
@@ -1998,7 +2035,7 @@ export interface DeleteDocumentsRequest {
 
 /** Response of DeleteDocuments. */
 export interface DeleteDocumentsResponse {
-  /** How many were deleted; with dry_run, how many would be. */
+  /** How many were deleted, those within others included; with dry_run, how many would be. */
   deletedCount: number;
 }
 

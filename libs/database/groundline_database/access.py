@@ -21,7 +21,10 @@ def is_readable_document(principals: str, table: str = "") -> str:
     return f"({of}allowed_principals = '{{}}' OR {of}allowed_principals && {principals}::text[])"
 
 
-def is_replaceable_document(principals: str, table: str) -> str:
+def is_replaceable_document(principals: str, table: str, *, container: str = "''") -> str:
     """The condition on `documents`, within a writable collection: the caller may read it, or there is nothing
-    of it yet but its name."""
-    return f"({table}.ingestion_hash = ''::bytea OR {is_readable_document(principals, table)})"
+    of it yet but its name, or it is within the document of the uri `container` (SQL; empty for none), which
+    the caller has just replaced."""
+    is_within = f"{container} <> '' AND {table}.container_uri = {container}"
+    is_readable = is_readable_document(principals, table)
+    return f"({table}.ingestion_hash = ''::bytea OR {is_readable} OR {is_within})"

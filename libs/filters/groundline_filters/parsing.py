@@ -141,7 +141,7 @@ class _Parser:
                     tuple(_ORDERS),
                     lambda operator, operand: of(_ORDERS[operator], _time(operand)),
                 )
-            case "$uri" | "$title" | "$mime_type":
+            case "$uri" | "$title" | "$mime_type" | "$container_uri":
                 text = _TEXTS[name]
                 return self._operators(
                     value,

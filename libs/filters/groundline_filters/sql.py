@@ -35,7 +35,7 @@ class Columns:
     """SQL expressions of what a filter looks at: uuid, text, timestamptz and jsonb; none may be NULL.
 
     The rows are documents, or with `documents` chunks: then that is the table of their documents, where what
-    chunks do not repeat of them (uri, title, MIME type, time of creation) is looked up.
+    chunks do not repeat of them (uri, title, MIME type, container, time of creation) is looked up.
     """
 
     document_id: str = "document_id"

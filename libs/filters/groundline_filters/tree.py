@@ -120,6 +120,7 @@ class DocumentText(enum.Enum):
     URI = "uri"
     TITLE = "title"
     MIME_TYPE = "mime_type"
+    CONTAINER_URI = "container_uri"
 
 
 @dataclass(frozen=True, slots=True)

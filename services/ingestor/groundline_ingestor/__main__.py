@@ -238,6 +238,7 @@ def assemble(
         stores.embeddings,
         preparation,
         contextualization,
+        quotas,
         options,
         crawls=stores.crawls,
         crawling=Crawling(

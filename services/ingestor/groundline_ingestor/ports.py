@@ -33,6 +33,7 @@ from groundline_ingestor.domain.sources import Change, StoredSource
 from groundline_ingestor.domain.texts import ExtractedText, Section, TextSegment, Vectors
 from groundline_ingestor.domain.webhooks import Delivery
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, OrderedCrawl, Progress
+from groundline_ingestor.members import MemberSpool
 
 __all__ = [
     "ClaimLostError",
@@ -164,10 +165,12 @@ class DocumentRepository(Protocol):
         """Put documents of different uris and their chunks in the place of what the uris held, and end their
         items, all in one transaction.
 
-        Says of each whether it is new. Two calls for one uri happen one after the other. Raises
-        ClaimLostError, NotFoundError when the collection is gone, AbortedError when its partition is no
-        longer the one given, PermissionDeniedError (DOCUMENT_NOT_WRITABLE) when a uri holds a document that
-        none of its new version's principals may read.
+        Says of each whether it is new. Two calls for one uri happen one after the other. Where files within a
+        document were looked for, they become items of its job; those that are no longer there are deleted,
+        and all others get its principals at once. Raises ClaimLostError, NotFoundError when the collection is
+        gone, AbortedError when its partition is no longer the one given, PermissionDeniedError
+        (DOCUMENT_NOT_WRITABLE) when a uri holds a document that none of its new version's principals may
+        read.
         """
 
     async def refresh(
@@ -181,17 +184,19 @@ class DocumentRepository(Protocol):
         end the item.
 
         Its outcome is updated or unchanged; None, with nothing done, when what is stored has another
-        ingestion_hash. Raises what `store` raises.
+        ingestion_hash, or there are documents within it that are not done or would have to change as well.
+        Raises what `store` raises.
         """
 
     async def delete(self, collection: StoredCollection, document_id: str) -> bool:
-        """Delete a document with its chunks and cancel what is still to be done for it, in one transaction;
-        False when it is gone."""
+        """Delete a document with its chunks and those within it, and cancel what is still to be done for
+        them, in one transaction; False when it is gone."""
 
     async def count_selected(
         self, collection: StoredCollection, selection: Filter, principals: Sequence[str]
     ) -> int:
-        """How many documents a filter selects of those that one of the principals may read."""
+        """How many documents a filter selects of those that one of the principals may read, with all that are
+        within them."""
 
     async def delete_selected(
         self, collection: StoredCollection, selection: Filter, principals: Sequence[str], request_id: str
@@ -321,6 +326,10 @@ class WorkQueue(Protocol):
         self, claim: ItemClaim, failure: document_pb2.IngestionFailure, chunks: job_pb2.ChunkCounts
     ) -> None:
         """End an item and mark its document; what was searchable of it stays so. Raises ClaimLostError."""
+
+    async def skip(self, claim: ItemClaim, failure: document_pb2.IngestionFailure) -> None:
+        """End the item of a file within a document in which there is nothing to be read, and delete what is
+        stored of it. Raises ClaimLostError."""
 
     async def postpone(
         self, claim: ItemClaim, seconds: float, failure: document_pb2.IngestionFailure, *, forgiven: bool
@@ -580,9 +589,11 @@ class TextStream:
 class Extractor(Protocol):
     """Reads the text out of what was handed in."""
 
-    def read(self, given: GivenDocument, *, client: str = "") -> TextStream:
-        """CPU work, also while the segments are read; `client` is whose it is. Raises IngestionError, also
-        then."""
+    def read(
+        self, given: GivenDocument, *, client: str = "", members: MemberSpool | None = None
+    ) -> TextStream:
+        """CPU work, also while the segments are read; `client` is whose it is. With `members` the files
+        within it are put there meanwhile. Raises IngestionError, also then."""
 
 
 class Splitter(Protocol):

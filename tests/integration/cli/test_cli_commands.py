@@ -149,6 +149,38 @@ def test_a_file_that_fails_is_named_and_the_others_are_ingested(
     assert sorted(gateway.documents["docs"]) == ["a.md", "data.json", "sub/b.txt"]
 
 
+def test_files_within_a_document_that_cannot_be_read_are_named_and_fail_nothing(
+    groundline: Run, gateway: FakeGateway, tmp_path: Path
+) -> None:
+    gateway.collections["docs"] = {"collectionId": "docs"}
+    (tmp_path / "a.eml").write_text("From: ann@example.org")
+    failure = {"reason": "UNSUPPORTED_TYPE", "message": "a program"}
+    gateway.jobs["job-1"] = [
+        {
+            "uri": uri,
+            "itemIndex": index,
+            "state": "INGESTION_STATE_DONE",
+            "outcome": f"INGESTION_OUTCOME_{outcome}",
+            "failure": failure if outcome == "SKIPPED" else None,
+            "chunks": {"stored": int(outcome == "CREATED")},
+        }
+        for index, (uri, outcome) in enumerate(
+            [("a.eml", "CREATED"), ("a.eml!/b.txt", "CREATED"), ("a.eml!/c.exe", "SKIPPED")]
+        )
+    ]
+    handed_in = {"jobId": "job-1", "state": "JOB_STATE_QUEUED", "itemCount": 1}
+    gateway.next_replies = [
+        Reply(200, {"collection": gateway.collections["docs"]}),
+        Reply(200, {"job": handed_in, "items": gateway.jobs["job-1"][:1]}),
+    ]
+    result = groundline("ingest", str(tmp_path / "a.eml"), "--collection", "docs")
+    assert result.exit_code == 0, result.stderr
+    assert "skipped, within other documents:\n  a.eml!/c.exe: a program\n" in result.stderr
+    assert result.stdout == (
+        "docs: 2 new, 0 changed, 0 unchanged, 1 skipped (1 within other documents); 2 chunks stored\n"
+    )
+
+
 def test_a_command_of_which_nothing_was_ingested_ends_with_1(
     groundline: Run, gateway: FakeGateway, tmp_path: Path
 ) -> None:
@@ -248,6 +280,7 @@ def test_ingesting_again_changes_only_what_has_changed(
         "chunks": 1,
         "skipped": {"hidden": 1, "unsupported type": 1},
         "unsupported": ["program"],
+        "unread": [],
         "failed": [],
         "jobs": ["job-2"],
     }
@@ -369,6 +402,8 @@ def test_sync_deletes_what_has_vanished_and_nothing_else(
 ) -> None:
     groundline("ingest", str(docs), "--collection", "docs")
     gateway.documents["docs"]["web"] = {"uri": "web", "documentId": "w", "sourceType": "SOURCE_TYPE_WEB"}
+    within = {"uri": "b.eml!/c.txt", "documentId": "c", "containerUri": "b.eml"}
+    gateway.documents["docs"][within["uri"]] = within
     (docs / "a.md").unlink()
     (docs / "sub" / "b.txt").write_text("not yet")
     requests = len(gateway.requests)

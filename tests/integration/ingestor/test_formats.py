@@ -4,7 +4,9 @@ import base64
 import io
 import json
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from datetime import date
 from email.message import EmailMessage
 from typing import Any
@@ -17,8 +19,9 @@ from groundline.v1 import error_pb2
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
 from groundline_ingestor.adapters.extraction.readers.common import ReaderLimits
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
-from groundline_ingestor.domain.documents import GivenDocument, IngestionError
+from groundline_ingestor.domain.documents import FileContent, GivenDocument, IngestionError
 from groundline_ingestor.domain.texts import ExtractedText
+from groundline_ingestor.members import FoundMember, MemberSpool
 from openpyxl.chart import BarChart, Reference
 from pptx.chart.data import CategoryChartData
 from pptx.enum.chart import XL_CHART_TYPE
@@ -292,19 +295,74 @@ def mail(**attachments: bytes) -> EmailMessage:
     return message
 
 
-def test_a_mail_is_read_with_its_attachments_as_what_they_are(extract: Any) -> None:
-    table = saved(workbook())
-    inner = mail().as_bytes()
-    extraction = extract(mail(sales_xlsx=table, old_eml=inner, tool_bin=b"\x7fELF").as_bytes(), "a.eml")
-    text = extraction.text
-    assert text.startswith("# Grüße vom Ventil\n\nFrom: Ada <ada@example.org>\nTo: Bob <bob@example.org>\n")
-    assert "the valve opens at 41 °C, as you asked." in text
-    assert "## Attachment: sales.xlsx\n\n#### North" not in text, "what is included keeps its own marks"
-    assert "Turnover: 1,234,567.89 €" in text
-    assert text.count("the valve opens at 41 °C") == 2
-    assert "## Attachment: tool.bin\n\nNot read (UNSUPPORTED_TYPE)" in text
-    assert extraction.title == "Grüße vom Ventil"
-    assert (4, "North") in [(heading.level, heading.title) for heading in extraction.headings]
+@dataclass
+class Found:
+    """What was found within a file."""
+
+    text: str
+    members: Mapping[str, FoundMember]
+    contents: Mapping[str, bytes]
+
+    def reasons(self) -> dict[str, str]:
+        """Why which are not read."""
+        return {
+            path: error_pb2.ErrorReason.Name(one.failure.reason)
+            for path, one in self.members.items()
+            if one.failure
+        }
+
+
+@pytest.fixture
+def find(sandbox: Sandbox) -> Any:
+    def find(content: bytes, uri: str = "") -> Found:
+        with closing(MemberSpool(None)) as spool:
+            stream = DocumentExtractor(sandbox).read(GivenDocument(content, uri=uri), members=spool)
+            text = "".join(segment.text for segment in stream.segments)
+            contents = {
+                one.path: b"".join(one.content.parts(1000))
+                for one in spool.found
+                if isinstance(one.content, FileContent)
+            }
+            return Found(text, {one.path: one for one in spool.found}, contents)
+
+    return find
+
+
+def test_a_mail_is_its_text_and_each_attachment_a_file_of_its_own(extract: Any, find: Any) -> None:
+    table, inner = saved(workbook()), mail(notes_txt="größer".encode("latin-1")).as_bytes()
+    content = mail(sales_xlsx=table, old_eml=inner, tool_bin=b"\x7fELF", empty_txt=b" \n").as_bytes()
+    found = find(content, "a.eml")
+    assert found.text.startswith(
+        "# Grüße vom Ventil\n\nFrom: Ada <ada@example.org>\nTo: Bob <bob@example.org>\n"
+    )
+    assert "the valve opens at 41 °C, as you asked." in found.text
+    assert found.text.endswith("Attachments: sales.xlsx, old.eml, tool.bin, empty.txt")
+    assert list(found.members) == ["sales.xlsx", "old.eml", "old.eml!/notes.txt", "tool.bin", "empty.txt"]
+    assert found.members["old.eml!/notes.txt"].container == "old.eml"
+    assert found.contents == {
+        "sales.xlsx": table,
+        "old.eml": inner,
+        "old.eml!/notes.txt": "größer".encode("latin-1"),
+    }
+    assert found.reasons() == {"tool.bin": "UNSUPPORTED_TYPE", "empty.txt": "EMPTY_TEXT"}
+    extraction = extract(content, "a.eml")
+    assert (extraction.text, extraction.title) == (found.text, "Grüße vom Ventil")
+
+
+def test_attachments_that_share_a_name_or_have_none_are_told_apart(find: Any) -> None:
+    message = mail()
+    for text in ("one", "two"):
+        message.add_attachment(text, filename="same.txt")
+    forwarded = EmailMessage()
+    forwarded["Subject"], forwarded["From"] = "Re: prices/2026", "eve@example.org"
+    forwarded.set_content("Forwarded.")
+    message.add_attachment(forwarded)
+    message.add_attachment("bare")
+    message.add_attachment("up", filename="../../etc/a!/b.txt")
+    found = find(message.as_bytes(), "a.eml")
+    names = ["same.txt", "same (2).txt", "Re: prices-2026.eml", "attachment 4.txt", "etc/a/b.txt"]
+    assert list(found.members) == names
+    assert found.contents["same (2).txt"].strip() == b"two"
 
 
 def test_base64_of_a_mail_is_not_taken_for_its_text(extract: Any) -> None:
@@ -316,22 +374,48 @@ def test_base64_of_a_mail_is_not_taken_for_its_text(extract: Any) -> None:
     assert extract(content).text.endswith("Der größte Wert ist 41.")
 
 
-def test_an_archive_is_read_member_by_member(extract: Any) -> None:
-    archive = zip_of(
-        {
-            "docs/guide.md": "# Valve\n\nOpens.",
-            "docs/sales.csv": "Region,Q1\nNorth,5\n",
-            "__MACOSX/docs/._guide.md": b"\x00\x05",
-            "tool.bin": b"\x7fELF",
-            "inner.zip": zip_of({"deep.txt": "Deep down."}),
-        }
-    )
-    extraction = extract(archive)
-    assert extraction.text == (
-        "# docs/guide.md\n\n# Valve\n\nOpens.\n\n# docs/sales.csv\n\nRegion: North\nQ1: 5\n\n"
-        "# inner.zip\n\n# deep.txt\n\nDeep down.\n\nNot read: tool.bin (UNSUPPORTED_TYPE)"
-    )
-    assert [(h.level, h.title) for h in extraction.headings][:2] == [(1, "docs/guide.md"), (2, "Valve")]
+def test_an_archive_is_a_list_and_each_member_a_file_of_its_own(find: Any) -> None:
+    parts: dict[str, bytes | str] = {
+        "docs/guide.md": "# Valve\n\nOpens.",
+        "docs/sales.csv": "Region,Q1\nNorth,5\n",
+        "__MACOSX/docs/._guide.md": b"\x00\x05",
+        "tool.bin": b"\x7fELF",
+        "inner.zip": zip_of({"deep.txt": "Deep down."}),
+    }
+    found = find(zip_of(parts))
+    assert found.text == "- docs/guide.md\n- docs/sales.csv\n- tool.bin\n- inner.zip"
+    assert found.contents == {
+        "docs/guide.md": b"# Valve\n\nOpens.",
+        "docs/sales.csv": b"Region,Q1\nNorth,5\n",
+        "inner.zip": parts["inner.zip"],
+        "inner.zip!/deep.txt": b"Deep down.",
+    }
+    assert found.reasons() == {"tool.bin": "UNSUPPORTED_TYPE"}
+
+
+def encrypted(archive: bytes, *names: str) -> bytes:
+    """As if members had been encrypted: their bytes say nothing then."""
+    changed = bytearray(archive)
+    with zipfile.ZipFile(io.BytesIO(archive)) as file:
+        for entry in file.infolist():
+            if entry.filename in names:
+                changed[entry.header_offset + 6] |= 1
+    at = changed.find(b"PK\x01\x02")
+    while at >= 0:
+        name = changed[at + 46 : at + 46 + int.from_bytes(changed[at + 28 : at + 30], "little")].decode()
+        changed[at + 8] |= name in names
+        at = changed.find(b"PK\x01\x02", at + 4)
+    return bytes(changed)
+
+
+def test_a_member_that_cannot_be_had_costs_no_other_one(find: Any) -> None:
+    archive = zip_of({"secret.txt": "psst", "broken.txt": "text " * 1000, "open.txt": "Open."})
+    with zipfile.ZipFile(io.BytesIO(archive)) as file:
+        at = file.getinfo("broken.txt").header_offset + 30 + len("broken.txt")
+    archive = archive[: at + 2] + b"\xff\xff" + archive[at + 4 :]
+    found = find(encrypted(archive, "secret.txt"))
+    assert found.contents == {"open.txt": b"Open."}
+    assert found.reasons() == {"secret.txt": "ENCRYPTED_DOCUMENT", "broken.txt": "CORRUPT_DOCUMENT"}
 
 
 def nested(depth: int) -> bytes:
@@ -342,13 +426,33 @@ def nested(depth: int) -> bytes:
     return content
 
 
+def test_files_are_found_three_deep(find: Any) -> None:
+    found = find(nested(8))
+    three = "inner.zip!/inner.zip!/inner.zip"
+    assert list(found.members) == ["inner.zip", "inner.zip!/inner.zip", three, f"{three}!/inner.zip"]
+    assert found.reasons() == {f"{three}!/inner.zip": "DOCUMENT_TOO_LARGE"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        zip_of({f"{n}.zip": zip_of({f"{m}.txt": "x" for m in range(500)}) for n in range(3)}),
+        zip_of({f"{n}.zip": zip_of({"a.txt": "x" * (3 * 1024**2)}) for n in range(2)}),
+    ],
+    ids=["many", "large"],
+)
+def test_what_is_within_a_file_is_bounded_at_all_depths_together(find: Any, content: bytes) -> None:
+    with pytest.raises(IngestionError) as raised:
+        find(content)
+    assert raised.value.failure.reason == error_pb2.DOCUMENT_TOO_LARGE
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (nested(8), "DOCUMENT_TOO_LARGE"),
+        (encrypted(zip_of({"a.txt": "x"}), "a.txt"), "ENCRYPTED_DOCUMENT"),
         (zip_of({f"{n}.txt": "x" for n in range(1001)}), "DOCUMENT_TOO_LARGE"),
         (zip_of({"a.txt": bytes(5 * 1024**2)}), "DOCUMENT_TOO_LARGE"),
-        (zip_of({"a.bin": b"\x7fELF"}), "UNSUPPORTED_TYPE"),
         (zip_of({}), "EMPTY_TEXT"),
         (b"PK\x03\x04rest", "CORRUPT_DOCUMENT"),
         (zip_of({"xl/workbook.xml": "<x/>"}), "CORRUPT_DOCUMENT"),
@@ -362,7 +466,7 @@ def nested(depth: int) -> bytes:
         (b"{\\rtf1 \\ansi }", "EMPTY_TEXT"),
     ],
 )
-def test_what_is_too_deep_too_much_or_broken_is_refused(extract: Any, content: bytes, reason: str) -> None:
+def test_what_is_too_much_closed_or_broken_is_refused(extract: Any, content: bytes, reason: str) -> None:
     with pytest.raises(IngestionError) as raised:
         extract(content)
     assert error_pb2.ErrorReason.Name(raised.value.failure.reason) == reason

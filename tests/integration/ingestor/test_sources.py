@@ -983,7 +983,9 @@ async def test_the_mails_of_an_account_are_followed(
     mailbox.put("Projects.Alpha", with_table)
     mailbox.put("Junk", mail("prize", "You have won."))
     source_id = await create(stub, collection_id, imap(mailbox))
-    assert await first_run(stub, collection_id, source_id) == dict.fromkeys((leave, pay, plan), "CREATED")
+    table = f"{leave}!/days.csv"
+    created = dict.fromkeys((leave, table, pay, plan), "CREATED")
+    assert await first_run(stub, collection_id, source_id) == created
     found = await documents(stub, collection_id)
     assert (found[leave].title, json_format.MessageToDict(found[leave].metadata)) == (
         "About leave",
@@ -996,8 +998,9 @@ async def test_the_mails_of_an_account_are_followed(
         },
     )
     assert found[plan].metadata["folder"] == "Projects/Alpha"
-    text = await text_of(stub, found[leave])
-    assert all(one in text for one in ("twenty-seven", "days.csv", "Bob"))
+    assert "twenty-seven" in await text_of(stub, found[leave])
+    assert "Bob" in await text_of(stub, found[table])
+    assert (found[table].container_uri, found[table].metadata) == (leave, found[leave].metadata)
     assert await run(stub, collection_id, source_id) == {}
 
     mailbox.delete("INBOX", "pay@example.com")
@@ -1005,7 +1008,7 @@ async def test_the_mails_of_an_account_are_followed(
     mailbox.put("INBOX", mail("tea", "Too cold."))
     assert await run(stub, collection_id, source_id) == {plan: "UPDATED", tea: "CREATED"}
     found = await documents(stub, collection_id)
-    assert set(found) == {leave, plan, tea}
+    assert set(found) == {leave, table, plan, tea}
     assert found[plan].metadata["folder"] == "INBOX"
 
 
@@ -1088,12 +1091,21 @@ async def test_the_mails_of_mbox_files_are_followed(stub: Any, collection_id: st
         (folder / name).write_bytes(b"".join(parts))
 
     first = mail("leave", "Dear all,\nFrom now on everybody has twenty-seven days.")
-    write("inbox", first, mail("pay", "At the end of the month."))
+    second = mail("pay", "At the end of the month.")
+    second.add_attachment("Month,Day\nMay,29\n", subtype="csv", filename="days.csv")
+    second.add_attachment(b"\x7fELF", maintype="application", subtype="x-elf", filename="pay.exe")
+    write("inbox", first, second)
     write("2026/november.mbox", mail("plan", "First things first."), first)
     (folder / "notes.txt").write_text("Not a mail.")
     source_id = await create(stub, collection_id, {"mbox": {"path": str(folder)}})
-    assert await first_run(stub, collection_id, source_id) == dict.fromkeys((leave, pay, plan), "CREATED")
+    created = dict.fromkeys((leave, pay, f"{pay}!/days.csv", plan), "CREATED")
+    assert await first_run(stub, collection_id, source_id) == {
+        **created,
+        f"{pay}!/pay.exe": "UNSUPPORTED_TYPE",
+    }
     found = await documents(stub, collection_id)
+    assert set(found) == set(created), "what cannot be read is no document"
+    assert "29" in await text_of(stub, found[f"{pay}!/days.csv"])
     assert found[leave].metadata["folder"] == "inbox"
     assert found[plan].metadata["folder"] == "2026/november.mbox"
     assert "From now on everybody" in await text_of(stub, found[leave])

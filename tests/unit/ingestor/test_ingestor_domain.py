@@ -20,6 +20,7 @@ from groundline_ingestor.domain.documents import GivenDocument
 from groundline_ingestor.domain.hashes import content_hash, ingestion_hash, input_hash
 from groundline_ingestor.domain.settings import changed, effective, effective_chunking, wrong_paths
 from groundline_ingestor.domain.texts import Heading, heading_trails, last_part, structural_context
+from groundline_ingestor.service.preparation import member_uri
 from groundline_tests.ingestor.messages import a_collection, settings_of
 from groundline_validation import violations_of
 
@@ -206,11 +207,21 @@ def test_a_structural_context_says_nothing_twice(
         ("a\\b.md", "b.md"),
         ("https://x.org/a/?q=1#f", "a"),
         ("what?.md", "what?.md"),
+        ("https://x.org/a.zip?q=1#f!/docs/what?.md", "what?.md"),
         ("/", "/"),
     ],
 )
 def test_the_last_part_of_a_uri_names_it(uri: str, part: str) -> None:
     assert last_part(uri) == part
+
+
+def test_a_file_within_a_document_is_called_by_its_path_there() -> None:
+    assert member_uri("s3://b/a.zip", "") == "s3://b/a.zip"
+    assert member_uri("s3://b/a.zip", "in.eml!/b.txt") == "s3://b/a.zip!/in.eml!/b.txt"
+    for name in ("x" * 2000, "ß" * 1250):
+        long = member_uri("a.zip", name)
+        assert long.startswith("sha256:")
+        assert long == member_uri("a.zip", name) != member_uri("b.zip", name)
 
 
 def test_the_ingestion_hash_follows_what_decides_the_chunks_and_nothing_else() -> None:

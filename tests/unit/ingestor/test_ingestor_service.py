@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from email.message import EmailMessage
 from typing import Any, BinaryIO
 
 import pytest
@@ -18,6 +19,7 @@ from groundline_ingestor.adapters.splitting import DocumentSplitter
 from groundline_ingestor.crawling import CrawledPage, CrawlFailure, CrawlFind
 from groundline_ingestor.domain.documents import GivenDocument
 from groundline_ingestor.domain.quotas import Limits
+from groundline_ingestor.members import MemberSpool
 from groundline_ingestor.ports import Crawler, SeenPages, TextStream
 from groundline_ingestor.service import preparation
 from groundline_ingestor.service.collections import CollectionService
@@ -192,6 +194,7 @@ def services_over(
         stores.embeddings,
         preparation,
         contextualization,
+        quotas,
         WorkerOptions(workers=1, poll_seconds=0.01),
         crawls=stores.crawls,
         crawling=Crawling(
@@ -805,10 +808,12 @@ class StuckExtractor:
         self._extractor = extractor
         self.may_go_on = threading.Event()
 
-    def read(self, given: GivenDocument, *, client: str = "") -> TextStream:
+    def read(
+        self, given: GivenDocument, *, client: str = "", members: MemberSpool | None = None
+    ) -> TextStream:
         if "slow" in given.uri:
             self.may_go_on.wait()
-        return self._extractor.read(given, client=client)
+        return self._extractor.read(given, client=client, members=members)
 
 
 def stuck_extractor(services: Services) -> StuckExtractor:
@@ -954,6 +959,24 @@ async def exhausted(call: Awaitable[Any]) -> Mapping[str, str]:
     assert raised.value.reason == "QUOTA_EXHAUSTED"
     assert raised.value.metadata["quota"] in raised.value.message
     return raised.value.metadata
+
+
+async def test_what_is_within_a_document_counts(sandbox: Sandbox) -> None:
+    services = limited(sandbox, documents=2)
+    await services.collections.create(ANYBODY, new())
+    mail = EmailMessage()
+    mail["Subject"], mail["From"] = "Hello", "ann@example.org"
+    mail.set_content("Please see what is attached.\n")
+    mail.add_attachment("one", filename="a.txt")
+    fits = GivenDocument(mail.as_bytes(), uri="m.eml")
+    mail.add_attachment("two", filename="b.txt")
+    [item] = await services.ingest(GivenDocument(mail.as_bytes(), uri="m.eml"))
+    assert item.failure.reason == error_pb2.QUOTA_EXHAUSTED
+    items = await services.ingest(fits)
+    assert [(one.uri, one.state) for one in items] == [
+        ("m.eml", document_pb2.INGESTION_STATE_DONE),
+        ("m.eml!/a.txt", document_pb2.INGESTION_STATE_DONE),
+    ]
 
 
 async def test_a_caller_creates_only_so_many_collections(sandbox: Sandbox) -> None:

@@ -77,9 +77,9 @@ class ChatRequest(_message.Message):
           short for {"$eq": "red"}; "a.b" is the member b of the object a. Operators: $eq $ne $in $nin (a string, number,
           boolean or null, equal in type too), $gt $gte $lt $lte (numbers by size, strings by code points), $exists (true
           or false), $contains (a list with an element equal to the operand).
-        - "$document_id" ($eq $ne $in $nin with UUIDs), "$source_type" (the same with file, object, web), "$uri", "$title"
-          or "$mime_type" (the same with texts, and $prefix: it begins with the operand), "$update_time" or "$create_time"
-          ($gt $gte $lt $lte with an RFC 3339 time, or a date: its first moment in UTC).
+        - "$document_id" ($eq $ne $in $nin with UUIDs), "$source_type" (the same with file, object, web), "$uri", "$title",
+          "$mime_type" or "$container_uri" (the same with texts, and $prefix: it begins with the operand), "$update_time" or
+          "$create_time" ($gt $gte $lt $lte with an RFC 3339 time, or a date: its first moment in UTC).
         - "$and" or "$or" with a list of such objects, "$not" with one.
         A value that is missing, or of another type, satisfies only $ne, $nin, {"$exists": false} and $not.
         At most 100 conditions, 8 levels, 1000 values in a list.

@@ -107,7 +107,14 @@ Global___ObjectContent: _TypeAlias = ObjectContent  # noqa: Y015
 
 @_typing.final
 class DocumentInput(_message.Message):
-    """A document as it is handed in."""
+    """A document as it is handed in.
+
+    A mail or a ZIP archive, however its content is given, becomes several documents: one of its own (a mail's headers and
+    text, or the names of an archive's members), and one for each attachment or member, at all depths, with the uri
+    "<uri of what it is in>!/<name>", such as "mails/offer.eml!/prices.xlsx". They get the metadata and the allowed
+    principals of the document that they are in, are replaced with it and deleted with it. At most 1000 of them, 3 deep;
+    what cannot be read is skipped (see INGESTION_OUTCOME_SKIPPED).
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -192,6 +199,7 @@ class Document(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     UPDATE_TIME_FIELD_NUMBER: _builtins.int
     HAS_ORIGINAL_FIELD_NUMBER: _builtins.int
+    CONTAINER_URI_FIELD_NUMBER: _builtins.int
     document_id: _builtins.str
     """Identifier, a UUID; it stays the same when the document is replaced."""
     collection_id: _builtins.str
@@ -214,6 +222,10 @@ class Document(_message.Message):
     """Size of what was handed in, in bytes."""
     has_original: _builtins.bool
     """Whether DownloadDocument has what was handed in."""
+    container_uri: _builtins.str
+    """The uri of the mail or archive that it is an attachment or member of; empty where it is none. To filter by it is
+    "$container_uri".
+    """
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
         """Metadata."""
@@ -253,10 +265,11 @@ class Document(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         update_time: _timestamp_pb2.Timestamp | None = ...,
         has_original: _builtins.bool = ...,
+        container_uri: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "failure", b"failure", "metadata", b"metadata", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_principals", b"allowed_principals", "chunk_count", b"chunk_count", "collection_id", b"collection_id", "content_hash", b"content_hash", "create_time", b"create_time", "document_id", b"document_id", "failure", b"failure", "has_original", b"has_original", "metadata", b"metadata", "mime_type", b"mime_type", "size_bytes", b"size_bytes", "source_type", b"source_type", "state", b"state", "title", b"title", "update_time", b"update_time", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allowed_principals", b"allowed_principals", "chunk_count", b"chunk_count", "collection_id", b"collection_id", "container_uri", b"container_uri", "content_hash", b"content_hash", "create_time", b"create_time", "document_id", b"document_id", "failure", b"failure", "has_original", b"has_original", "metadata", b"metadata", "mime_type", b"mime_type", "size_bytes", b"size_bytes", "source_type", b"source_type", "state", b"state", "title", b"title", "update_time", b"update_time", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -595,7 +595,8 @@ class IngestDocumentsRequest(_message.Message):
     request_id: _builtins.str
     """Makes a retry safe: the same id returns the same job. 64 characters at most."""
     dry_run: _builtins.bool
-    """Takes nothing in. Of documents chunks and tokens are estimated, and no job is stored. A crawl is a job whose items
+    """Takes nothing in. Of documents chunks and tokens are estimated, without those of files within them, and no job is
+    stored. A crawl is a job whose items
     are the pages, each with what would become of it by its content as it was served. Default: false.
     """
     @_builtins.property
@@ -1124,7 +1125,7 @@ class DeleteDocumentsResponse(_message.Message):
 
     DELETED_COUNT_FIELD_NUMBER: _builtins.int
     deleted_count: _builtins.int
-    """How many were deleted; with dry_run, how many would be."""
+    """How many were deleted, those within others included; with dry_run, how many would be."""
     def __init__(
         self,
         *,

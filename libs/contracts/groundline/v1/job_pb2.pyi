@@ -70,6 +70,10 @@ class _IngestionOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Inge
     """It replaced its earlier version."""
     INGESTION_OUTCOME_UNCHANGED: _IngestionOutcome.ValueType  # 3
     """It was the same as before; nothing was done."""
+    INGESTION_OUTCOME_SKIPPED: _IngestionOutcome.ValueType  # 4
+    """It is a file within another document that cannot be read, as its failure says: of a format that is not supported,
+    encrypted, or without text. No document is made of it, and nothing else fails by it.
+    """
 
 class IngestionOutcome(_IngestionOutcome, metaclass=_IngestionOutcomeEnumTypeWrapper):
     """What ingesting a document changed."""
@@ -82,6 +86,10 @@ INGESTION_OUTCOME_UPDATED: IngestionOutcome.ValueType  # 2
 """It replaced its earlier version."""
 INGESTION_OUTCOME_UNCHANGED: IngestionOutcome.ValueType  # 3
 """It was the same as before; nothing was done."""
+INGESTION_OUTCOME_SKIPPED: IngestionOutcome.ValueType  # 4
+"""It is a file within another document that cannot be read, as its failure says: of a format that is not supported,
+encrypted, or without text. No document is made of it, and nothing else fails by it.
+"""
 Global___IngestionOutcome: _TypeAlias = IngestionOutcome  # noqa: Y015
 
 @_typing.final
@@ -120,7 +128,9 @@ Global___ChunkCounts: _TypeAlias = ChunkCounts  # noqa: Y015
 
 @_typing.final
 class IngestionItem(_message.Message):
-    """One document of a job, or the crawl that finds its documents."""
+    """One document of a job, or the crawl that finds its documents. Attachments of a mail and members of an archive are items
+    of their own, which join the job when the mail or the archive is stored.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -134,6 +144,8 @@ class IngestionItem(_message.Message):
     USAGE_FIELD_NUMBER: _builtins.int
     IS_CRAWL_FIELD_NUMBER: _builtins.int
     ITEM_INDEX_FIELD_NUMBER: _builtins.int
+    CONTAINER_URI_FIELD_NUMBER: _builtins.int
+    MEMBER_COUNT_FIELD_NUMBER: _builtins.int
     document_id: _builtins.str
     """The document; empty until it is known."""
     uri: _builtins.str
@@ -150,9 +162,13 @@ class IngestionItem(_message.Message):
     """
     item_index: _builtins.int
     """Its place in the job, from 0."""
+    container_uri: _builtins.str
+    """The uri of the document that it was found within; empty where it was handed in, or found by a crawl or a source."""
+    member_count: _builtins.int
+    """How many items were made of the files within it, at all depths, skipped and failed ones included; 0 until it is done."""
     @_builtins.property
     def failure(self) -> _document_pb2.IngestionFailure:
-        """Why it failed; not set where it did not."""
+        """Why it failed or was skipped; not set where it was not."""
 
     @_builtins.property
     def chunks(self) -> Global___ChunkCounts:
@@ -175,10 +191,12 @@ class IngestionItem(_message.Message):
         usage: _chat_pb2.Usage | None = ...,
         is_crawl: _builtins.bool = ...,
         item_index: _builtins.int = ...,
+        container_uri: _builtins.str = ...,
+        member_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "failure", b"failure", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "chunks", b"chunks", "document_id", b"document_id", "failure", b"failure", "is_crawl", b"is_crawl", "item_index", b"item_index", "outcome", b"outcome", "state", b"state", "uri", b"uri", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempts", b"attempts", "chunks", b"chunks", "container_uri", b"container_uri", "document_id", b"document_id", "failure", b"failure", "is_crawl", b"is_crawl", "item_index", b"item_index", "member_count", b"member_count", "outcome", b"outcome", "state", b"state", "uri", b"uri", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -208,6 +226,7 @@ class IngestionJob(_message.Message):
     POSITION_FIELD_NUMBER: _builtins.int
     DELETED_COUNT_FIELD_NUMBER: _builtins.int
     IS_DRY_RUN_FIELD_NUMBER: _builtins.int
+    SKIPPED_COUNT_FIELD_NUMBER: _builtins.int
     job_id: _builtins.str
     """Identifier, a UUID."""
     collection_id: _builtins.str
@@ -215,9 +234,11 @@ class IngestionJob(_message.Message):
     state: Global___JobState.ValueType
     """How far it has come."""
     item_count: _builtins.int
-    """Documents in it; of a crawl those found so far. A crawl that failed or was cancelled counts as one as well."""
+    """Documents in it, with those found so far by a crawl and within others. A crawl that failed or was cancelled counts as
+    one as well.
+    """
     done_count: _builtins.int
-    """Documents that are done, the unchanged ones included."""
+    """Documents that are done, the unchanged and the skipped ones included."""
     unchanged_count: _builtins.int
     """Documents that were done and had not changed."""
     failed_count: _builtins.int
@@ -233,6 +254,8 @@ class IngestionJob(_message.Message):
     """Documents that a run of a source deleted, since they have gone from it."""
     is_dry_run: _builtins.bool
     """Whether it takes nothing in: the outcomes of its items are what there would be."""
+    skipped_count: _builtins.int
+    """Files within documents that were skipped; see INGESTION_OUTCOME_SKIPPED."""
     @_builtins.property
     def chunks(self) -> Global___ChunkCounts:
         """Chunks of all items."""
@@ -272,10 +295,11 @@ class IngestionJob(_message.Message):
         position: _builtins.str = ...,
         deleted_count: _builtins.int = ...,
         is_dry_run: _builtins.bool = ...,
+        skipped_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["chunks", b"chunks", "create_time", b"create_time", "end_time", b"end_time", "start_time", b"start_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancelled_count", b"cancelled_count", "chunks", b"chunks", "collection_id", b"collection_id", "create_time", b"create_time", "deleted_count", b"deleted_count", "done_count", b"done_count", "end_time", b"end_time", "failed_count", b"failed_count", "is_dry_run", b"is_dry_run", "item_count", b"item_count", "job_id", b"job_id", "position", b"position", "start_time", b"start_time", "state", b"state", "unchanged_count", b"unchanged_count", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancelled_count", b"cancelled_count", "chunks", b"chunks", "collection_id", b"collection_id", "create_time", b"create_time", "deleted_count", b"deleted_count", "done_count", b"done_count", "end_time", b"end_time", "failed_count", b"failed_count", "is_dry_run", b"is_dry_run", "item_count", b"item_count", "job_id", b"job_id", "position", b"position", "skipped_count", b"skipped_count", "start_time", b"start_time", "state", b"state", "unchanged_count", b"unchanged_count", "usage", b"usage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -23,7 +23,7 @@ from groundline_ingestor.adapters.postgres_items import (
     held_by,
     require_held,
 )
-from groundline_ingestor.adapters.postgres_jobs import PostgresJobs, payload_parts
+from groundline_ingestor.adapters.postgres_jobs import PostgresJobs, insert_documents, payload_parts
 from groundline_ingestor.adapters.records import enum_text, failure_json, input_json
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion
@@ -106,7 +106,7 @@ class PostgresCrawls:
 
     async def add_page(self, claim: ItemClaim, collection: StoredCollection, page: HandedIn) -> None:
         async with transaction(self._pool) as connection:
-            await insert_page(connection, self._jobs, claim, collection, page)
+            await insert_page(connection, claim, collection, page)
 
     async def add_preview(self, claim: ItemClaim, page: DocumentVersion) -> None:
         async with transaction(self._pool) as connection:
@@ -196,11 +196,7 @@ def _outcome(known: asyncpg.Record | None, page: DocumentVersion) -> job_pb2.Ing
 
 
 async def insert_page(
-    connection: Connection,
-    jobs: PostgresJobs,
-    claim: ItemClaim,
-    collection: StoredCollection,
-    page: HandedIn,
+    connection: Connection, claim: ItemClaim, collection: StoredCollection, page: HandedIn
 ) -> bool:
     """Queue what the claim's item found as an item of its job; False where the job has it. Raises
     ClaimLostError."""
@@ -208,7 +204,7 @@ async def insert_page(
     index, is_new = await _place(connection, claim, version.uri)
     if index is None:
         return False
-    await jobs.insert_documents(connection, collection, [page])
+    await insert_documents(connection, collection, [page])
     # What must not be replaced stays unknown to the job.
     document_id = await connection.fetchval(
         f"""

@@ -24,14 +24,14 @@ from groundline_filters import Columns, Filter, compile_sql
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import AbortedError, NotFoundError, PermissionDeniedError
 
-from groundline_ingestor.adapters.erasure import forget_cached_chunks, forget_handed_in
-from groundline_ingestor.adapters.postgres_items import cancel_items_of, finish_items
+from groundline_ingestor.adapters.postgres_deletion import WITHIN, delete_documents
+from groundline_ingestor.adapters.postgres_items import finish_items
+from groundline_ingestor.adapters.postgres_members import replace_members
 from groundline_ingestor.adapters.postgres_partitions import (
     chunk_table,
     has_moved,
     is_outgrown,
     move_collection,
-    partitions_with,
 )
 from groundline_ingestor.adapters.postgres_vector_indexes import vector_index_state
 from groundline_ingestor.adapters.records import enum_text, read_enum, read_failure
@@ -47,7 +47,6 @@ __all__ = [
     "PostgresDocuments",
     "chunk_records",
     "copy_chunks",
-    "delete_documents",
     "document_values",
     "hold_collection",
     "not_writable",
@@ -68,8 +67,9 @@ _UNCHANGED: Final = job_pb2.INGESTION_OUTCOME_UNCHANGED
 _COLUMNS: Final = (
     "document_id, collection_id, uri, source_type, title, mime_type, content_hash, ingestion_hash, "
     "size_bytes, metadata, allowed_principals, state, chunk_count, failure, create_time, update_time, "
-    "has_original"
+    "has_original, container_uri"
 )
+_REFRESHABLE: Final = is_replaceable_document("$3", "d", container="$4")
 CHUNK_COLUMNS: Final = (
     "partition_id",
     "collection_id",
@@ -248,6 +248,13 @@ class PostgresDocuments:
             )
             if collection.settings.keep_originals:
                 await _keep_originals(connection, [(row["document_id"], new.claim) for new, row in rows])
+            await replace_members(
+                connection,
+                collection,
+                partition_id,
+                versions,
+                replaced=[new.version.uri for new, row in rows if not row["is_new"]],
+            )
             await finish_items(
                 connection,
                 [(new.claim, stored[new.version.uri], len(new.chunks)) for new, _ in rows if new.claim],
@@ -272,12 +279,13 @@ class PostgresDocuments:
             partition_id = await hold_collection(connection, collection)
             row = await connection.fetchrow(
                 f"""
-                SELECT {_COLUMNS}, {is_replaceable_document("$3", "d")} AS is_replaceable
+                SELECT {_COLUMNS}, {_REFRESHABLE} AS is_replaceable
                 FROM documents d WHERE collection_id = $1 AND uri = $2 FOR UPDATE
                 """,
                 collection.collection_id,
                 version.uri,
                 list(principals),
+                version.container_uri,
             )
             if row is None:
                 return None
@@ -286,9 +294,16 @@ class PostgresDocuments:
             if row["ingestion_hash"] != version.ingestion_hash:
                 return None
             document_id = str(row["document_id"])
-            unchanged = row["metadata"] == version.metadata and row["allowed_principals"] == list(
-                version.allowed_principals
+            unchanged = (row["metadata"], row["allowed_principals"], row["container_uri"]) == (
+                version.metadata,
+                list(version.allowed_principals),
+                version.container_uri,
             )
+            # Those within one that is itself within another are looked at with that.
+            if not version.container_uri and not await _are_members_done(
+                connection, collection.collection_id, version.uri, unchanged=unchanged
+            ):
+                return None
             if not unchanged:
                 await _update_in_place(connection, partition_id, document_id, version)
             elif row["state"] != "done":
@@ -306,9 +321,9 @@ class PostgresDocuments:
     async def delete(self, collection: StoredCollection, document_id: str) -> bool:
         async with transaction(self._pool) as connection:
             await hold_collection(connection, collection)
-            return (
-                await delete_documents(connection, collection, "document_id = $2::uuid", [document_id]) == 1
-            )
+            predicate = "document_id = $2::uuid"
+            count = await delete_documents(connection, collection.collection_id, predicate, [document_id])
+        return count > 0
 
     async def count_selected(
         self, collection: StoredCollection, selection: Filter, principals: Sequence[str]
@@ -316,7 +331,15 @@ class PostgresDocuments:
         predicate, values = _selected(selection, principals)
         async with acquire(self._pool) as connection:
             count: int = await connection.fetchval(
-                f"SELECT count(*) FROM documents WHERE collection_id = $1 AND {predicate}",
+                f"""
+                WITH RECURSIVE selected AS (
+                    SELECT uri FROM documents WHERE collection_id = $1 AND {predicate}
+                    UNION
+                    SELECT d.uri FROM documents d JOIN selected s ON d.container_uri = s.uri
+                    WHERE d.collection_id = $1 AND d.container_uri <> ''
+                )
+                SELECT count(*) FROM selected
+                """,
                 collection.collection_id,
                 *values,
             )
@@ -330,7 +353,9 @@ class PostgresDocuments:
             await hold_collection(connection, collection)
             if request_id and (earlier := await _begin_deletion(connection, *key)) is not None:
                 return earlier
-            count = await delete_documents(connection, collection, *_selected(selection, principals))
+            count = await delete_documents(
+                connection, collection.collection_id, *_selected(selection, principals)
+            )
             if request_id:
                 await connection.execute(
                     "UPDATE document_deletions SET deleted_count = $3 "
@@ -463,34 +488,6 @@ async def _begin_deletion(connection: Connection, collection_id: str, request_id
     return earlier
 
 
-async def delete_documents(
-    connection: Connection, collection: StoredCollection, predicate: str, values: Sequence[Any]
-) -> int:
-    """Delete documents by a condition whose values are numbered from $2; returns how many there were."""
-    rows = await connection.fetch(
-        f"""
-        DELETE FROM documents WHERE document_id IN (
-            SELECT document_id FROM documents WHERE collection_id = $1 AND {predicate}
-            ORDER BY uri FOR UPDATE
-        ) RETURNING document_id, uri
-        """,
-        collection.collection_id,
-        *values,
-    )
-    if not rows:
-        return 0
-    # Those that wait for their drop as well: a search that began before a swap reads them.
-    deleted = [row["document_id"] for row in rows]
-    for partition in await partitions_with(connection, collection.collection_id):
-        condition = "document_id = ANY($1::uuid[])"
-        await forget_cached_chunks(connection, partition.table, condition, deleted)
-        await connection.execute(f"DELETE FROM {partition.table} WHERE {condition}", deleted)
-    uris = [row["uri"] for row in rows]
-    await cancel_items_of(connection, collection.collection_id, uris)
-    await forget_handed_in(connection, collection.collection_id, uris)
-    return len(rows)
-
-
 async def copy_chunks(
     connection: Connection,
     partition_id: int,
@@ -506,11 +503,19 @@ async def copy_chunks(
         )
 
 
+async def _are_members_done(connection: Connection, collection_id: str, uri: str, *, unchanged: bool) -> bool:
+    """Whether there are no documents within one, or all of them are done and it is unchanged."""
+    undone: bool | None = await connection.fetchval(
+        f"{WITHIN} SELECT bool_or(state <> 'done') FROM within", collection_id, [uri]
+    )
+    return undone is None or (unchanged and not undone)
+
+
 async def _upsert(
     connection: Connection, collection: StoredCollection, versions: Sequence[NewVersion]
 ) -> Sequence[tuple[NewVersion, asyncpg.Record]]:
     """Write the documents' rows, which stay locked until the end: a second call for a uri waits here."""
-    replaceable = is_replaceable_document("$14", "documents")
+    replaceable = is_replaceable_document("$15", "documents", container="$12")
     # In one order, so that two groups with documents in common wait for each other but never both.
     ordered = sorted(versions, key=lambda new: new.version.uri)
     rows = await connection.fetchmany(
@@ -518,14 +523,15 @@ async def _upsert(
         WITH earlier AS (SELECT ingestion_hash FROM documents WHERE collection_id = $1 AND uri = $2)
         INSERT INTO documents
             (collection_id, uri, source_type, title, mime_type, content_hash, input_hash, ingestion_hash,
-             size_bytes, metadata, allowed_principals, state, chunk_count, token_count)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 'done', $12, $13)
+             size_bytes, metadata, allowed_principals, container_uri, state, chunk_count, token_count)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'done', $13, $14)
         ON CONFLICT (collection_id, uri) DO UPDATE SET
             source_type = excluded.source_type, title = excluded.title,
             mime_type = excluded.mime_type, content_hash = excluded.content_hash,
             input_hash = excluded.input_hash, ingestion_hash = excluded.ingestion_hash,
             size_bytes = excluded.size_bytes, metadata = excluded.metadata,
-            allowed_principals = excluded.allowed_principals, state = excluded.state,
+            allowed_principals = excluded.allowed_principals, container_uri = excluded.container_uri,
+            state = excluded.state,
             chunk_count = excluded.chunk_count, token_count = excluded.token_count, failure = NULL,
             version = documents.version + 1, update_time = clock_timestamp(), has_original = false
         WHERE {replaceable}
@@ -535,6 +541,7 @@ async def _upsert(
         [
             (
                 *document_values(collection.collection_id, new.version),
+                new.version.container_uri,
                 len(new.chunks),
                 new.token_count,
                 list(new.principals),
@@ -582,8 +589,8 @@ async def _update_in_place(
 ) -> None:
     updated = await connection.fetchrow(
         """
-        UPDATE documents SET metadata = $2, allowed_principals = $3, state = 'done', failure = NULL,
-                             version = version + 1, update_time = clock_timestamp()
+        UPDATE documents SET metadata = $2, allowed_principals = $3, container_uri = $4, state = 'done',
+                             failure = NULL, version = version + 1, update_time = clock_timestamp()
         WHERE document_id = $1::uuid
         RETURNING update_time,
                   (SELECT earlier.metadata ? 'page' FROM documents AS earlier
@@ -592,6 +599,7 @@ async def _update_in_place(
         document_id,
         version.metadata,
         list(version.allowed_principals),
+        version.container_uri,
     )
     assert updated is not None, "the document is locked"
     # The page of a chunk is its own, unless the document has metadata of that name.
@@ -705,4 +713,5 @@ def _document(row: asyncpg.Record) -> document_pb2.Document:
         create_time=timestamp(row["create_time"]),
         update_time=timestamp(row["update_time"]),
         has_original=row["has_original"],
+        container_uri=row["container_uri"],
     )

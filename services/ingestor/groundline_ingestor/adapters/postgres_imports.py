@@ -509,7 +509,10 @@ class PostgresImport:
             """
             SELECT quote_ident(attname) AS name FROM pg_attribute
             WHERE attrelid = 'documents'::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
-            """
+              -- An import that an earlier release began lacks later columns.
+              AND attname IN (SELECT attname FROM pg_attribute WHERE attrelid = $1::regclass)
+            """,
+            target.documents,
         )
         names = ", ".join(row["name"] for row in columns)
         changed = ", ".join(

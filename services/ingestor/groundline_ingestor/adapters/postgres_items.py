@@ -175,7 +175,7 @@ async def save_items(
         [item.is_suspect for item in items.values()],
         [item.attempts for item in items.values()],
         [item.forgiven_attempts for item in items.values()],
-        [enum_text(job_pb2.IngestionOutcome, item.outcome) for item in items.values()],
+        [_outcome_text(item) for item in items.values()],
         [failure_json(item.failure) for item in items.values()],
         [item.chunks.parsed for item in items.values()],
         [item.chunks.contextualized for item in items.values()],
@@ -252,7 +252,15 @@ async def drop_payloads(connection: Connection, keys: Sequence[ItemKey]) -> None
     )
 
 
+def _outcome_text(item: ItemState) -> str | None:
+    """None where it was skipped: releases that know nothing of that could not read it. What is done and has a
+    failure was."""
+    is_skipped = item.outcome == job_pb2.INGESTION_OUTCOME_SKIPPED
+    return None if is_skipped else enum_text(job_pb2.IngestionOutcome, item.outcome)
+
+
 def item_state(row: asyncpg.Record) -> ItemState:
+    is_skipped = row["state"] == "done" and row["failure"] is not None
     return ItemState(
         state=read_enum(document_pb2.IngestionState, row["state"]),
         lease_id=str(row["lease_id"] or ""),
@@ -260,7 +268,9 @@ def item_state(row: asyncpg.Record) -> ItemState:
         is_suspect=row["is_suspect"],
         attempts=row["attempts"],
         forgiven_attempts=row["forgiven_attempts"],
-        outcome=read_enum(job_pb2.IngestionOutcome, row["outcome"]),
+        outcome=job_pb2.INGESTION_OUTCOME_SKIPPED
+        if is_skipped
+        else read_enum(job_pb2.IngestionOutcome, row["outcome"]),
         failure=read_failure(row["failure"]),
         chunks=chunk_counts(row),
     )

@@ -29,7 +29,7 @@ from groundline_ingestor.domain.documents import FileContent
 from groundline_ingestor.domain.jobs import JobKind, StoredJob, Tally, cancel, retry, summarize
 from groundline_ingestor.ports import HandedIn
 
-__all__ = ["PostgresJobs", "find_job", "payload_parts"]
+__all__ = ["PostgresJobs", "find_job", "insert_documents", "payload_parts"]
 
 # $1 are the caller's principals; null: of nobody, who sees all. A caller sees the items of a job of its own,
 # and of another's those that were not handed in for others only, unless their uri holds a document that it
@@ -56,6 +56,7 @@ _SELECT = f"""
                    SELECT i.state, num_nonnulls(i.crawl, i.dry_crawl, i.source_id) > 0 AS is_crawl,
                           i.attempts > 0 AS is_begun,
                           i.outcome IS NOT DISTINCT FROM 'unchanged' AS is_unchanged,
+                          i.state = 'done' AND i.failure IS NOT NULL AS is_skipped,
                           {_VISIBLE_ITEM} AS is_visible, count(*) AS count,
                           min(i.start_time) AS start_time, max(i.end_time) AS end_time,
                           sum(i.parsed_count) AS parsed_count,
@@ -65,7 +66,7 @@ _SELECT = f"""
                           sum(i.output_tokens) AS output_tokens,
                           sum(i.embedding_tokens) AS embedding_tokens
                    FROM ingestion_items i
-                   WHERE i.job_id = j.job_id GROUP BY 1, 2, 3, 4, 5
+                   WHERE i.job_id = j.job_id GROUP BY 1, 2, 3, 4, 5, 6
                ) t
            ) AS tallies
     FROM ingestion_jobs j
@@ -132,7 +133,7 @@ class PostgresJobs:
                     list(principals),
                 )
                 if inserted:
-                    await self.insert_documents(connection, collection, handed_in)
+                    await insert_documents(connection, collection, handed_in)
                     await self._insert_items(connection, collection, job_id, handed_in, principals)
         except asyncpg.ForeignKeyViolationError:
             raise _collection_gone(collection) from None
@@ -234,13 +235,9 @@ class PostgresJobs:
 
     async def cancel(self, job_id: str) -> None:
         async with transaction(self._pool) as connection:
-            # Its crawl or run adds nothing from here on, so that the next statement sees all there are.
+            # Nothing is added to it from here on, so that the next statement sees all there are.
             await connection.execute(
-                """
-                SELECT FROM ingestion_items
-                WHERE job_id = $1::uuid AND num_nonnulls(crawl, dry_crawl, source_id) > 0 FOR UPDATE
-                """,
-                job_id,
+                "SELECT FROM ingestion_items WHERE job_id = $1::uuid AND item_index = 0 FOR UPDATE", job_id
             )
             await change_items(connection, f"job_id = $1::uuid AND {PENDING}", [job_id], cancel)
             await connection.execute(
@@ -279,38 +276,6 @@ class PostgresJobs:
                     job_id,
                 )
         return len(retried)
-
-    async def insert_documents(
-        self, connection: Connection, collection: StoredCollection, handed_in: Sequence[HandedIn]
-    ) -> None:
-        """Rows for documents that are new. Those that are there are left alone: they may be locked for as
-        long as it takes to store them."""
-        versions = {version.uri: version for _, version in handed_in}
-        # An empty ingestion_hash equals none: there are no chunks yet.
-        await connection.executemany(
-            """
-            INSERT INTO documents
-                (collection_id, uri, source_type, title, mime_type, content_hash, input_hash, ingestion_hash,
-                 size_bytes, metadata, allowed_principals, state)
-            VALUES ($1, $2, $3, $4, $5, $6, $7, ''::bytea, $8, $9, $10, 'queued')
-            ON CONFLICT (collection_id, uri) DO NOTHING
-            """,
-            [
-                (
-                    collection.collection_id,
-                    version.uri,
-                    enum_text(passage_pb2.SourceType, version.source_type),
-                    version.title,
-                    version.mime_type,
-                    version.content_hash,
-                    version.input_hash,
-                    version.size_bytes,
-                    version.metadata,
-                    list(version.allowed_principals),
-                )
-                for _, version in sorted(versions.items())
-            ],
-        )
 
     async def _insert_items(
         self,
@@ -368,6 +333,40 @@ class PostgresJobs:
         return _job(row) if row else None
 
 
+async def insert_documents(
+    connection: Connection, collection: StoredCollection, handed_in: Sequence[HandedIn]
+) -> None:
+    """Rows for documents that are new. Those that are there are left alone: they may be locked for as
+    long as it takes to store them."""
+    versions = {version.uri: version for _, version in handed_in}
+    # An empty ingestion_hash equals none: there are no chunks yet.
+    await connection.executemany(
+        """
+        INSERT INTO documents
+            (collection_id, uri, source_type, title, mime_type, content_hash, input_hash, ingestion_hash,
+             size_bytes, metadata, allowed_principals, container_uri, state)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, ''::bytea, $8, $9, $10, $11, 'queued')
+        ON CONFLICT (collection_id, uri) DO NOTHING
+        """,
+        [
+            (
+                collection.collection_id,
+                version.uri,
+                enum_text(passage_pb2.SourceType, version.source_type),
+                version.title,
+                version.mime_type,
+                version.content_hash,
+                version.input_hash,
+                version.size_bytes,
+                version.metadata,
+                list(version.allowed_principals),
+                version.container_uri,
+            )
+            for _, version in sorted(versions.items())
+        ],
+    )
+
+
 async def find_job(connection: Connection, job_id: str) -> job_pb2.IngestionJob | None:
     """A job as one sees it who may see all of it."""
     row = await connection.fetchrow(f"{_SELECT} WHERE j.job_id = $2::uuid", None, job_id)
@@ -410,6 +409,8 @@ def _item(row: asyncpg.Record) -> job_pb2.IngestionItem:
         chunks=item.chunks,
         usage=usage if usage.ByteSize() else None,
         is_crawl=(row["crawl"] or row["dry_crawl"] or row["source_id"]) is not None,
+        container_uri=(row["input"] or {}).get("containerUri", ""),
+        member_count=row["member_count"],
     )
 
 
@@ -439,6 +440,7 @@ def _tally(values: Mapping[str, Any]) -> Tally:
         is_crawl=values["is_crawl"],
         is_begun=values["is_begun"],
         is_unchanged=values["is_unchanged"],
+        is_skipped=values["is_skipped"],
         is_visible=values["is_visible"],
         chunks=chunk_counts(values),
         usage=_usage(values),

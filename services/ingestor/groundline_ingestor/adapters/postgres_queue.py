@@ -14,19 +14,21 @@ from groundline.v1 import chat_pb2, document_pb2, job_pb2
 from groundline_database import Connection, Pool, acquire, is_replaceable_document, transaction
 
 from groundline_ingestor.adapters.postgres_collections import read_settings
+from groundline_ingestor.adapters.postgres_deletion import remove_documents
 from groundline_ingestor.adapters.postgres_items import (
     HELD,
     PENDING,
     ItemKey,
     change_held_item,
     change_items,
+    drop_payloads,
     held_by,
     item_state,
     save_items,
 )
 from groundline_ingestor.adapters.records import enum_text, failure_json, read_input
 from groundline_ingestor.domain.documents import GivenDocument
-from groundline_ingestor.domain.jobs import JobKind, begin, fail, lose, move, postpone, release
+from groundline_ingestor.domain.jobs import JobKind, begin, fail, lose, move, postpone, release, skip
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem, Progress, ReindexTarget
 from groundline_ingestor.ports import ClaimLostError
 from groundline_ingestor.spooling import open_spool_file
@@ -38,6 +40,9 @@ MAXIMUM_PAUSE_SECONDS: Final = 600.0
 
 EXTENSIONS: Final = 3
 """How often workers extend a lease within its term; so one is lost that has not done so for a part of it."""
+
+_CONTAINER: Final = "coalesce(i.input ->> 'containerUri', '')"
+"""What the document of the item `i` is within."""
 
 # Documents wait for an earlier hand-in of their uri, and while a re-index of their collection finishes.
 # While a new model is rolled out there are workers of both; each takes what is embedded by its own.
@@ -237,7 +242,7 @@ class PostgresQueue:
                 FROM ingestion_items i JOIN unnest($1::uuid[], $2::int[]) AS k (job_id, item_index)
                     USING (job_id, item_index) JOIN ingestion_jobs j USING (job_id)
                 WHERE i.input IS NOT NULL AND d.document_id = i.document_id
-                  AND {is_replaceable_document("j.principals", "d")}
+                  AND {is_replaceable_document("j.principals", "d", container=_CONTAINER)}
                 """,
                 [job_id for job_id, _ in failed],
                 [index for _, index in failed],
@@ -328,15 +333,47 @@ class PostgresQueue:
                 f"""
                 UPDATE documents d SET state = 'failed', failure = $4
                 FROM (
-                    SELECT i.document_id, j.principals
+                    SELECT i.document_id, i.input, j.principals
                     FROM ingestion_items i JOIN ingestion_jobs j USING (job_id)
                     WHERE {HELD} AND i.input IS NOT NULL
-                ) i WHERE d.document_id = i.document_id AND {is_replaceable_document("i.principals", "d")}
+                ) i WHERE d.document_id = i.document_id
+                  AND {is_replaceable_document("i.principals", "d", container=_CONTAINER)}
                 """,
                 *held_by(claim),
                 failure_json(failure),
             )
             await change_held_item(connection, claim, partial(fail, failure=failure, chunks=chunks))
+
+    async def skip(self, claim: ItemClaim, failure: document_pb2.IngestionFailure) -> None:
+        async with transaction(self._pool) as connection:
+            # In the order in which a document is stored: collection, document, item.
+            row = await connection.fetchrow(
+                f"""
+                SELECT i.collection_id, i.uri, {_CONTAINER} AS container_uri, j.principals
+                FROM ingestion_items i JOIN ingestion_jobs j USING (job_id)
+                JOIN collections c ON c.collection_id = i.collection_id
+                WHERE {HELD} FOR SHARE OF c
+                """,
+                *held_by(claim),
+            )
+            if row is None:
+                raise ClaimLostError(claim)
+            await remove_documents(
+                connection,
+                row["collection_id"],
+                f"uri = $2 AND {is_replaceable_document('$3', 'documents', container='$4')}",
+                [row["uri"], row["principals"], row["container_uri"]],
+            )
+            await change_held_item(connection, claim, partial(skip, failure=failure))
+            await connection.execute(
+                """
+                UPDATE ingestion_items SET document_id = NULL, input = input - '{title,metadata}'::text[]
+                WHERE job_id = $1::uuid AND item_index = $2
+                """,
+                claim.job_id,
+                claim.item_index,
+            )
+            await drop_payloads(connection, [(claim.job_id, claim.item_index)])
 
     async def postpone(
         self, claim: ItemClaim, seconds: float, failure: document_pb2.IngestionFailure, *, forgiven: bool
@@ -409,5 +446,6 @@ def _leased(
         else None,
         principals=row["principals"],
         given=None if content is None else read_input(row["input"], content),
+        container_uri=(row["input"] or {}).get("containerUri", ""),
         is_first=details is not None and details["is_first"],
     )

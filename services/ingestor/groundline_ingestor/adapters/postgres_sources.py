@@ -13,7 +13,8 @@ from groundline_database import Connection, Pool, acquire, is_replaceable_docume
 from groundline_runtime.errors import AlreadyExistsError, NotFoundError
 
 from groundline_ingestor.adapters.postgres_crawls import PostgresCrawls, insert_page
-from groundline_ingestor.adapters.postgres_documents import delete_documents, hold_collection
+from groundline_ingestor.adapters.postgres_deletion import delete_documents
+from groundline_ingestor.adapters.postgres_documents import hold_collection
 from groundline_ingestor.adapters.postgres_items import (
     PENDING,
     begin_item,
@@ -22,7 +23,6 @@ from groundline_ingestor.adapters.postgres_items import (
     first_waiting,
     require_held,
 )
-from groundline_ingestor.adapters.postgres_jobs import PostgresJobs
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.jobs import cancel
 from groundline_ingestor.domain.sources import StoredSource, definition_of
@@ -52,7 +52,6 @@ class PostgresSources:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._jobs = PostgresJobs(pool)
         self._crawls = PostgresCrawls(pool)
 
     async def create(self, source: source_pb2.DocumentSource, principals: Sequence[str]) -> None:
@@ -248,7 +247,7 @@ class PostgresSources:
         version: str,
     ) -> None:
         async with transaction(self._pool) as connection:
-            if await insert_page(connection, self._jobs, claim, collection, found):
+            if await insert_page(connection, claim, collection, found):
                 await connection.execute(
                     """
                     INSERT INTO source_documents (collection_id, uri, source_id, version, job_id)
@@ -379,7 +378,7 @@ async def _delete(
     await cancel_items_of(connection, collection.collection_id, uris)
     return await delete_documents(
         connection,
-        collection,
+        collection.collection_id,
         f"uri = ANY($2::text[]) AND {is_replaceable_document('$3', 'documents')}",
         [list(uris), list(source.principals)],
     )

@@ -61,6 +61,7 @@ def input_json(given: GivenDocument) -> dict[str, Any]:
         "metadata": given.metadata,
         "allowedPrincipals": list(given.allowed_principals),
         "contentHash": given.content_hash.hex(),
+        "containerUri": given.container_uri,
     }
 
 
@@ -81,6 +82,7 @@ def read_input(stored: Mapping[str, Any], content: bytes | BinaryIO) -> GivenDoc
         metadata=stored["metadata"],
         allowed_principals=tuple(stored["allowedPrincipals"]),
         content_hash=bytes.fromhex(stored.get("contentHash", "")),
+        container_uri=stored.get("containerUri", ""),
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, Final, Literal, Self, cast
 
-from groundline.v1 import document_pb2, passage_pb2
+from groundline.v1 import document_pb2, error_pb2, passage_pb2
 from groundline_runtime.reasons import reason_value
 
 from groundline_ingestor.domain.collections import EVERYONE
@@ -13,12 +13,14 @@ from groundline_ingestor.domain.texts import DocumentText
 from groundline_ingestor.domain.times import moment
 
 __all__ = [
+    "NOTHING_TO_READ",
     "DocumentOrder",
     "DocumentPlace",
     "DocumentVersion",
     "FileContent",
     "GivenDocument",
     "IngestionError",
+    "Member",
     "StoredText",
     "TextPart",
     "inert_type",
@@ -36,12 +38,19 @@ class FileContent:
     file: BinaryIO
     size: int
     is_text: bool = False
+    start: int = 0
+    """Where it begins in the file, which may hold others beside it."""
 
     def parts(self, size: int) -> Iterator[bytes]:
         """All of it, so many bytes at a time."""
-        self.file.seek(0)
-        while part := self.file.read(size):
+        position, end = self.start, self.start + self.size
+        while position < end:
+            self.file.seek(position)
+            part = self.file.read(min(size, end - position))
+            if not part:
+                return
             yield part
+            position += len(part)
 
 
 @dataclass(frozen=True)
@@ -60,6 +69,8 @@ class GivenDocument:
     allowed_principals: tuple[str, ...] = ()
     content_hash: bytes = b""
     """SHA-256 of the content; empty until it is known."""
+    container_uri: str = ""
+    """Of the document that it was found within. What is within it was found there as well."""
 
 
 def is_text(given: GivenDocument) -> bool:
@@ -78,6 +89,17 @@ class IngestionError(Exception):
         self.failure = document_pb2.IngestionFailure(
             stage=stage, reason=reason_value(reason), message=message
         )
+
+
+NOTHING_TO_READ: Final = frozenset(
+    {
+        error_pb2.EMPTY_TEXT,
+        error_pb2.ENCRYPTED_DOCUMENT,
+        error_pb2.OCR_NOT_AVAILABLE,
+        error_pb2.UNSUPPORTED_TYPE,
+    }
+)
+"""Reasons why a file within a document is skipped, which would fail one that was handed in by itself."""
 
 
 def restriction(principals: Sequence[str]) -> tuple[str, ...]:
@@ -190,6 +212,23 @@ class DocumentVersion:
     size_bytes: int
     metadata: Mapping[str, Any]
     allowed_principals: tuple[str, ...]
+    container_uri: str = ""
+    """Of the document that it was found within."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file within a document, such as an attachment of a mail. `failure`: why it is not read; it is without
+    content then."""
+
+    given: GivenDocument
+    version: DocumentVersion
+    failure: document_pb2.IngestionFailure | None = None
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether there is nothing to be read in it."""
+        return self.failure is not None and self.failure.reason in NOTHING_TO_READ
 
 
 @dataclass(frozen=True)

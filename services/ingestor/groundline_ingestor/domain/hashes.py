@@ -13,7 +13,7 @@ from groundline_ingestor.domain.settings import effective_chunking, effective_mo
 
 __all__ = ["PIPELINE_VERSION", "content_hash", "ingestion_hash", "input_hash", "passages_hash"]
 
-PIPELINE_VERSION: Final = 4
+PIPELINE_VERSION: Final = 5
 """Raised when the same content would give other chunks, so that ingesting it again replaces them; what the
 lexical package makes of a chunk has a version of its own, TEXT_VERSION."""
 

@@ -33,6 +33,7 @@ __all__ = [
     "postpone",
     "release",
     "retry",
+    "skip",
     "summarize",
 ]
 
@@ -117,6 +118,14 @@ def fail(item: ItemState, failure: document_pb2.IngestionFailure, chunks: job_pb
     return replace(_ended(item, document_pb2.INGESTION_STATE_FAILED), failure=failure, chunks=chunks)
 
 
+def skip(item: ItemState, failure: document_pb2.IngestionFailure) -> ItemState:
+    """There is nothing to be read in the item's file, which is within a document."""
+    return replace(
+        finish(item, job_pb2.INGESTION_OUTCOME_SKIPPED, 0),
+        failure=failure,
+    )
+
+
 def postpone(item: ItemState, failure: document_pb2.IngestionFailure, *, forgiven: bool) -> ItemState:
     """The item goes back to the queue, since trying again may help; `forgiven` where it is not to blame."""
     return replace(_queued(item), failure=failure, forgiven_attempts=item.forgiven_attempts + forgiven)
@@ -178,6 +187,7 @@ class Tally:
     is_crawl: bool = False
     is_begun: bool = False
     is_unchanged: bool = False
+    is_skipped: bool = False
     is_visible: bool = True
     """Whether the caller may see them. Those that it may not are not counted, but the job's state and times
     are the same for all."""
@@ -227,6 +237,7 @@ def summarize(job: StoredJob, tallies: Sequence[Tally]) -> job_pb2.IngestionJob:
         item_count=count(items),
         done_count=count(one for one in items if one.state == document_pb2.INGESTION_STATE_DONE),
         unchanged_count=count(one for one in items if one.is_unchanged),
+        skipped_count=count(one for one in items if one.is_skipped),
         failed_count=count(one for one in items if one.state == document_pb2.INGESTION_STATE_FAILED),
         cancelled_count=count(one for one in items if one.state == document_pb2.INGESTION_STATE_CANCELLED),
         chunks=plus(job_pb2.ChunkCounts, (one.chunks for one in visible)),

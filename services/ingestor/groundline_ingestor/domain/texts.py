@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
+    "MEMBER_MARK",
     "PAGE_BREAK",
     "DocumentText",
     "ExtractedText",
@@ -194,9 +195,15 @@ def _head(table: re.Match[str]) -> str:
     return table[1].strip()[:MAX_TABLE_HEAD_CHARACTERS]
 
 
+MEMBER_MARK: Final = "!/"
+"""Stands between the uri of a document and the name of a file within it, as in those of Java archives."""
+
+
 def last_part(uri: str) -> str:
     """The last part of a path or URL, without a trailing slash, query and fragment where it has any."""
-    path = re.split(r"[?#]", uri, maxsplit=1)[0] if "://" in uri else uri
+    container, _, path = uri.rpartition(MEMBER_MARK)
+    if not container and "://" in uri:
+        path = re.split(r"[?#]", uri, maxsplit=1)[0]
     return path.rstrip("/\\").replace("\\", "/").rsplit("/", 1)[-1] or uri
 
 

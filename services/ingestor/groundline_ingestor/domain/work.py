@@ -7,7 +7,7 @@ from typing import Any
 from groundline.v1 import collection_pb2, document_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 
-from groundline_ingestor.domain.documents import DocumentVersion, GivenDocument
+from groundline_ingestor.domain.documents import DocumentVersion, GivenDocument, Member
 from groundline_ingestor.domain.texts import PreparedChunk, Series, TextSegment, Vectors
 
 __all__ = ["ItemClaim", "LeasedItem", "NewVersion", "OrderedCrawl", "Progress", "ReindexTarget"]
@@ -48,6 +48,8 @@ class LeasedItem:
     """Of the caller that handed it in, by whose rights its document is written."""
     given: GivenDocument | None = None
     """What was handed in, where it is small; otherwise it is read by itself."""
+    container_uri: str = ""
+    """Of the document that it was found within."""
     is_first: bool = False
     """No version of its document is stored yet that it could be the same as."""
 
@@ -86,3 +88,5 @@ class NewVersion:
     claim: ItemClaim | None = None
     principals: Sequence[str] = ()
     """Of the caller that handed it in: a document that none of them may read is not replaced."""
+    members: Sequence[Member] | None = None
+    """All that was found within it, a container before what is in it; None where nothing was looked for."""

@@ -14,10 +14,11 @@ from groundline.v1 import chat_pb2, collection_pb2, document_pb2, job_pb2
 from opentelemetry import metrics, trace
 
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentVersion, FileContent, GivenDocument
+from groundline_ingestor.domain.documents import DocumentVersion, FileContent, GivenDocument, Member
 from groundline_ingestor.domain.hashes import ingestion_hash
 from groundline_ingestor.domain.texts import DocumentText, PreparedChunk, Series, TextSegment, Vectors
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, ReindexTarget
+from groundline_ingestor.members import MemberSpool
 from groundline_ingestor.ports import (
     DocumentRepository,
     ReindexRepository,
@@ -30,7 +31,8 @@ from groundline_ingestor.service.finished import FinishedChunks
 from groundline_ingestor.service.leases import Leases
 from groundline_ingestor.service.options import WorkerOptions
 from groundline_ingestor.service.outcomes import Outcomes
-from groundline_ingestor.service.preparation import Preparation, Prepared, identify
+from groundline_ingestor.service.preparation import Preparation, Prepared, identify, members_of
+from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.turns import ClientTurns
 
 __all__ = ["HELD_PER_CLIENT", "ITEMS_PER_CLIENT", "PREPARED_ITEMS", "ItemWork", "Work"]
@@ -71,6 +73,7 @@ class Work:
     prepared: Prepared
     segments: Series[TextSegment]
     version_number: int = 0
+    members: Sequence[Member] | None = None
     vectors: Vectors = field(default_factory=lambda: np.empty((0, 0), np.float16))
     token_count: int = 0
 
@@ -89,6 +92,7 @@ class Work:
             self.token_count,
             claim=self.item.claim,
             principals=self.item.principals,
+            members=self.members,
         )
 
 
@@ -105,6 +109,7 @@ class ItemWork:
         contextualization: Contextualization,
         leases: Leases,
         outcomes: Outcomes,
+        quotas: Quotas,
         options: WorkerOptions,
     ) -> None:
         self._queue = queue
@@ -115,6 +120,7 @@ class ItemWork:
         self._contextualization = contextualization
         self._leases = leases
         self._outcomes = outcomes
+        self._quotas = quotas
         self._options = options
         self._executor: ThreadPoolExecutor | None = None
         # More threads that compute only keep each other, and the event loop, waiting for the interpreter. One
@@ -140,31 +146,58 @@ class ItemWork:
             return await self._prepare_again(item, collection, item.target)
         require_running_model(collection, self._embedder.embedder)
         given = item.given or await self._queue.given(item)
-        try:
-            is_large = isinstance(given.content, FileContent)
-            if item.is_first and not is_large:
-                # At once, since each change of threads takes as long as to identify what is small.
-                text, version = await self._in_thread(self._read_new, given, collection, item.owner)
-            else:
-                given, version = await self._computed(item.owner, identify, given, collection)
-                refreshed = await self._documents.refresh(collection, version, item.principals, item.claim)
-                if refreshed is not None:
-                    self._outcomes.ended(item, _OUTCOMES[refreshed[1]])
-                    return None
-                async with self._reading.turn(item.owner) if is_large else nullcontext():
+        # What is within a file within a document was found with it.
+        spool = None if item.container_uri else self._preparation.open_member_spool()
+        with closing(spool) if spool else nullcontext():
+            try:
+                is_large = isinstance(given.content, FileContent)
+                if item.is_first and not is_large:
+                    # At once, since each change of threads takes as long as to identify what is small.
                     text, version = await self._in_thread(
-                        self._preparation.read, given, version, client=item.owner
+                        self._read_new, given, collection, item.owner, spool
                     )
-        finally:
-            if isinstance(given.content, FileContent):
-                given.content.file.close()
-        return await self._chunked(item, collection, text, version)
+                else:
+                    given, version = await self._computed(item.owner, identify, given, collection)
+                    refreshed = await self._documents.refresh(
+                        collection, version, item.principals, item.claim
+                    )
+                    if refreshed is not None:
+                        self._outcomes.ended(item, _OUTCOMES[refreshed[1]])
+                        return None
+                    async with self._reading.turn(item.owner) if is_large else nullcontext():
+                        text, version = await self._in_thread(
+                            self._preparation.read, given, version, client=item.owner, members=spool
+                        )
+            finally:
+                if isinstance(given.content, FileContent):
+                    given.content.file.close()
+            try:
+                members = await self._members(item, version, spool, collection)
+            except BaseException:
+                text.segments.close()
+                raise
+            return await self._chunked(item, collection, text, version, members=members)
 
     def _read_new(
-        self, given: GivenDocument, collection: StoredCollection, client: str
+        self, given: GivenDocument, collection: StoredCollection, client: str, spool: MemberSpool | None
     ) -> tuple[DocumentText, DocumentVersion]:
         given, version = identify(given, collection)
-        return self._preparation.read(given, version, client=client)
+        return self._preparation.read(given, version, client=client, members=spool)
+
+    async def _members(
+        self,
+        item: LeasedItem,
+        version: DocumentVersion,
+        spool: MemberSpool | None,
+        collection: StoredCollection,
+    ) -> Sequence[Member] | None:
+        """What was found within a document. Raises IngestionError (QUOTA_EXHAUSTED)."""
+        if spool is None or not spool.found:
+            return None if spool is None else ()
+        members = await self._computed(item.owner, members_of, version, spool.found, collection)
+        sizes = {one.version.uri: one.version.size_bytes for one in members if not one.failure}
+        await self._quotas.require_rooms(collection.collection_id, sizes)
+        return members
 
     async def _prepare_again(
         self, item: LeasedItem, collection: StoredCollection, target: ReindexTarget
@@ -191,22 +224,25 @@ class ItemWork:
         text: DocumentText,
         version: DocumentVersion,
         version_number: int = 0,
+        members: Sequence[Member] | None = None,
     ) -> Work | None:
         """A document of one segment with its chunks. A longer one is brought to its end here, segment by
-        segment, since it is a group of its own and others should not wait for it."""
+        segment, since it is a group of its own and others should not wait for it; and so is one with files
+        within it, which are on disk until it is stored."""
 
         def on_stage(stage: document_pb2.IngestionState.ValueType) -> None:
             self._leases.at(item.claim, stage)
 
         with closing(text.segments):
             parts = self._preparation.chunk(text, version, collection, on_stage)
-            if len(text.segments) > 1:
+            if len(text.segments) > 1 or members:
                 async with self._finishing_long.turn(item.owner):
-                    await self._finish_long(item, collection, text, version, parts, version_number)
+                    await self._finish_long(item, collection, text, version, parts, version_number, members)
                 return None
             [prepared] = await self._computed(item.owner, list, parts)
         chunks = await self._contextualized(item, collection, prepared, job_pb2.ChunkCounts())
-        return Work(item, collection, replace(prepared, chunks=chunks), text.segments, version_number)
+        prepared = replace(prepared, chunks=chunks)
+        return Work(item, collection, prepared, text.segments, version_number, members)
 
     async def _finish_long(
         self,
@@ -216,6 +252,7 @@ class ItemWork:
         version: DocumentVersion,
         parts: Iterator[Prepared],
         version_number: int,
+        members: Sequence[Member] | None,
     ) -> None:
         with FinishedChunks(self._options.spool_directory) as finished:
             token_count = 0
@@ -244,6 +281,7 @@ class ItemWork:
                 token_count,
                 item.claim,
                 item.principals,
+                members,
             )
             await self._store(item, collection, version_number, [new])
         _chunks_counter.add(count)

@@ -11,7 +11,7 @@ from groundline_runtime.errors import Code, GroundlineError, NotFoundError, Unav
 from groundline_runtime.reasons import reason_value
 from opentelemetry import metrics
 
-from groundline_ingestor.domain.documents import IngestionError
+from groundline_ingestor.domain.documents import NOTHING_TO_READ, IngestionError
 from groundline_ingestor.domain.work import LeasedItem
 from groundline_ingestor.ports import ClaimLostError, WorkQueue
 from groundline_ingestor.service.leases import Leases
@@ -85,6 +85,9 @@ class Outcomes:
                 await self._queue.postpone(item.claim, pause, failure, forgiven=is_blameless)
                 self._on_postponed(pause)
                 self.ended(item, "postponed")
+            elif item.container_uri and failure.reason in NOTHING_TO_READ:
+                await self._queue.skip(item.claim, failure)
+                self.ended(item, "skipped")
             else:
                 await self._queue.fail(item.claim, failure, counts)
                 self.ended(item, "failed")

@@ -10,13 +10,21 @@ from typing import BinaryIO
 from groundline.v1 import collection_pb2, document_pb2
 from groundline_lexical import lexical_text
 from groundline_signatures import signature
+from groundline_validation import limits_of
 
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentVersion, FileContent, GivenDocument, IngestionError
+from groundline_ingestor.domain.documents import (
+    DocumentVersion,
+    FileContent,
+    GivenDocument,
+    IngestionError,
+    Member,
+)
 from groundline_ingestor.domain.front_matter import front_matter
 from groundline_ingestor.domain.hashes import content_hash, ingestion_hash, input_hash
 from groundline_ingestor.domain.settings import effective_chunking, effective_mode
 from groundline_ingestor.domain.texts import (
+    MEMBER_MARK,
     PAGE_BREAK,
     DocumentText,
     ExtractedText,
@@ -33,13 +41,25 @@ from groundline_ingestor.domain.texts import (
     structural_context,
     table_heads_at,
 )
+from groundline_ingestor.members import FoundMember, MemberSpool
 from groundline_ingestor.ports import Extractor, Splitter
 from groundline_ingestor.segments import kept_segments
 from groundline_ingestor.spooling import open_spool_file
 
-__all__ = ["DocumentLimits", "OnStage", "Preparation", "Prepared", "identify", "prepared_chunks", "shown_uri"]
+__all__ = [
+    "DocumentLimits",
+    "OnStage",
+    "Preparation",
+    "Prepared",
+    "identify",
+    "member_uri",
+    "members_of",
+    "prepared_chunks",
+    "shown_uri",
+]
 
 _GENERATED_URI = "sha256:"
+_URI = limits_of(document_pb2.DocumentInput, "uri")
 MAX_TITLE_CHARACTERS = 500
 
 type OnStage = Callable[[document_pb2.IngestionState.ValueType], None]
@@ -79,8 +99,42 @@ def identify(given: GivenDocument, collection: StoredCollection) -> tuple[GivenD
         size_bytes=_size(given.content),
         metadata=given.metadata,
         allowed_principals=given.allowed_principals,
+        container_uri=given.container_uri,
     )
     return given, version
+
+
+def members_of(
+    container: DocumentVersion, found: Sequence[FoundMember], collection: StoredCollection
+) -> Sequence[Member]:
+    """The files within a document as documents of its job, which have its metadata and principals."""
+    members: list[Member] = []
+    for one in found:
+        member, version = identify(
+            GivenDocument(
+                one.content,
+                uri=member_uri(container.uri, one.path),
+                mime_type=one.mime_type,
+                source_type=container.source_type,
+                metadata=container.metadata,
+                allowed_principals=container.allowed_principals,
+                container_uri=member_uri(container.uri, one.container),
+            ),
+            collection,
+        )
+        members.append(Member(member, version, one.failure))
+    return members
+
+
+def member_uri(uri: str, path: str) -> str:
+    """The uri of a file within a document, by its path there; the document's own where that is empty. One
+    that is longer than a uri may be is replaced by a name made from its hash."""
+    if not path:
+        return uri
+    whole = f"{uri}{MEMBER_MARK}{path}"
+    if len(whole) <= _URI.max_length and len(whole.encode()) <= _URI.max_bytes:
+        return whole
+    return f"{_GENERATED_URI}{content_hash(whole).hex()}"
 
 
 @dataclass(frozen=True)
@@ -119,18 +173,27 @@ class Preparation:
         """An empty file for a content that is on its way. Close it when done."""
         return open_spool_file(self._spool_directory)
 
+    def open_member_spool(self) -> MemberSpool:
+        """A place for the files within a document. Close it when done."""
+        return MemberSpool(self._spool_directory)
+
     def read(
-        self, given: GivenDocument, version: DocumentVersion, *, client: str = ""
+        self,
+        given: GivenDocument,
+        version: DocumentVersion,
+        *,
+        client: str = "",
+        members: MemberSpool | None = None,
     ) -> tuple[DocumentText, DocumentVersion]:
-        """The document's text, and the document with title and type; `client` is whose it is. Raises
-        IngestionError."""
+        """The document's text, and the document with title and type; `client` is whose it is. With `members`
+        the files within it are put there. Raises IngestionError."""
         if version.size_bytes > self._limits.max_document_bytes:
             raise IngestionError(
                 document_pb2.INGESTION_STATE_EXTRACTING,
                 "DOCUMENT_TOO_LARGE",
                 f"{version.size_bytes} bytes; at most {self._limits.max_document_bytes} are taken",
             )
-        stream = self._extractor.read(given, client=client)
+        stream = self._extractor.read(given, client=client, members=members)
         segments = kept_segments(self._spool_directory)
         first_heading = ""
         try:

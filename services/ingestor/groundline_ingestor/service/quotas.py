@@ -47,8 +47,13 @@ class Quotas:
 
         Raises IngestionError (QUOTA_EXHAUSTED), which ends the run; what was found before is ingested.
         """
+        await self.require_rooms(collection_id, {uri: size_bytes})
+
+    async def require_rooms(self, collection_id: str, sizes: Mapping[str, int]) -> None:
+        """Room for documents that a worker has found, by uri with their bytes. Raises IngestionError
+        (QUOTA_EXHAUSTED)."""
         try:
-            await self.require_documents(collection_id, {uri: size_bytes})
+            await self.require_documents(collection_id, sizes)
         except ResourceExhaustedError as error:
             stage = document_pb2.INGESTION_STATE_EXTRACTING
             raise IngestionError(stage, error.reason, error.message) from error

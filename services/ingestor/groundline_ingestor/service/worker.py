@@ -31,6 +31,7 @@ from groundline_ingestor.service.options import WorkerOptions
 from groundline_ingestor.service.outcomes import Outcomes, whereabouts
 from groundline_ingestor.service.pipeline import Pipeline
 from groundline_ingestor.service.preparation import Preparation
+from groundline_ingestor.service.quotas import Quotas
 from groundline_ingestor.service.upkeep import Upkeep
 from groundline_ingestor.service.waking import Waking
 
@@ -59,6 +60,7 @@ class Worker:
         cache: EmbeddingCache,
         preparation: Preparation,
         contextualization: Contextualization,
+        quotas: Quotas,
         options: WorkerOptions,
         *,
         crawls: CrawlRepository,
@@ -99,6 +101,7 @@ class Worker:
             contextualization,
             self._leases,
             self._outcomes,
+            quotas,
             options,
         )
         self._pipeline = Pipeline(

@@ -24,6 +24,7 @@ from groundline_ingestor.domain.documents import (
     DocumentPlace,
     DocumentVersion,
     GivenDocument,
+    Member,
 )
 from groundline_ingestor.domain.quotas import CallerUse, CollectionUse
 from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment, Vectors
@@ -356,6 +357,147 @@ class StoreContract:
         assert await stores.documents.delete_selected(collection, files, (), "same") == 1
         assert len(await _documents(stores, collection)) == 1
         assert await stores.documents.delete_selected(collection, files, (), "another") == 1
+
+    async def test_what_is_within_a_document_joins_its_job_when_it_is_stored(self, stores: Stores) -> None:
+        collection = await _collection(stores, "containers")
+        item = await _leased(stores, collection, "a.zip")
+        assert await _names(stores, collection) == ["a.zip"]
+        encrypted = _member("a.zip!/secret.pdf", failure=_failure(error_pb2.ENCRYPTED_DOCUMENT))
+        broken = _member("a.zip!/broken.txt", failure=_failure(error_pb2.CORRUPT_DOCUMENT))
+        await _store_container(
+            stores, collection, item, [_member("a.zip!/b.txt", "inside"), encrypted, broken]
+        )
+        job = await stores.jobs.find(item.claim.job_id)
+        assert job is not None
+        assert (job.state, job.item_count) == (job_pb2.JOB_STATE_RUNNING, 4)
+        assert (job.done_count, job.skipped_count, job.failed_count) == (2, 1, 1)
+        container, member, skipped, failed = await stores.jobs.items(job.job_id, None, after=-1, limit=9)
+        assert (container.member_count, container.container_uri) == (3, "")
+        assert {one.container_uri for one in (member, skipped, failed)} == {"a.zip"}
+        assert skipped.outcome == job_pb2.INGESTION_OUTCOME_SKIPPED
+        assert skipped.failure.reason == error_pb2.ENCRYPTED_DOCUMENT
+        assert (skipped.uri, failed.uri) == ("a.zip!/secret.pdf", "a.zip!/broken.txt")
+        assert failed.state == document_pb2.INGESTION_STATE_FAILED
+        [leased] = await _lease(stores)
+        assert (leased.uri, leased.container_uri) == ("a.zip!/b.txt", "a.zip")
+        given = leased.given or await stores.queue.given(leased)
+        assert (given.content, given.container_uri) == (b"inside", "a.zip")
+        assert await _names(stores, collection) == ["a.zip", "a.zip!/b.txt"]
+
+    async def test_a_worker_that_lost_its_container_adds_nothing_of_it(self, stores: Stores) -> None:
+        collection = await _collection(stores, "lost-containers")
+        item = await _leased(stores, collection, "a.zip")
+        await stores.queue.release([item.claim.lease_id])
+        storing = _store_container(stores, collection, item, [_member("a.zip!/b.txt", "inside")])
+        assert await _refusal_of_claim(storing)
+        assert await _names(stores, collection) == ["a.zip"]
+        assert len(await stores.jobs.items(item.claim.job_id, None, after=-1, limit=9)) == 1
+
+    async def test_a_cancelled_job_takes_in_nothing_within_its_documents(self, stores: Stores) -> None:
+        collection = await _collection(stores, "cancelled-containers")
+        item = await _leased(stores, collection, "a.zip")
+        await stores.jobs.cancel(item.claim.job_id)
+        storing = _store_container(stores, collection, item, [_member("a.zip!/b.txt", "inside")])
+        assert await _refusal_of_claim(storing)
+        assert await _lease(stores) == []
+
+    async def test_what_has_gone_from_a_container_goes_when_that_is_replaced(self, stores: Stores) -> None:
+        collection = await _collection(stores, "replaced-containers")
+        item = await _leased(stores, collection, "a.zip")
+        kept, gone = _member("a.zip!/kept.txt", "kept"), _member("a.zip!/gone.zip", "gone")
+        deeper = _member("a.zip!/gone.zip!/deep.txt", "deep", container="a.zip!/gone.zip")
+        await _store_container(stores, collection, item, [kept, gone, deeper])
+        for member in await _lease(stores):
+            await _store_container(stores, collection, member, None)
+        everything = ["a.zip", "a.zip!/gone.zip", "a.zip!/gone.zip!/deep.txt", "a.zip!/kept.txt"]
+        assert await _names(stores, collection) == everything
+        item = await _leased(stores, collection, "a.zip")
+        await _store_container(stores, collection, item, [kept])
+        assert await _names(stores, collection) == ["a.zip", "a.zip!/kept.txt"]
+        item = await _leased(stores, collection, "a.zip")
+        await _store_container(stores, collection, item, [])
+        assert await _names(stores, collection) == ["a.zip"]
+
+    async def test_who_may_read_a_container_may_read_what_is_within_it(self, stores: Stores) -> None:
+        collection = await _collection(stores, "restricted-containers")
+        item = await _leased(stores, collection, "a.zip")
+        await _store_container(stores, collection, item, [_member("a.zip!/b.txt", "inside")])
+        [member] = await _lease(stores)
+        await _store_container(stores, collection, member, None)
+        # Of a writer that is not among those who may read it from now on.
+        item = await _leased(stores, collection, "a.zip")
+        inside = _member("a.zip!/b.txt", "changed")
+        await _store_container(stores, collection, item, [inside], readers=("user:bob",))
+        assert await _names(stores, collection, "user:ann") == [], "changes in the same moment"
+        assert await _names(stores, collection, "user:bob") == ["a.zip", "a.zip!/b.txt"]
+        [member] = await _lease(stores)
+        await _store_container(stores, collection, member, None, readers=("user:bob",))
+        job = await stores.jobs.find(member.claim.job_id)
+        assert job is not None
+        assert (job.state, job.failed_count) == (job_pb2.JOB_STATE_DONE, 0)
+
+    async def test_a_container_is_deleted_with_all_that_is_within_it(self, stores: Stores) -> None:
+        collection = await _collection(stores, "deleted-containers")
+        await _store(stores, collection, "other", "text")
+        for item in [await _leased(stores, collection, uri) for uri in ("a.zip", "b.zip")]:
+            uri = item.uri
+            inner, deeper = f"{uri}!/b.zip", f"{uri}!/b.zip!/c.txt"
+            await _store_container(
+                stores,
+                collection,
+                item,
+                [_member(inner, "list", container=uri), _member(deeper, "deep", container=inner)],
+            )
+        leased = {item.uri: item.claim for item in await _lease(stores)}
+        [document] = await _listed(stores, collection.collection_id, selection=parse({"$uri": "a.zip"}))
+        assert await stores.documents.delete(collection, document.document_id)
+        assert await _names(stores, collection) == ["b.zip", "b.zip!/b.zip", "b.zip!/b.zip!/c.txt", "other"]
+        assert await _refusal_of_claim(stores.queue.require(leased["a.zip!/b.zip!/c.txt"])), "is cancelled"
+        await stores.queue.require(leased["b.zip!/b.zip!/c.txt"])
+        selection = parse({"$uri": "b.zip"})
+        assert await stores.documents.count_selected(collection, selection, []) == 3
+        assert await stores.documents.delete_selected(collection, selection, [], "") == 3
+        assert await _names(stores, collection) == ["other"]
+
+    async def test_a_container_is_refreshed_only_while_all_within_it_is_done(self, stores: Stores) -> None:
+        collection = await _collection(stores, "refreshed-containers")
+        item = await _leased(stores, collection, "a.zip")
+        await _store_container(stores, collection, item, [_member("a.zip!/b.txt", "inside")])
+        version = _version("a.zip", "a.zip")
+        assert await stores.documents.refresh(collection, version, []) is None
+        [member] = await _lease(stores)
+        await _store_container(stores, collection, member, None)
+        refreshed = await stores.documents.refresh(collection, version, [])
+        assert refreshed is not None
+        assert refreshed[1] == job_pb2.INGESTION_OUTCOME_UNCHANGED
+        changed = replace(version, metadata={"year": 2026})
+        assert await stores.documents.refresh(collection, changed, []) is None, "so would what is within"
+
+    async def test_documents_are_listed_by_what_they_are_within(self, stores: Stores) -> None:
+        collection = await _collection(stores, "listed-containers")
+        item = await _leased(stores, collection, "a.zip")
+        await _store_container(stores, collection, item, [_member("a.zip!/b.txt", "inside")])
+        selected = parse({"$container_uri": "a.zip"})
+        [member] = await _listed(stores, collection.collection_id, selection=selected)
+        assert (member.uri, member.container_uri) == ("a.zip!/b.txt", "a.zip")
+        selected = parse({"$container_uri": ""})
+        [container] = await _listed(stores, collection.collection_id, selection=selected)
+        assert container.uri == "a.zip"
+
+    async def test_a_skipped_item_leaves_no_document_and_fails_nothing(self, stores: Stores) -> None:
+        collection = await _collection(stores, "skipped-members")
+        item = await _leased(stores, collection, "a.zip")
+        await _store_container(stores, collection, item, [_member("a.zip!/logo.png", "pixels")])
+        [member] = await _lease(stores)
+        await stores.queue.skip(member.claim, FAILURE)
+        assert await _names(stores, collection) == ["a.zip"]
+        job = await stores.jobs.find(item.claim.job_id)
+        assert job is not None
+        assert (job.state, job.skipped_count, job.failed_count) == (job_pb2.JOB_STATE_DONE, 1, 0)
+        [_, skipped] = await stores.jobs.items(job.job_id, None, after=-1, limit=9)
+        assert (skipped.outcome, skipped.failure) == (job_pb2.INGESTION_OUTCOME_SKIPPED, FAILURE)
+        assert await _refusal_of_claim(stores.queue.skip(member.claim, FAILURE))
+        assert await stores.jobs.retry(job.job_id) == 0
 
     async def test_counts_are_of_searchable_documents(self, stores: Stores) -> None:
         collection = await _collection(stores, "counted")
@@ -1010,6 +1152,48 @@ def _new(version: DocumentVersion, *texts: str) -> NewVersion:
     return NewVersion(
         version, [_chunk(text) for text in texts], _vectors(len(texts)), [TextSegment(" ".join(texts))]
     )
+
+
+async def _leased(stores: Stores, collection: StoredCollection, uri: str) -> LeasedItem:
+    """A document that is handed in by itself."""
+    await stores.jobs.enqueue(collection, [_handed_in(uri)], ["user:ann"], "")
+    found = [item for item in await _lease(stores) if item.uri == uri]
+    return found[0]
+
+
+def _member(
+    uri: str,
+    content: str = "",
+    *,
+    container: str = "a.zip",
+    failure: document_pb2.IngestionFailure | None = None,
+) -> Member:
+    version = replace(_version(uri, content), container_uri=container)
+    return Member(GivenDocument(content.encode(), uri=uri, container_uri=container), version, failure)
+
+
+def _failure(reason: error_pb2.ErrorReason.ValueType) -> document_pb2.IngestionFailure:
+    return document_pb2.IngestionFailure(stage=document_pb2.INGESTION_STATE_EXTRACTING, reason=reason)
+
+
+async def _store_container(
+    stores: Stores,
+    collection: StoredCollection,
+    item: LeasedItem,
+    members: Sequence[Member] | None,
+    *,
+    readers: tuple[str, ...] = (),
+) -> None:
+    """The item's document with what was found within it; None where nothing was looked for."""
+    version = replace(
+        _version(item.uri, item.uri), container_uri=item.container_uri, allowed_principals=readers
+    )
+    new = replace(_new(version, "text"), claim=item.claim, principals=item.principals, members=members)
+    await stores.documents.store(collection, [new])
+
+
+async def _names(stores: Stores, collection: StoredCollection, *principals: str) -> list[str]:
+    return [one.uri for one in await _listed(stores, collection.collection_id, *principals)]
 
 
 async def _refusal(call: Any) -> type[GroundlineError] | None:

@@ -4,7 +4,7 @@ import operator
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -22,6 +22,7 @@ from groundline_ingestor.domain.documents import (
     DocumentVersion,
     FileContent,
     GivenDocument,
+    Member,
     StoredText,
     TextPart,
     is_document_readable,
@@ -43,6 +44,7 @@ from groundline_ingestor.domain.jobs import (
     postpone,
     release,
     retry,
+    skip,
     summarize,
 )
 from groundline_ingestor.domain.quotas import CallerUse, CollectionUse
@@ -86,6 +88,8 @@ class _Entry:
     item: ItemState = field(default_factory=ItemState)
     crawl: OrderedCrawl | None = None
     is_page: bool = False
+    container_uri: str = ""
+    member_count: int = 0
     usage: chat_pb2.Usage = field(default_factory=chat_pb2.Usage)
     create_time: datetime = field(default_factory=lambda: datetime.now(UTC))
     lease_end: float = 0.0
@@ -109,6 +113,8 @@ class _Entry:
             chunks=self.item.chunks,
             usage=self.usage if self.usage.ByteSize() else None,
             is_crawl=self.crawl is not None,
+            container_uri=self.container_uri,
+            member_count=self.member_count,
         )
 
     def tally(self) -> Tally:
@@ -117,6 +123,7 @@ class _Entry:
             is_crawl=self.crawl is not None,
             is_begun=self.item.attempts > 0,
             is_unchanged=self.item.outcome == job_pb2.INGESTION_OUTCOME_UNCHANGED,
+            is_skipped=self.item.outcome == job_pb2.INGESTION_OUTCOME_SKIPPED,
             chunks=self.item.chunks,
             usage=self.usage,
             end_time=self.create_time if self.item.has_ended else None,
@@ -175,6 +182,12 @@ class _Data:
     def documents_of(self, collection_id: str) -> list[_Document]:
         return [one for one in self.documents.values() if one.message.collection_id == collection_id]
 
+    def within(self, collection_id: str, uris: Collection[str]) -> list[_Document]:
+        """The documents within those of the uris, at all depths."""
+        inside = [one for one in self.documents_of(collection_id) if one.version.container_uri in uris]
+        deeper = self.within(collection_id, {one.message.uri for one in inside}) if inside else []
+        return inside + deeper
+
     def hold(self, collection: StoredCollection) -> None:
         current = self.collections.get(collection.collection_id)
         if current is None:
@@ -197,8 +210,12 @@ class _Data:
         document = self.document(entry.collection_id, entry.uri)
         return document is None or is_document_readable(document.message, principals)
 
-    def is_replaceable(self, document: _Document, principals: Sequence[str]) -> bool:
-        return not document.version.ingestion_hash or is_document_readable(document.message, principals)
+    def is_replaceable(self, document: _Document, principals: Sequence[str], container_uri: str = "") -> bool:
+        return (
+            not document.version.ingestion_hash
+            or is_document_readable(document.message, principals)
+            or (container_uri != "" and document.version.container_uri == container_uri)
+        )
 
     def job(self, job_id: str, principals: Sequence[str] | None) -> job_pb2.IngestionJob:
         tallies = [
@@ -450,9 +467,43 @@ class MemoryDocuments:
             outcome = job_pb2.INGESTION_OUTCOME_CREATED if is_new else job_pb2.INGESTION_OUTCOME_UPDATED
             outcomes.append((document_id, outcome))
             self._keep_original(collection, stored, new.claim)
+            if new.members is not None:
+                self._replace_members(collection, new, new.members)
             if new.claim:
                 self._data.finish(new.claim, outcomes[-1], len(new.chunks))
         return outcomes
+
+    def _replace_members(
+        self, collection: StoredCollection, new: NewVersion, members: Sequence[Member]
+    ) -> None:
+        data, uri = self._data, new.version.uri
+        kept = {one.version.uri for one in members if not one.is_skipped}
+        for one in data.within(collection.collection_id, {uri}):
+            if one.message.uri not in kept:
+                self._delete(one.message)
+            else:
+                one.version = replace(one.version, allowed_principals=new.version.allowed_principals)
+                one.message.allowed_principals[:] = new.version.allowed_principals
+        for member in members:
+            assert new.claim is not None
+            index = len(data.entries_of(new.claim.job_id))
+            entry = _Entry(new.claim.job_id, collection.collection_id, index, member.version.uri)
+            entry.container_uri = member.given.container_uri
+            if member.failure is None:
+                content = member.given.content
+                if isinstance(content, FileContent):
+                    content = b"".join(content.parts(1 << 20))
+                entry.given = replace(member.given, content=content)
+                known = self.known(collection, member.version)
+                principals = data.job_principals[new.claim.job_id]
+                if data.is_replaceable(known, principals, entry.container_uri):
+                    entry.document_id = known.message.document_id
+            elif member.is_skipped:
+                entry.item = skip(ItemState(), member.failure)
+            else:
+                entry.item = fail(ItemState(), member.failure, job_pb2.ChunkCounts())
+            data.entries.append(entry)
+            data.held(new.claim).member_count += 1
 
     async def refresh(
         self,
@@ -466,10 +517,11 @@ class MemoryDocuments:
         current = self.by_uri(collection, version.uri)
         if current is None or current.version.ingestion_hash != version.ingestion_hash:
             return None
-        is_unchanged = (current.version.metadata, current.version.allowed_principals) == (
-            version.metadata,
-            version.allowed_principals,
-        )
+        is_unchanged = _beside_the_text(current.version) == _beside_the_text(version)
+        within = self._data.within(collection.collection_id, {version.uri})
+        is_done = all(one.message.state == document_pb2.INGESTION_STATE_DONE for one in within)
+        if not version.container_uri and within and not (is_unchanged and is_done):
+            return None
         message = current.message
         self._keep_original(collection, current, claim)
         outcome: StoredOutcome = message.document_id, job_pb2.INGESTION_OUTCOME_UNCHANGED
@@ -479,7 +531,10 @@ class MemoryDocuments:
             self._data.finish(claim, outcome, 0)
         if not is_unchanged:
             changed = replace(
-                current.version, metadata=version.metadata, allowed_principals=version.allowed_principals
+                current.version,
+                metadata=version.metadata,
+                allowed_principals=version.allowed_principals,
+                container_uri=version.container_uri,
             )
             stored = self._put(
                 collection, changed, current, message.chunk_count, document_pb2.INGESTION_STATE_DONE
@@ -496,13 +551,15 @@ class MemoryDocuments:
         document = await self.find(collection.collection_id, document_id)
         if document is None:
             return False
+        for one in self._data.within(collection.collection_id, {document.uri}):
+            self._delete(one.message)
         self._delete(document)
         return True
 
     async def count_selected(
         self, collection: StoredCollection, selection: Filter, principals: Sequence[str]
     ) -> int:
-        return len(self._selected(collection.collection_id, selection, principals))
+        return len(self._with_those_within(collection, selection, principals))
 
     async def delete_selected(
         self, collection: StoredCollection, selection: Filter, principals: Sequence[str], request_id: str
@@ -511,8 +568,8 @@ class MemoryDocuments:
         key = (collection.collection_id, request_id)
         if request_id and key in self._data.deletions:
             return self._data.deletions[key]
-        selected = self._selected(collection.collection_id, selection, principals)
-        for document in selected:
+        selected = self._with_those_within(collection, selection, principals)
+        for document in selected.values():
             self._delete(document)
         self._data.deletions[key] = len(selected)
         return len(selected)
@@ -568,7 +625,7 @@ class MemoryDocuments:
         self, collection: StoredCollection, version: DocumentVersion, principals: Sequence[str]
     ) -> None:
         current = self.by_uri(collection, version.uri)
-        if current and not self._data.is_replaceable(current, principals):
+        if current and not self._data.is_replaceable(current, principals, version.container_uri):
             raise PermissionDeniedError("DOCUMENT_NOT_WRITABLE", "the caller may not read it")
 
     def _selected(
@@ -581,13 +638,25 @@ class MemoryDocuments:
             and is_selected(one.message, one.version.metadata, selection)
         ]
 
+    def _with_those_within(
+        self, collection: StoredCollection, selection: Filter, principals: Sequence[str]
+    ) -> dict[str, document_pb2.Document]:
+        """By id."""
+        selected = self._selected(collection.collection_id, selection, principals)
+        within = self._data.within(collection.collection_id, {one.uri for one in selected})
+        return {one.document_id: one for one in (*selected, *(inner.message for inner in within))}
+
     def _delete(self, document: document_pb2.Document) -> None:
-        del self._data.documents[document.document_id]
-        for key in [key for key in self._data.chunks if key[1] == document.document_id]:
-            del self._data.chunks[key]
+        self.remove(document)
         for entry in self._data.entries:
             if (entry.collection_id, entry.uri) == (document.collection_id, document.uri):
                 entry.item = cancel(entry.item)
+
+    def remove(self, document: document_pb2.Document) -> None:
+        """Delete a document; what is still to be done brings it back."""
+        del self._data.documents[document.document_id]
+        for key in [key for key in self._data.chunks if key[1] == document.document_id]:
+            del self._data.chunks[key]
 
     def _put(
         self,
@@ -613,12 +682,17 @@ class MemoryDocuments:
             allowed_principals=version.allowed_principals,
             state=state,
             chunk_count=chunk_count,
+            container_uri=version.container_uri,
             create_time=current.message.create_time if current else timestamp(now),
             update_time=timestamp(now),
         )
         stored = _Document(message, version, current.number + 1 if current else 1)
         self._data.documents[message.document_id] = stored
         return stored
+
+
+def _beside_the_text(version: DocumentVersion) -> tuple[Any, ...]:
+    return version.metadata, version.allowed_principals, version.container_uri
 
 
 def _chunk(document: document_pb2.Document, index: int, chunk: PreparedChunk) -> passage_pb2.Chunk:
@@ -782,6 +856,7 @@ class MemoryQueue:
                 target=self._data.targets.get(entry.job_id),
                 principals=self._data.job_principals[entry.job_id],
                 given=entry.given,
+                container_uri=entry.container_uri,
                 is_first=self._is_first(entry),
             )
             for entry in available
@@ -834,6 +909,17 @@ class MemoryQueue:
     ) -> None:
         self._mark_failed(self._change(claim, partial(fail, failure=failure, chunks=chunks)))
 
+    async def skip(self, claim: ItemClaim, failure: document_pb2.IngestionFailure) -> None:
+        entry = self._change(claim, partial(skip, failure=failure))
+        document = self._data.documents.get(entry.document_id)
+        principals = self._data.job_principals[entry.job_id]
+        if document and self._data.is_replaceable(document, principals, entry.container_uri):
+            documents = MemoryDocuments(self._data)
+            for one in self._data.within(entry.collection_id, {entry.uri}):
+                documents.remove(one.message)
+            documents.remove(document.message)
+        entry.document_id, entry.given = "", None
+
     async def postpone(
         self, claim: ItemClaim, seconds: float, failure: document_pb2.IngestionFailure, *, forgiven: bool
     ) -> None:
@@ -871,7 +957,9 @@ class MemoryQueue:
     def _mark_failed(self, entry: _Entry) -> None:
         document = self._data.documents.get(entry.document_id)
         principals = self._data.job_principals[entry.job_id]
-        if document and entry.given and self._data.is_replaceable(document, principals):
+        if not document or not entry.given:
+            return
+        if self._data.is_replaceable(document, principals, entry.container_uri):
             document.message.state = document_pb2.INGESTION_STATE_FAILED
             assert entry.item.failure is not None
             document.message.failure.CopyFrom(entry.item.failure)

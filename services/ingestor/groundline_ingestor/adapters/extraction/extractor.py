@@ -4,7 +4,7 @@ import io
 import json
 import re
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from typing import Any, BinaryIO, Final
 
@@ -25,11 +25,12 @@ from groundline_ingestor.adapters.extraction.formats import (
     type_of_text,
 )
 from groundline_ingestor.adapters.extraction.headings import read_headings
-from groundline_ingestor.adapters.extraction.readers.common import Hints, ReadError, one_line
+from groundline_ingestor.adapters.extraction.readers.common import Hints, MemberPart, ReadError, one_line
 from groundline_ingestor.adapters.extraction.readers.records import record_text
 from groundline_ingestor.adapters.extraction.sandbox import Sandbox
 from groundline_ingestor.domain.documents import FileContent, GivenDocument, IngestionError
 from groundline_ingestor.domain.texts import ExtractedText, Heading, TextSegment, last_part
+from groundline_ingestor.members import MemberSpool
 from groundline_ingestor.ports import TextStream
 from groundline_ingestor.segments import SEGMENT_CHARACTERS, HeadedCutter, known_headings
 
@@ -55,7 +56,9 @@ class DocumentExtractor:
         self._segment_characters = segment_characters
         self._max_whole_bytes = max_whole_bytes
 
-    def read(self, given: GivenDocument, *, client: str = "") -> TextStream:
+    def read(
+        self, given: GivenDocument, *, client: str = "", members: MemberSpool | None = None
+    ) -> TextStream:
         """See Extractor.
 
         The uri is a name and hints at a type; nothing is ever opened by it. Raises IngestionError with
@@ -70,7 +73,7 @@ class DocumentExtractor:
             reader = reader_of(mime_type)
             if reader is None:
                 return self._text(given, mime_type)
-            return self._file(given, mime_type, reader, client)
+            return self._file(given, mime_type, reader, client, members)
         except ReadError as error:
             raise _failure(error) from None
 
@@ -115,7 +118,14 @@ class DocumentExtractor:
         )
         return TextStream(_checked(_cut(cutter, parts)), mime_type)
 
-    def _file(self, given: GivenDocument, mime_type: str, reader: ReaderName, client: str) -> TextStream:
+    def _file(
+        self,
+        given: GivenDocument,
+        mime_type: str,
+        reader: ReaderName,
+        client: str,
+        members: MemberSpool | None,
+    ) -> TextStream:
         said, charset = clean_type(given.mime_type)
         content = given.content
         if isinstance(content, str):
@@ -134,6 +144,7 @@ class DocumentExtractor:
             mime_type,
             "utf-8" if content.is_text else charset,
             is_guess=is_guessed(said, last_part(given.uri)),
+            with_members=members is not None,
         )
         headings: deque[Heading] = deque()
 
@@ -142,6 +153,8 @@ class DocumentExtractor:
             parts = content.parts(LOOKED_AT_BYTES)
             with closing(self._sandbox.pieces(reader, parts, hints, client=client)) as pieces:
                 for piece in pieces:
+                    if members is not None:
+                        _keep(piece.members, members)
                     headings.extend(
                         Heading(level, title, length + start) for level, title, start in piece.headings
                     )
@@ -157,6 +170,15 @@ class DocumentExtractor:
         )
         stream = TextStream(_checked(_cut(cutter, texts())), mime_type)
         return stream
+
+
+def _keep(parts: Sequence[MemberPart], members: MemberSpool) -> None:
+    for part in parts:
+        if part.reason:
+            failure = _failure(ReadError(part.reason, part.message)).failure
+            members.refuse(part.path, part.container, failure)
+        else:
+            members.add(part.path, part.container, part.mime_type, part.data)
 
 
 def _type_of(given: GivenDocument) -> str:

@@ -121,7 +121,7 @@ _READERS: Final[Mapping[str, ReaderName]] = {
         ("image/png", "image/jpeg", "image/gif", "image/tiff", "image/bmp", "image/webp"), "image"
     ),
 }
-_PIECEWISE: Final[frozenset[ReaderName]] = frozenset({"docx", "html", "records", "table"})
+_PIECEWISE: Final[frozenset[ReaderName]] = frozenset({"archive", "docx", "html", "records", "table"})
 _NOT_MARKDOWN: Final = {JSON, JSON_LINES, CSV, TSV}
 """Whose readers write other text."""
 _ALIASES: Final = {

@@ -28,6 +28,7 @@ from groundline_ingestor.adapters.extraction.readers.common import (
     ReaderLimits,
     ReadError,
     joined,
+    read_answer,
 )
 from groundline_ingestor.spooling import open_spool_file
 from groundline_ingestor.turns import ClientTurns
@@ -174,8 +175,9 @@ class _Process:
                 return
             if "error" in answer:
                 raise ReadError(*answer["error"])
-            piece = Read(**answer["piece"])
+            piece = read_answer(answer["piece"])
             given += len(piece.text)
+            size += sum(len(member.data) for member in piece.members)
             yield piece
 
     def _answer(self, seconds: float, waited: float) -> tuple[Any, float]:

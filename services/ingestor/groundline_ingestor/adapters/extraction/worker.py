@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from groundline_ingestor.adapters.extraction.formats import is_piecewise
 from groundline_ingestor.adapters.extraction.isolation import confine, limit_cpu_seconds
 from groundline_ingestor.adapters.extraction.readers.common import (
     Give,
@@ -22,6 +21,7 @@ from groundline_ingestor.adapters.extraction.readers.common import (
     ReaderLimits,
     ReadError,
     cut,
+    encoded_bytes,
 )
 
 __all__ = ["main"]
@@ -56,7 +56,7 @@ def _error(reader: Any, file: BinaryIO, hints: Hints, limits: ReaderLimits, give
     """What kept a file from being read to its end, None where nothing did."""
     module = importlib.import_module(f"groundline_ingestor.adapters.extraction.readers.{reader}")
     try:
-        if is_piecewise(reader):
+        if hasattr(module, "read_pieces"):
             module.read_pieces(file, hints, limits, give)
         else:
             give(module.read(file.read(), hints, limits))
@@ -68,7 +68,7 @@ def _error(reader: Any, file: BinaryIO, hints: Hints, limits: ReaderLimits, give
 
 
 def _write(answers: IO[bytes], answer: object) -> None:
-    answers.write(json.dumps(answer).encode() + b"\n")
+    answers.write(json.dumps(answer, default=encoded_bytes).encode() + b"\n")
     answers.flush()
 
 

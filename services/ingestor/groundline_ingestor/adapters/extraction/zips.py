@@ -18,11 +18,12 @@ _MAX_END_BYTES: Final = 65_557 + 76
 """Of the record that ends the file, with a comment and that of ZIP64 before it."""
 
 
-def open_zip(file: BinaryIO, limits: ReaderLimits) -> zipfile.ZipFile:
+def open_zip(file: BinaryIO, limits: ReaderLimits, *, with_encrypted: bool = False) -> zipfile.ZipFile:
     """The archive, whose members unpack to no more than the limits allow: zipfile gives no more of a member
     than the directory declares.
 
-    Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT or DOCUMENT_TOO_LARGE.
+    Raises ReadError with ENCRYPTED_DOCUMENT, unless members may be encrypted, CORRUPT_DOCUMENT or
+    DOCUMENT_TOO_LARGE.
     """
     begin, end = _directory(file) or (0, 0)
     if end - begin > MAX_DIRECTORY_BYTES:
@@ -39,7 +40,7 @@ def open_zip(file: BinaryIO, limits: ReaderLimits) -> zipfile.ZipFile:
             f"unpacks to {unpacked} bytes in {len(entries)} parts; "
             f"at most {limits.max_unpacked_bytes} in {MAX_ENTRIES} are taken",
         )
-    if any(entry.flag_bits & 1 for entry in entries):
+    if not with_encrypted and any(entry.flag_bits & 1 for entry in entries):
         raise ReadError("ENCRYPTED_DOCUMENT", "the document needs a password")
     return archive
 

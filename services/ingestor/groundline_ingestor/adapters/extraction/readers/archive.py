@@ -1,53 +1,71 @@
-"""ZIP archives: each member a section under its name."""
+"""ZIP archives: the names of their members, each of which is a document of its own."""
 
-import io
 import zipfile
-import zlib
-from typing import Final
+from collections.abc import Iterator
+from functools import partial
+from typing import BinaryIO, cast
 
 from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder
-from groundline_ingestor.adapters.extraction.readers.common import Hints, Read, ReaderLimits, ReadError
-from groundline_ingestor.adapters.extraction.readers.members import read_member
+from groundline_ingestor.adapters.extraction.readers.common import (
+    Give,
+    Hints,
+    Read,
+    ReaderLimits,
+    ReadError,
+    one_line,
+    whole,
+)
+from groundline_ingestor.adapters.extraction.readers.members import MAX_MEMBERS, Members
 from groundline_ingestor.adapters.extraction.zips import open_zip
 
-__all__ = ["read"]
-
-MAX_MEMBERS: Final = 1000
+__all__ = ["find_members", "read", "read_pieces"]
 
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
-    """Members that cannot be read are named at the end, with the reason.
+    """All of `read_pieces` at once, without the members."""
+    return whole(read_pieces, data, hints, limits)
 
-    Raises ReadError with ENCRYPTED_DOCUMENT, CORRUPT_DOCUMENT, DOCUMENT_TOO_LARGE, or that of a member where
-    none can be read.
+
+def read_pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits, give: Give) -> None:
+    """A list of the members.
+
+    Raises ReadError with ENCRYPTED_DOCUMENT where all of them are, CORRUPT_DOCUMENT or DOCUMENT_TOO_LARGE.
     """
     builder = MarkdownBuilder(limits)
-    failures: list[tuple[str, ReadError]] = []
-    with open_zip(io.BytesIO(data), limits) as archive:
-        files = (member for member in archive.infolist() if not member.is_dir())
-        members = [member for member in files if not _is_litter(member.filename)]
-        if len(members) > MAX_MEMBERS:
-            raise ReadError("DOCUMENT_TOO_LARGE", f"{len(members)} members; at most {MAX_MEMBERS} are taken")
-        for member in members:
-            try:
-                read = read_member(_unpacked(archive, member), member.filename, "", hints, limits)
-            except ReadError as error:
-                failures.append((member.filename, error))
-                continue
-            builder.heading(1, member.filename)
-            builder.include(read, below=1)
-    if failures and len(failures) == len(members):
-        raise failures[0][1]
-    if failures:
-        builder.paragraph("\n".join(f"Not read: {name} ({error.reason})" for name, error in failures))
-    return builder.read()
+    with open_zip(file, limits, with_encrypted=True) as archive:
+        members = list(_members(archive))
+        if members and all(_is_encrypted(member) for member in members):
+            raise ReadError("ENCRYPTED_DOCUMENT", "the archive needs a password")
+        builder.add("\n".join(f"- {one_line(member.filename)}" for member in members))
+        give(builder.read())
+    if hints.with_members:
+        find_members(file, Members.of_document(limits, give))
 
 
-def _unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    try:
-        return archive.read(member)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, OSError, ValueError, EOFError) as error:
-        raise ReadError("CORRUPT_DOCUMENT", f"cannot be unpacked ({type(error).__name__})") from None
+def find_members(file: BinaryIO, members: Members) -> None:
+    """Take the members of an archive. Raises ReadError."""
+    with open_zip(file, members.limits, with_encrypted=True) as archive:
+        for member in _members(archive):
+            opened = partial(_opened, archive, member)
+            members.take(member.filename, "", opened)
+
+
+def _members(archive: zipfile.ZipFile) -> Iterator[zipfile.ZipInfo]:
+    files = [member for member in archive.infolist() if not member.is_dir()]
+    members = [member for member in files if not _is_litter(member.filename)]
+    if len(members) > MAX_MEMBERS:
+        raise ReadError("DOCUMENT_TOO_LARGE", f"{len(members)} members; at most {MAX_MEMBERS} are taken")
+    return iter(members)
+
+
+def _opened(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> BinaryIO:
+    if _is_encrypted(member):
+        raise ReadError("ENCRYPTED_DOCUMENT", "the file needs a password")
+    return cast("BinaryIO", archive.open(member))
+
+
+def _is_encrypted(member: zipfile.ZipInfo) -> bool:
+    return bool(member.flag_bits & 1)
 
 
 def _is_litter(name: str) -> bool:

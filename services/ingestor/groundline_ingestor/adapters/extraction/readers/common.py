@@ -1,24 +1,28 @@
 """What readers are given and give."""
 
+import base64
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 __all__ = [
     "NO_HINTS",
     "PIECE_CHARACTERS",
     "Give",
     "Hints",
+    "MemberPart",
     "Read",
     "ReadError",
     "ReaderLimits",
     "clean",
     "cut",
+    "encoded_bytes",
     "joined",
     "one_line",
     "packed",
+    "read_answer",
     "whole",
 ]
 
@@ -52,16 +56,33 @@ class ReaderLimits:
 
 @dataclass(frozen=True)
 class Hints:
-    """What is known of a file besides its bytes. `is_guess`: nobody said that it is of this type; `depth`: in
-    how many other files it is."""
+    """What is known of a file besides its bytes. `is_guess`: nobody said that it is of this type;
+    `with_members`: the files within it are wanted too."""
 
     mime_type: str = ""
     charset: str = ""
     is_guess: bool = False
-    depth: int = 0
+    with_members: bool = False
 
 
 NO_HINTS: Final = Hints()
+
+
+@dataclass(frozen=True)
+class MemberPart:
+    """Bytes of a file within the one that is read; the parts of one follow each other.
+
+    `path` names it, and `container` the file within that it is in, both from the outermost file on;
+    `container` is empty where it is in that. `reason`: why it is not read, whatever came of it before, and
+    `message` the same for people.
+    """
+
+    path: str
+    container: str = ""
+    mime_type: str = ""
+    data: bytes = b""
+    reason: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,7 +91,7 @@ class Read:
 
     `headings`: level, title and start, in code points of this piece. The others may be known with any piece,
     mostly the last. `mime_type`: what it turned out to be, where that is not what it was taken for.
-    `metadata`: what it says of itself.
+    `metadata`: what it says of itself. `members`: the next bytes of files within it.
     """
 
     text: str
@@ -79,6 +100,22 @@ class Read:
     headings: Sequence[tuple[int, str, int]] = ()
     mime_type: str = ""
     metadata: Mapping[str, str | float] = field(default_factory=dict)
+    members: Sequence[MemberPart] = ()
+
+
+def encoded_bytes(value: object) -> str:
+    """Bytes as they are in an answer in JSON."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    raise TypeError(type(value).__name__)
+
+
+def read_answer(piece: Mapping[str, Any]) -> Read:
+    """A piece from its JSON."""
+    members = [
+        MemberPart(**{**member, "data": base64.b64decode(member["data"])}) for member in piece["members"]
+    ]
+    return Read(**{**piece, "members": members})
 
 
 type Give = Callable[[Read], None]

@@ -1,21 +1,30 @@
-"""Mails (EML): who wrote to whom, the text, and the attachments as sections below."""
+"""Mails (EML): who wrote to whom, the text, and the names of the attachments, each a document of its own."""
 
 import email
 import email.policy
+import importlib
+import io
+import mimetypes
+from collections.abc import Callable, Iterator
 from email.message import EmailMessage, MIMEPart
-from typing import Any, Final
+from functools import partial
+from typing import Any, BinaryIO, Final
 
+from groundline_ingestor.adapters.extraction.encoding import decoded
+from groundline_ingestor.adapters.extraction.formats import is_guessed, reader_of, type_of_file
 from groundline_ingestor.adapters.extraction.readers.building import MarkdownBuilder
 from groundline_ingestor.adapters.extraction.readers.common import (
+    Give,
     Hints,
     Read,
     ReaderLimits,
     ReadError,
     one_line,
+    whole,
 )
-from groundline_ingestor.adapters.extraction.readers.members import read_member
+from groundline_ingestor.adapters.extraction.readers.members import MAX_WHOLE_BYTES, Members
 
-__all__ = ["read"]
+__all__ = ["find_members", "read", "read_pieces"]
 
 type Part = MIMEPart[Any, Any]
 
@@ -25,15 +34,45 @@ _SHOWN: Final = ("From", "To", "Cc", "Date")
 
 
 def read(data: bytes, hints: Hints, limits: ReaderLimits) -> Read:
-    """Raises ReadError with CORRUPT_DOCUMENT, DOCUMENT_TOO_LARGE."""
-    try:
+    """All of `read_pieces` at once, without the attachments."""
+    return whole(read_pieces, data, hints, limits)
+
+
+def read_pieces(file: BinaryIO, hints: Hints, limits: ReaderLimits, give: Give) -> None:
+    """Headers, text and the names of the attachments. Raises ReadError with CORRUPT_DOCUMENT,
+    DOCUMENT_TOO_LARGE."""
+    message = _message(file)
+    _guarded(lambda: give(_read(message, hints, limits)))
+    if hints.with_members:
+        _guarded(lambda: _take_attachments(message, Members.of_document(limits, give)))
+
+
+def find_members(file: BinaryIO, members: Members) -> None:
+    """Take the attachments of a mail. Raises ReadError."""
+    message = _message(file)
+    _guarded(lambda: _take_attachments(message, members))
+
+
+def _message(file: BinaryIO) -> EmailMessage:
+    data = file.read(MAX_WHOLE_BYTES + 1)
+    if len(data) > MAX_WHOLE_BYTES:
+        raise ReadError("DOCUMENT_TOO_LARGE", f"a mail of more than {MAX_WHOLE_BYTES} bytes")
+
+    def parsed() -> EmailMessage:
         message = email.message_from_bytes(data, policy=email.policy.default)
         assert isinstance(message, EmailMessage), "is what the policy makes"
-        return _read(message, hints, limits)
+        return message
+
+    return _guarded(parsed)
+
+
+def _guarded[T](work: Callable[[], T]) -> T:
+    """Headers that break the rules make the parser fail in many ways, also when they are looked at."""
+    try:
+        return work()
     except (ReadError, MemoryError, RecursionError):
         raise
     except Exception as error:
-        # Headers that break the rules make the parser fail in many ways.
         raise ReadError("CORRUPT_DOCUMENT", f"not a sound mail ({type(error).__name__})") from None
 
 
@@ -48,30 +87,57 @@ def _read(message: EmailMessage, hints: Hints, limits: ReaderLimits) -> Read:
     if body is not None and body.get_content_type() == "text/plain" and len(_bytes(body).split()) < 5:
         body = message.get_body(("html", "plain")) or body
     if body is not None:
-        _include(builder, body, "", hints, limits)
-    for number, part in enumerate(message.iter_attachments()):
-        if number == MAX_ATTACHMENTS:
+        is_html = body.get_content_type() == "text/html"
+        builder.include(_text_of(body, hints, limits), below=1 if is_html else 2)
+    if names := [name for name, _ in _attachments(message)]:
+        builder.paragraph(f"Attachments: {', '.join(names)}")
+    return builder.read(title=subject, metadata={name.lower(): value for name, value in said.items()})
+
+
+def _text_of(part: Part, hints: Hints, limits: ReaderLimits) -> Read:
+    """The text of a mail, read as what it is. Raises ReadError."""
+    data = _bytes(part)
+    said, charset = part.get_content_type(), part.get_content_charset() or ""
+    try:
+        found = type_of_file(said, "", io.BytesIO(data), charset=charset)
+    except ReadError:
+        found = type_of_file("", "", io.BytesIO(data))  # senders say much
+    reader = reader_of(found)
+    if reader is None:
+        return Read(decoded(data, charset=charset))
+    module: Any = importlib.import_module(f"groundline_ingestor.adapters.extraction.readers.{reader}")
+    read: Read = module.read(data, Hints(found, charset, is_guessed(said, "")), limits)
+    return read
+
+
+def _take_attachments(message: EmailMessage, members: Members) -> None:
+    for name, part in _attachments(message):
+        charset = part.get_content_charset()
+        said = part.get_content_type()
+        members.take(name, f"{said}; charset={charset}" if charset else said, partial(_opened, part))
+
+
+def _attachments(message: EmailMessage) -> Iterator[tuple[str, Part]]:
+    """With their names; of one that has none a name by its subject or its place."""
+    for number, part in enumerate(message.iter_attachments(), start=1):
+        if number > MAX_ATTACHMENTS:
             raise ReadError("DOCUMENT_TOO_LARGE", f"more than {MAX_ATTACHMENTS} attachments")
         name = one_line(part.get_filename() or "")
         if not name and part.get_content_maintype() == "image":
             continue  # a picture in the text
-        builder.heading(2, f"Attachment: {name or part.get_content_type()}")
-        _include(builder, part, name, hints, limits)
-    return builder.read(title=subject, metadata={name.lower(): value for name, value in said.items()})
+        yield name or _made_name(number, part), part
 
 
-def _include(builder: MarkdownBuilder, part: Part, name: str, hints: Hints, limits: ReaderLimits) -> None:
-    charset = part.get_content_charset()
-    mime_type = f"{part.get_content_type()}; charset={charset}" if charset else part.get_content_type()
-    try:
-        if part.get_content_type() == "text/html" and not name:
-            builder.include(read_member(_bytes(part), "", mime_type, hints, limits), below=1)
-        else:
-            builder.include(read_member(_bytes(part), name, mime_type, hints, limits), below=2)
-    except ReadError as error:
-        if not name:
-            raise
-        builder.paragraph(f"Not read ({error.reason})")
+def _made_name(number: int, part: Part) -> str:
+    if part.get_content_type() == "message/rfc822":
+        inner: Any = part.get_payload()
+        subject = one_line(str(inner[0]["Subject"] or ""), 200).replace("/", "-")
+        return f"{subject or f'attachment {number}'}.eml"
+    return f"attachment {number}{mimetypes.guess_extension(part.get_content_type()) or ''}"
+
+
+def _opened(part: Part) -> BinaryIO:
+    return io.BytesIO(_bytes(part))
 
 
 def _bytes(part: Part) -> bytes:
