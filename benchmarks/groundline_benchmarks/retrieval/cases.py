@@ -81,12 +81,14 @@ class Case:
 KEYWORD = Case("keyword", "keyword")
 SEMANTIC = Case("semantic", "semantic")
 HYBRID = Case("hybrid", "hybrid")
+TENTH = Case("semantic, 10% filter", "semantic", one_in=10)
+FIFTIETH = Case("semantic, 2% filter", "semantic", one_in=50)
 FILTERED = Case("hybrid, 1% filter", "hybrid", one_in=100)
 RARE = Case("hybrid, 0.1% filter", "hybrid", one_in=1000)
 ANSWERED = Case("extractive answer", "hybrid", ways=(ANSWER,), rewriting="off")
 # The vectors are made up, so none is near to a question, which is taken for a search that found too little.
 SEARCHED_AGAIN = Case("the same, found too little", "hybrid", ways=(ANSWER,), rewriting="auto")
-CASES = (KEYWORD, SEMANTIC, HYBRID, FILTERED, RARE, ANSWERED, SEARCHED_AGAIN)
+CASES = (KEYWORD, SEMANTIC, TENTH, FIFTIETH, HYBRID, FILTERED, RARE, ANSWERED, SEARCHED_AGAIN)
 
 type Search = Callable[[Case, str], Awaitable[None]]
 """Searches once, for a case's query."""
