@@ -496,13 +496,15 @@ class IterativeScan(OpenEnum):
     """How pgvector goes on scanning when a filter removes what its first scan found."""
 
     UNSPECIFIED = "ITERATIVE_SCAN_UNSPECIFIED"
-    """The collection's default, or strict order."""
+    """The collection's default, or relaxed order."""
     OFF = "ITERATIVE_SCAN_OFF"
     """One scan only; a filtered search may return fewer than its limit."""
     STRICT_ORDER = "ITERATIVE_SCAN_STRICT_ORDER"
-    """Scans on until the limit is reached; results come exactly ordered by distance."""
+    """Scans on until the limit is reached; what turns up late though it is nearer is left out."""
     RELAXED_ORDER = "ITERATIVE_SCAN_RELAXED_ORDER"
-    """Scans on until the limit is reached; slightly out of order, with better recall."""
+    """Scans on until the limit is reached; what turns up late takes its place by distance, for better
+    recall.
+    """
 
 
 class FusionMethod(OpenEnum):
@@ -811,7 +813,7 @@ class RetrievalOptions:
     below semantic_limit.
     """
     iterative_scan: IterativeScan = IterativeScan.UNSPECIFIED
-    """What a filtered vector search does when its first scan returns too little. Default: strict order."""
+    """What a filtered vector search does when its first scan returns too little. Default: relaxed order."""
     min_similarity: float | None = None
     """Vector candidates below this cosine similarity (-1 to 1) are dropped. Not set: none is dropped."""
     min_bm25: float | None = None

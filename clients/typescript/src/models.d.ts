@@ -366,13 +366,13 @@ export type RetrievalMode =
 
 /** How pgvector goes on scanning when a filter removes what its first scan found. */
 export type IterativeScan =
-  /** The collection's default, or strict order. */
+  /** The collection's default, or relaxed order. */
   | "ITERATIVE_SCAN_UNSPECIFIED"
   /** One scan only; a filtered search may return fewer than its limit. */
   | "ITERATIVE_SCAN_OFF"
-  /** Scans on until the limit is reached; results come exactly ordered by distance. */
+  /** Scans on until the limit is reached; what turns up late though it is nearer is left out. */
   | "ITERATIVE_SCAN_STRICT_ORDER"
-  /** Scans on until the limit is reached; slightly out of order, with better recall. */
+  /** Scans on until the limit is reached; what turns up late takes its place by distance, for better recall. */
   | "ITERATIVE_SCAN_RELAXED_ORDER";
 
 /**
@@ -391,7 +391,7 @@ export interface RetrievalOptions {
    * semantic_limit.
    */
   efSearch?: number;
-  /** What a filtered vector search does when its first scan returns too little. Default: strict order. */
+  /** What a filtered vector search does when its first scan returns too little. Default: relaxed order. */
   iterativeScan: IterativeScan;
   /** Vector candidates below this cosine similarity (-1 to 1) are dropped. Not set: none is dropped. */
   minSimilarity?: number;

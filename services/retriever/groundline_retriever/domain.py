@@ -60,7 +60,7 @@ class Parameters:
             keyword_limit=options.keyword_limit or 50,
             semantic_limit=semantic_limit,
             ef_search=min(max(options.ef_search or 100, semantic_limit), MAX_EF_SEARCH),
-            iterative_scan=options.iterative_scan or options_pb2.ITERATIVE_SCAN_STRICT_ORDER,
+            iterative_scan=options.iterative_scan or options_pb2.ITERATIVE_SCAN_RELAXED_ORDER,
             min_similarity=options.min_similarity if options.HasField("min_similarity") else -math.inf,
             min_bm25=options.min_bm25 if options.HasField("min_bm25") else -math.inf,
         )

@@ -615,11 +615,12 @@ async def _plans(connection: Any, corpus: Any, table: str) -> dict[str, str]:
     dimensions = corpus.embedder.dimensions
     visible = is_readable_document("$2")
     distance = f"(embedding::halfvec({dimensions})) <=> $1::halfvec({dimensions})"
-    semantic = postgres._SEMANTIC.format(
+    semantic = postgres._NEAREST.format(
         partition_id=0,
         table=table,
         distance=distance,
         selected=visible,
+        scanned=50,
         limit=50,
         features=postgres._FEATURE_NAMES,
         features_sql=f"collection_id, {postgres._FEATURES}",

@@ -126,7 +126,7 @@ async def test_many_collections_are_searched_by_hnsw_and_few_by_their_rows(corpu
     partition_id = await corpus.partition("leases")
     dimensions = corpus.embedder.dimensions
     vector = await corpus.embedder.embed_query("lease")
-    plans = {}
+    plans: dict[int, list[str]] = {}
     async with corpus.connection.transaction():
         await corpus.connection.execute(
             "SET LOCAL enable_seqscan = off; SET LOCAL plan_cache_mode = 'force_generic_plan'"
@@ -135,8 +135,14 @@ async def test_many_collections_are_searched_by_hnsw_and_few_by_their_rows(corpu
             names = [f"small-{number}" for number in range(count)]
             index = postgres._Index(partition_id, True, dimensions, "english", names)
             condition = postgres._Condition("true", (), 2)
-            statement = postgres._semantic_sql(index, condition, 5, exact=False)
-            rows = await corpus.connection.fetch(f"EXPLAIN {statement}", vector, names)
-            plans[count] = "\n".join(row[0] for row in rows)
-    assert f"chunks_p{partition_id}_collection" in plans[1]
-    assert f"chunks_p{partition_id}_hnsw" in plans[postgres.EXACT_COLLECTIONS + 1]
+            for scan in (
+                postgres._nearest_sql(index, condition, 5, 10),
+                postgres._filtered_sql(index, condition, 5),
+                postgres._exact_sql(index, condition, 5),
+            ):
+                rows = await corpus.connection.fetch(f"EXPLAIN {scan}", vector, names)
+                plans.setdefault(count, []).append("\n".join(row[0] for row in rows))
+    by_rows, by_hnsw = f"chunks_p{partition_id}_collection", f"chunks_p{partition_id}_hnsw"
+    few, many = plans.values()
+    assert [by_rows in few[0], by_rows in few[2]] == [True, True]
+    assert [by_hnsw in plan for plan in many] == [True, True, False]

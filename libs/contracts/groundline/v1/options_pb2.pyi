@@ -54,25 +54,25 @@ class _IterativeScan:
 class _IterativeScanEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_IterativeScan.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     ITERATIVE_SCAN_UNSPECIFIED: _IterativeScan.ValueType  # 0
-    """The collection's default, or strict order."""
+    """The collection's default, or relaxed order."""
     ITERATIVE_SCAN_OFF: _IterativeScan.ValueType  # 1
     """One scan only; a filtered search may return fewer than its limit."""
     ITERATIVE_SCAN_STRICT_ORDER: _IterativeScan.ValueType  # 2
-    """Scans on until the limit is reached; results come exactly ordered by distance."""
+    """Scans on until the limit is reached; what turns up late though it is nearer is left out."""
     ITERATIVE_SCAN_RELAXED_ORDER: _IterativeScan.ValueType  # 3
-    """Scans on until the limit is reached; slightly out of order, with better recall."""
+    """Scans on until the limit is reached; what turns up late takes its place by distance, for better recall."""
 
 class IterativeScan(_IterativeScan, metaclass=_IterativeScanEnumTypeWrapper):
     """How pgvector goes on scanning when a filter removes what its first scan found."""
 
 ITERATIVE_SCAN_UNSPECIFIED: IterativeScan.ValueType  # 0
-"""The collection's default, or strict order."""
+"""The collection's default, or relaxed order."""
 ITERATIVE_SCAN_OFF: IterativeScan.ValueType  # 1
 """One scan only; a filtered search may return fewer than its limit."""
 ITERATIVE_SCAN_STRICT_ORDER: IterativeScan.ValueType  # 2
-"""Scans on until the limit is reached; results come exactly ordered by distance."""
+"""Scans on until the limit is reached; what turns up late though it is nearer is left out."""
 ITERATIVE_SCAN_RELAXED_ORDER: IterativeScan.ValueType  # 3
-"""Scans on until the limit is reached; slightly out of order, with better recall."""
+"""Scans on until the limit is reached; what turns up late takes its place by distance, for better recall."""
 Global___IterativeScan: _TypeAlias = IterativeScan  # noqa: Y015
 
 class _FusionMethod:
@@ -196,7 +196,9 @@ class RetrievalOptions(_message.Message):
     semantic_limit.
     """
     iterative_scan: Global___IterativeScan.ValueType
-    """What a filtered vector search does when its first scan returns too little. Default: strict order."""
+    """What a filtered vector search does when its first scan returns too little. Default: relaxed
+    order.
+    """
     min_similarity: _builtins.float
     """Vector candidates below this cosine similarity (-1 to 1) are dropped. Not set: none is dropped."""
     min_bm25: _builtins.float

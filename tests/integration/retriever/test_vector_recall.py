@@ -1,0 +1,171 @@
+"""Vector search finds the nearest of what is selected, whether or not that is of the query's own topic."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+import asyncpg
+import numpy as np
+import pytest
+from groundline.v1.options_pb2 import RetrievalOptions
+from groundline_database import DatabaseSettings, register_vectors
+from groundline_embedding.ports import Vectors
+from groundline_filters import parse
+from groundline_lexical import detect_lexical_index
+from groundline_retriever.adapters import postgres
+from groundline_retriever.adapters.postgres import EXACT_COLLECTIONS, PostgresChunkStore, open_chunk_store
+from groundline_retriever.domain import Parameters, Selection
+from groundline_tests.corpus import Corpus
+from pydantic import SecretStr
+
+TOPICS, COLLECTIONS, CHUNKS_OF_EACH = 55, 110, 40
+OTHER_TOPICS = 51
+"""The queries are about the topics after these."""
+DIMENSIONS, QUERIES, LIMIT = 64, 20, 50
+EVERYONE, MEMBER = "everyone", "member"
+"""Principals: half of the collections are for members alone."""
+
+
+class Clustered:
+    """An embedder whose vectors are about topics: that of a text is its number's."""
+
+    model, dimensions = "groundline/clustered", DIMENSIONS
+
+    def __init__(self) -> None:
+        generator = np.random.default_rng(1)
+        self._topics = generator.standard_normal((TOPICS, DIMENSIONS))
+        self.of_chunks = np.vstack(
+            [self._near(generator, _topic(number), CHUNKS_OF_EACH) for number in range(COLLECTIONS)]
+        )
+        self.of_queries = np.vstack(
+            [self._near(generator, OTHER_TOPICS + number % 4, 1) for number in range(QUERIES)]
+        )
+
+    def _near(self, generator: np.random.Generator, topic: int, count: int) -> Vectors:
+        vectors = self._topics[topic] + 0.7 * generator.standard_normal((count, DIMENSIONS))
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        stored: Vectors = (vectors / lengths).astype(np.float16).astype(np.float32)
+        return stored
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        return self.of_chunks[[int(text) for text in texts]]
+
+
+def _topic(collection: int) -> int:
+    return collection % TOPICS
+
+
+def _half(collection: int) -> int:
+    """It says nothing of the topic."""
+    return collection // TOPICS
+
+
+@pytest.fixture(scope="module")
+async def library(database_url: str) -> AsyncIterator[tuple[PostgresChunkStore, Clustered, list[int]]]:
+    """The store, the vectors, and the ids of their chunks."""
+    connection = await asyncpg.connect(database_url)
+    await register_vectors(connection)
+    corpus: Any = Corpus(connection, await detect_lexical_index(connection))
+    embedder = corpus.embedder = Clustered()
+    chunk_ids: list[int] = []
+    for number in range(COLLECTIONS):
+        name, first = f"clustered-{number}", number * CHUNKS_OF_EACH
+        await corpus.collection(name, is_shared=True)
+        table = f"chunks_p{await corpus.partition(name)}"
+        # Indexes are filled sooner at the end; no test searches words.
+        await connection.execute(f"DROP INDEX IF EXISTS {table}_bm25; DROP INDEX IF EXISTS {table}_hnsw")
+        chunk_ids += await corpus.add(
+            name,
+            [str(place) for place in range(first, first + CHUNKS_OF_EACH)],
+            metadata={"topic": _topic(number), "half": _half(number)},
+            allowed_principals=[MEMBER] if _half(number) else [],
+        )
+    await connection.execute(
+        f"""
+        CREATE INDEX ON {table} USING hnsw ((embedding::halfvec({DIMENSIONS})) halfvec_cosine_ops);
+        ANALYZE chunks
+        """
+    )
+    await connection.close()
+    async with open_chunk_store(DatabaseSettings(database_url=SecretStr(database_url))) as store:
+        yield store, embedder, chunk_ids
+
+
+def _all(_: int) -> bool:
+    return True
+
+
+def _other(number: int) -> bool:
+    return _topic(number) < OTHER_TOPICS
+
+
+@pytest.mark.parametrize(
+    ("searched", "filtered", "principal", "selected"),
+    [
+        pytest.param(_other, None, MEMBER, _other, id="collections about other topics"),
+        pytest.param(_all, {"topic": {"$lt": 6}}, MEMBER, lambda n: _topic(n) < 6, id="11 % of other topics"),
+        pytest.param(_all, {"topic": 3}, MEMBER, lambda n: _topic(n) == 3, id="2 % of another topic"),
+        pytest.param(_all, {"half": 1}, MEMBER, lambda n: _half(n) == 1, id="50 % of every topic"),
+        pytest.param(
+            _all,
+            {"half": {"$ne": 1}},
+            EVERYONE,
+            lambda n: _half(n) != 1,
+            id="what is not in one half",
+        ),
+        pytest.param(_all, None, EVERYONE, lambda n: _half(n) == 0, id="what a principal may read"),
+    ],
+)
+async def test_the_nearest_of_what_is_selected_are_found(
+    library: tuple[PostgresChunkStore, Clustered, list[int]],
+    searched: Any,
+    filtered: Mapping[str, Any] | None,
+    principal: str,
+    selected: Any,
+) -> None:
+    store, embedder, chunk_ids = library
+    names = [f"clustered-{number}" for number in range(COLLECTIONS) if searched(number)]
+    assert len(names) > EXACT_COLLECTIONS, "else none is searched by HNSW"
+    collections = await store.collections(names, [principal])
+    selection = Selection([principal], None if filtered is None else parse(dict(filtered)))
+    parameters = Parameters.of(RetrievalOptions(semantic_limit=LIMIT))
+    takes_part = np.array([selected(place // CHUNKS_OF_EACH) for place in range(len(chunk_ids))])
+    found = 0
+    for query in embedder.of_queries:
+        hits = await store.semantic(
+            collections,
+            query,
+            limit=LIMIT,
+            ef_search=parameters.ef_search,
+            iterative_scan=parameters.iterative_scan,
+            selection=selection,
+        )
+        [ranked] = hits.lists
+        scores = [hit.score for hit in ranked]
+        assert len(ranked) == LIMIT
+        assert scores == sorted(scores, reverse=True)
+        similarities = np.where(takes_part, embedder.of_chunks @ query, -np.inf)
+        nearest = {chunk_ids[place] for place in np.argsort(-similarities)[:LIMIT]}
+        found += len(nearest & {hit.chunk_id for hit in ranked})
+    assert found / (QUERIES * LIMIT) >= 0.95
+
+
+async def test_the_planner_cannot_pass_hnsw_by_whatever_is_selected(
+    library: tuple[PostgresChunkStore, Clustered, list[int]], database_url: str
+) -> None:
+    store, embedder, _ = library
+    names = [f"clustered-{number}" for number in range(COLLECTIONS)]
+    [first, *_] = collections = await store.collections(names, [MEMBER])
+    [index] = postgres._indexes(collections)
+    connection = await asyncpg.connect(database_url)
+    await register_vectors(connection)
+    for filtered in ({"topic": 3}, {"half": 1}, {"topic": {"$lt": 6}}):
+        condition = postgres._Condition.of(Selection([MEMBER], parse(filtered)), first_parameter=2)
+        for statement in (
+            postgres._nearest_sql(index, condition, LIMIT, 2 * LIMIT),
+            postgres._filtered_sql(index, condition, LIMIT),
+        ):
+            arguments = condition.arguments([index])
+            rows = await connection.fetch(f"EXPLAIN {statement}", embedder.of_queries[0], *arguments)
+            assert f"Index Scan using chunks_p{first.partition_id}_" in "\n".join(row[0] for row in rows)
+            assert not any("Bitmap" in row[0] or "Seq Scan" in row[0] for row in rows)
+    await connection.close()
