@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -319,15 +319,26 @@ class FakeCatalog:
 
     def __init__(self) -> None:
         self._collections: dict[str, _Restricted] = {}
+        self.holds_back: asyncio.Event | None = None
+        """Until this is set, nothing is answered."""
 
     def add(
         self, collection: ReadableCollection, *, readers: Sequence[str] = (), writers: Sequence[str] = ()
     ) -> None:
+        """In place of one of the same id, whose next version it is."""
+        known = self._collections.get(collection.collection_id)
+        if known is not None:
+            collection = replace(collection, version=known.collection.version + 1)
         self._collections[collection.collection_id] = _Restricted(collection, readers, writers)
+
+    def remove(self, collection_id: str) -> None:
+        del self._collections[collection_id]
 
     async def readable(
         self, principals: Sequence[str], collection_ids: Sequence[str]
     ) -> Sequence[ReadableCollection]:
+        if self.holds_back is not None:
+            await self.holds_back.wait()
         found = [
             each.collection
             for name, each in self._collections.items()

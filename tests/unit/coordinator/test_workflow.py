@@ -2,7 +2,8 @@
 
 import asyncio
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -267,6 +268,64 @@ async def test_a_search_that_asks_no_model_is_one_call() -> None:
     await world.chat(question(rerank=without["rerank"]))
     assert [event.stage for event in world.events if isinstance(event, Status)] == [RETRIEVING, GENERATING]
     assert [source.chunk_id for source in world.only(Sources).sources] == ["3", "1"]
+
+
+async def test_a_search_of_what_the_caller_named_before_begins_while_it_is_looked_up_again() -> None:
+    world = World()
+    async with searched_ahead(world) as search:
+        assert not search.done()
+    assert (await search).passages
+    assert len(world.retriever.calls) == 2
+
+
+async def test_what_was_searched_ahead_is_not_shown_of_a_collection_that_may_no_longer_be_read() -> None:
+    world = World()
+    async with searched_ahead(world) as search:
+        world.catalog.add(collection("docs"), readers=("group:staff",))
+    with pytest.raises(NotFoundError):
+        await search
+
+
+async def test_a_failed_search_ahead_does_not_hide_that_the_collection_is_gone() -> None:
+    world = World()
+    world.retriever.by_query["beta"] = DOWN
+    async with searched_ahead(world, "beta") as search:
+        world.catalog.remove("docs")
+    with pytest.raises(NotFoundError):
+        await search
+
+
+async def test_a_collection_that_has_changed_meanwhile_is_searched_again_as_it_is_now() -> None:
+    world = World()
+    async with searched_ahead(world) as search:
+        world.catalog.add(collection("docs", rerank={"top_k": 1}))
+    assert len((await search).passages) == 1
+    assert [list(call.collection_versions) for call in world.retriever.calls] == [[1], [1], [2]]
+
+
+async def test_a_search_whose_caller_goes_away_ends_what_was_begun_ahead() -> None:
+    world = World()
+    async with searched_ahead(world, hangs=True) as search:
+        search.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await search
+        assert world.retriever.cancelled
+
+
+@asynccontextmanager
+async def searched_ahead(
+    world: World, query: str = "alpha", *, hangs: bool = False
+) -> AsyncIterator["asyncio.Task[coordinator_service_pb2.SearchResponse]"]:
+    """A second search of "docs", which has reached the retriever (and hangs there); the catalog tells nothing
+    before the block has ended."""
+    await world.search("alpha", collection_ids=["docs"])
+    world.retriever.reached.clear()
+    world.retriever.hangs = hangs
+    world.catalog.holds_back = asyncio.Event()
+    search = asyncio.create_task(world.search(query, collection_ids=["docs"]))
+    await world.retriever.reached.wait()
+    yield search
+    world.catalog.holds_back.set()
 
 
 async def test_what_a_model_ranks_or_is_searched_in_parts_is_left_unranked_by_the_retriever() -> None:

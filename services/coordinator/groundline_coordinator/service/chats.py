@@ -36,7 +36,6 @@ from groundline_runtime.errors import GroundlineError, InternalError, NotFoundEr
 from groundline_runtime.reasons import reason_value
 
 from groundline_coordinator.domain.conversation import recent_history
-from groundline_coordinator.domain.options import scope_of
 from groundline_coordinator.domain.passages import number_sources, numbered_passages, resolved
 from groundline_coordinator.domain.positions import Position
 from groundline_coordinator.domain.snippets import shortened
@@ -52,6 +51,7 @@ from groundline_coordinator.domain.turns import (
 from groundline_coordinator.ports import CollectionCatalog, Generator, Reranker, Retriever, ThreadStore
 from groundline_coordinator.service.progress import StageReport, milliseconds_since
 from groundline_coordinator.service.quotas import CallerQuotas
+from groundline_coordinator.service.scopes import Scopes
 from groundline_coordinator.service.searching import (
     Emit,
     Event,
@@ -144,7 +144,7 @@ class ChatService:
         )
         self._retriever = retriever
         self._generator = generator
-        self._catalog = catalog
+        self._scopes = Scopes(catalog)
         self._threads = threads
         self._quotas = quotas
         self._limits = limits
@@ -169,7 +169,7 @@ class ChatService:
         new_thread_id = "" if question.thread_id else started.thread_id
         # Side by side: what counts for the quotas then delays no answer.
         scope, history, used = await asyncio.gather(
-            self._scope(caller, inquiry, question.options.generation),
+            self._scopes.of(caller, inquiry, question.options.generation),
             self._history(caller, question),
             self._quotas.used(owner, new_thread_id),
         )
@@ -237,9 +237,7 @@ class ChatService:
         self, caller: Caller, request: coordinator_service_pb2.SearchRequest
     ) -> coordinator_service_pb2.SearchResponse:
         """Retrieve, rerank and read. Raises as `begin` for collections and their limits."""
-        progress, inquiry = StageReport(), inquiry_of(request)
-        scope = await self._scope(caller, inquiry, options_pb2.GenerationOptions())
-        searched = await self._passages.find(inquiry, scope, progress, _ignore)
+        searched, progress = await self._searched(caller, inquiry_of(request))
         return coordinator_service_pb2.SearchResponse(
             passages=searched.passages,
             degraded=progress.degraded,
@@ -247,6 +245,28 @@ class ChatService:
             trace_id=current_trace_id() or "",
             cut=searched.cut,
         )
+
+    async def _searched(self, caller: Caller, inquiry: Inquiry) -> tuple[Searched, StageReport]:
+        """Where the caller has named the same collections before, the search begins while they are looked up
+        again; what it finds counts if they are as they were."""
+        generation = options_pb2.GenerationOptions()
+        expected = self._scopes.expected(caller, inquiry, generation)
+        if expected is None:
+            return await self._searched_in(await self._scopes.of(caller, inquiry, generation), inquiry)
+        ahead = asyncio.create_task(self._searched_in(expected, inquiry))
+        try:
+            scope = await self._scopes.of(caller, inquiry, generation)
+        except BaseException:
+            await _given_up(ahead)
+            raise
+        if scope.versions == expected.versions:
+            return await ahead
+        await _given_up(ahead)
+        return await self._searched_in(scope, inquiry)
+
+    async def _searched_in(self, scope: Scope, inquiry: Inquiry) -> tuple[Searched, StageReport]:
+        progress = StageReport()
+        return await self._passages.find(inquiry, scope, progress, _ignore), progress
 
     async def settle(self) -> None:
         """Wait for what is still being stored; call it when no more requests come."""
@@ -286,15 +306,6 @@ class ChatService:
         await asyncio.shield(self._detach(self._store(exchange, completed)))
         await emit(completed)
         return exchange.answered(completed)
-
-    async def _scope(
-        self, caller: Caller, inquiry: Inquiry, generation: options_pb2.GenerationOptions
-    ) -> Scope:
-        found = await self._catalog.readable(caller.principals, inquiry.collection_ids)
-        known = {collection.collection_id for collection in found}
-        if missing := [name for name in inquiry.collection_ids if name not in known]:
-            raise NotFoundError("COLLECTION_NOT_FOUND", f"no such collection: {', '.join(missing)}")
-        return scope_of(inquiry, generation, found)
 
     async def _history(self, caller: Caller, question: Question) -> Sequence[chat_pb2.ChatMessage]:
         messages: Sequence[chat_pb2.ChatMessage] = question.chat_history
@@ -485,3 +496,9 @@ def _time_to_store_left() -> Iterator[None]:
         return
     with deadline_at(time.monotonic() + left * (1 - _STORING_SHARE)):
         yield
+
+
+async def _given_up(task: asyncio.Task[Any]) -> None:
+    """Cancelled, and what it raised is nobody's concern."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
