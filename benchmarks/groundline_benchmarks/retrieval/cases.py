@@ -19,10 +19,12 @@ __all__ = [
     "GATEWAY",
     "HYBRID",
     "KEYWORD",
+    "ONE_HOP",
     "RARE",
     "RETRIEVER",
     "SEARCHED_AGAIN",
     "SEMANTIC",
+    "TWO_HOPS",
     "WEAVIATE_COORDINATOR",
     "WEAVIATE_GATEWAY",
     "WEAVIATE_RETRIEVER",
@@ -34,6 +36,7 @@ CLIENTS = 8
 """That search at once where throughput is measured."""
 
 FLOOR, FLOOR_WITH_TEXTS = "floor", "floor, with texts"
+ONE_HOP, TWO_HOPS = "floor, one gRPC hop", "floor, with texts, two hops"
 RETRIEVER, COORDINATOR = "retriever, gRPC", "coordinator, gRPC"
 GATEWAY = "POST /api/search"
 ANSWER = "POST /api/answer"
@@ -53,6 +56,8 @@ class Case:
     ways: tuple[str, ...] = (
         FLOOR,
         FLOOR_WITH_TEXTS,
+        ONE_HOP,
+        TWO_HOPS,
         RETRIEVER,
         COORDINATOR,
         GATEWAY,

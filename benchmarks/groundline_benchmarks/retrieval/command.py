@@ -97,7 +97,10 @@ def retrieval(
     retriever's cache when it is measured, so the embedding model's time is not in the figures.
 
     The floor is the two SQL statements alone, issued at the same time on open connections; "with texts" adds
-    the one that fetches the hits' texts. The ways take turns. Processor time is what the system counts for
+    the one that fetches the hits' texts. Behind one and two gRPC hops it is what any retriever, and any
+    coordinator before it, would take at least: bare processes of the same kind, which neither check nor
+    measure anything; their processor time stands under the services that they stand for. The ways take
+    turns. Processor time is what the system counts for
     each process, PostgreSQL's backends included, while all clients search. Goals are set for 100,000 chunks;
     the one of filtered search for 10,000.
 

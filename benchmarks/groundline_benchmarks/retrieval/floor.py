@@ -53,14 +53,14 @@ class Floor:
         self._texts = _TEXTS.format(table=table, partition_id=partition_id)
 
     async def search(self, case: Case, query: str) -> None:
-        await self._ranked(case, query)
+        await self.ranked(case, query)
 
     async def search_and_fetch(self, case: Case, query: str) -> None:
         """As a caller needs it, with the texts of both arms' hits."""
-        found = await self._ranked(case, query)
-        await self._pool.fetch(self._texts, found)
+        await self.texts(list(await self.ranked(case, query)))
 
-    async def _ranked(self, case: Case, query: str) -> list[int]:
+    async def ranked(self, case: Case, query: str) -> Mapping[int, float]:
+        """The hits of both arms with their scores, best first."""
         arms = []
         if case.mode != "semantic":
             arms.append(self._keyword_arm(case, query))
@@ -70,7 +70,11 @@ class Floor:
         for hits in await asyncio.gather(*arms):
             for rank, (chunk_id, _) in enumerate(hits, 1):
                 scores[chunk_id] += 1 / (60 + rank)
-        return sorted(scores, key=lambda chunk_id: -scores[chunk_id])
+        return {chunk_id: scores[chunk_id] for chunk_id in sorted(scores, key=lambda one: -scores[one])}
+
+    async def texts(self, chunk_ids: Sequence[int]) -> Sequence[str]:
+        """In any order."""
+        return [text for _, text in await self._pool.fetch(self._texts, chunk_ids)]
 
     async def _keyword_arm(self, case: Case, query: str) -> Sequence[Any]:
         # Collections are in English unless their settings say otherwise.
