@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from groundline.v1 import options_pb2
-from groundline_signatures import pairwise_similarity
+from groundline_signatures import alike_rows, pairwise_similarity
 from numpy.typing import NDArray
 
 from groundline_ranking.candidates import Candidates, Floats, Integers
@@ -42,11 +42,15 @@ def near_duplicates(
         options_pb2.RERANK_STRATEGY_NONE,
     )
     window = rows[: max(WINDOW * top_k, MIN_WINDOW) if keeps_order else MAX_WINDOW]
+    # Most passages are like no other: comparing each with each is left to those that may be.
+    window = window[alike_rows(candidates.signatures[window], threshold)]
+    if not len(window):
+        return {}
     similarities = _similarities(candidates, window)
     alike = similarities >= np.float32(threshold)
     duplicates: dict[int, tuple[int, float]] = {}
     removed = np.zeros(len(window), bool)
-    # Most passages have no duplicate: only those that have one are looked at, in order.
+    # Only those that have a duplicate are looked at, in order.
     for place in np.flatnonzero(np.tril(alike, -1).any(axis=1)):
         better = np.flatnonzero(alike[place, :place] & ~removed[:place])
         if len(better):

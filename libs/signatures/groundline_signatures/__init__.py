@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["SIGNATURE_BYTES", "as_matrix", "pairwise_similarity", "signature"]
+__all__ = ["SIGNATURE_BYTES", "alike_rows", "as_matrix", "pairwise_similarity", "signature"]
 
 TEXT_HASH_BYTES = 8
 MINHASHES = 128
@@ -31,6 +31,8 @@ _CHANCE = 1 / 256
 """How often two bytes are equal that have nothing to do with each other."""
 _MASK = 2**64 - 1
 _ROWS = 32
+_BLOCKS = MINHASHES // 8
+"""Of eight values, which are compared as one number."""
 
 
 def _splitmix(count: int) -> list[int]:
@@ -85,6 +87,25 @@ def as_matrix(signatures: Sequence[bytes] | bytes) -> NDArray[np.uint8]:
     """Signatures, one after the other in bytes or each by itself, as rows: (n, SIGNATURE_BYTES)."""
     joined = signatures if isinstance(signatures, bytes) else b"".join(signatures)
     return np.frombuffer(joined, np.uint8).reshape(-1, SIGNATURE_BYTES)
+
+
+def alike_rows(signatures: NDArray[np.uint8], threshold: float) -> NDArray[np.int64]:
+    """Rows, ascending, among which are all that are at least that similar to another one.
+
+    Few differing values leave some blocks of eight as they are (the pigeonhole principle): rows that share
+    none are not that similar. Below a threshold of about .88 that says nothing, and all rows are returned.
+    """
+    differing = MINHASHES * (1 - threshold) * (1 - _CHANCE)
+    if differing + 0.001 >= _BLOCKS:  # similarities are rounded
+        return np.arange(len(signatures))
+    blocks = np.ascontiguousarray(signatures[:, TEXT_HASH_BYTES:]).view(np.uint64)
+    ordered = np.sort(blocks, axis=0)
+    if not (ordered[1:] == ordered[:-1]).any():
+        return np.empty(0, np.int64)
+    order = np.argsort(blocks, axis=0)
+    ordered = np.take_along_axis(blocks, order, axis=0)
+    shared = ordered[1:] == ordered[:-1]
+    return np.unique(np.concatenate((order[1:][shared], order[:-1][shared])))
 
 
 def pairwise_similarity(signatures: NDArray[np.uint8]) -> NDArray[np.float32]:

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from groundline_signatures import SIGNATURE_BYTES, as_matrix, pairwise_similarity, signature
+from groundline_signatures import SIGNATURE_BYTES, alike_rows, as_matrix, pairwise_similarity, signature
 
 WORDS = [f"word{number}" for number in range(3000)]
 
@@ -82,6 +82,28 @@ def test_all_pairs_are_compared_at_once() -> None:
     assert similarities.shape == (71, 71)
     assert similarities[3, 70] == similarities[70, 3] == 1.0
     assert np.array_equal(similarities, similarities.T)
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.88, 0.9, 0.95, 1.0])
+def test_no_row_that_is_alike_to_another_is_missed(threshold: float) -> None:
+    picker = np.random.default_rng(7)
+    rows = picker.integers(0, 256, (60, SIGNATURE_BYTES), np.uint8)
+    for place in range(40):  # copies of the first, each with more values changed than the one before
+        changed = picker.choice(np.arange(8, SIGNATURE_BYTES), place, replace=False)
+        rows[place] = rows[0]
+        rows[place, changed] ^= 1
+        rows[place, :8] = picker.integers(0, 256, 8) if place > 1 else rows[0, :8]
+
+    similarities = pairwise_similarity(rows)
+    np.fill_diagonal(similarities, 0)
+    alike = np.flatnonzero((similarities >= np.float32(threshold)).any(axis=1))
+
+    assert len(alike) >= 2
+    assert set(alike.tolist()) <= set(alike_rows(rows, threshold).tolist())
+
+
+def test_rows_that_have_nothing_in_common_are_not_compared() -> None:
+    assert not len(alike_rows(as_matrix([signature(text_of(seed)) for seed in range(50)]), 0.9))
 
 
 def test_signatures_that_are_stored_stay_comparable() -> None:
