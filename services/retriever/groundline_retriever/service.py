@@ -16,6 +16,7 @@ from groundline.v1 import (
 )
 from groundline_filters import Filter, parse, plain
 from groundline_ranking import is_weak, rank, ranked_with_texts, read_passages
+from groundline_runtime.ahead import begun_ahead
 from groundline_runtime.context import Caller, remaining_seconds
 from groundline_runtime.errors import (
     DeadlineExceededError,
@@ -94,6 +95,7 @@ class _KnownCollections:
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, int, tuple[str, ...]], IndexedCollection] = OrderedDict()
+        self._last: OrderedDict[tuple[str, tuple[str, ...]], IndexedCollection] = OrderedDict()
 
     def of(
         self, collection_ids: Sequence[str], versions: Sequence[int], principals: tuple[str, ...]
@@ -108,11 +110,21 @@ class _KnownCollections:
         known = [collection for collection in found if collection is not None]
         return known if len(known) == len(found) else None
 
+    def last(
+        self, collection_ids: Sequence[str], principals: tuple[str, ...]
+    ) -> list[IndexedCollection] | None:
+        """The collections as they were read last; None unless all are known, or none is named."""
+        wanted = dict.fromkeys(collection_ids)
+        known = [self._last[name, principals] for name in wanted if (name, principals) in self._last]
+        return known if known and len(known) == len(wanted) else None
+
     def remember(self, collections: Sequence[IndexedCollection], principals: tuple[str, ...]) -> None:
         for collection in collections:
             self._known[collection.collection_id, collection.version, principals] = collection
-        while len(self._known) > REMEMBERED_COLLECTIONS:
-            self._known.popitem(last=False)
+            self._last[collection.collection_id, principals] = collection
+        for kept in (self._known, self._last):
+            while len(kept) > REMEMBERED_COLLECTIONS:
+                kept.popitem(last=False)
 
 
 class RetrievalService:
@@ -142,12 +154,28 @@ class RetrievalService:
         Raises NotFoundError, FailedPreconditionError (EMBEDDING_MODEL_MISMATCH), and where every arm failed,
         the error of one of them.
         """
+        known = self._known.of(request.collection_ids, request.collection_versions, caller.principals)
+        if known is not None:
+            return await self._retrieve(caller, request, known)
+        return await begun_ahead(
+            self._known.last(request.collection_ids, caller.principals),
+            self._collections(request, caller.principals),
+            _are_same,
+            lambda collections: self._retrieve(caller, request, collections),
+        )
+
+    async def _retrieve(
+        self,
+        caller: Caller,
+        request: retriever_service_pb2.RetrieveRequest,
+        collections: Sequence[IndexedCollection],
+    ) -> retriever_service_pb2.RetrieveResponse:
         watch = _Stopwatch()
         groups: dict[_Group, list[IndexedCollection]] = defaultdict(list)
         adjacent_chunks: dict[str, int] = {}
         # Most collections have the same defaults, as one object; of a thousand, merging them takes long.
         merged: dict[int, tuple[options_pb2.RetrievalOptions, Parameters]] = {}
-        for collection in await self._collections(request, caller.principals):
+        for collection in collections:
             known = merged.get(id(collection.defaults))
             if known is None:
                 options = collection.options(request.options)
@@ -215,9 +243,6 @@ class RetrievalService:
     async def _collections(
         self, request: retriever_service_pb2.RetrieveRequest, principals: tuple[str, ...]
     ) -> Sequence[IndexedCollection]:
-        known = self._known.of(request.collection_ids, request.collection_versions, principals)
-        if known is not None:
-            return known
         wanted = list(dict.fromkeys(request.collection_ids))
         collections = await self._store.collections(wanted, principals)
         if missing := sorted(set(wanted) - {collection.collection_id for collection in collections}):
@@ -326,6 +351,12 @@ class RetrievalService:
     def _arm_seconds(self) -> float | None:
         left = remaining_seconds()
         return None if left is None else left * self._arm_timeout_share
+
+
+def _are_same(expected: Sequence[IndexedCollection], found: Sequence[IndexedCollection]) -> bool:
+    return {(one.collection_id, one.version) for one in expected} == {
+        (one.collection_id, one.version) for one in found
+    }
 
 
 def _is_too_weak(found: candidate_pb2.CandidateSet, ranking: retriever_service_pb2.Ranking) -> bool:

@@ -74,6 +74,9 @@ class FakeStore:
     is_incomplete: bool = False
     searched: list[tuple[int, list[str]]] = field(default_factory=list)
     looked_up: int = 0
+    version: int = 7
+    looking_up: Callable[[], object] | None = None
+    """Awaited before collections are told."""
     texts: Mapping[int, str] = field(default_factory=dict)
     gone: set[int] = field(default_factory=set)
     fetching: Exception | None = None
@@ -83,10 +86,13 @@ class FakeStore:
         self, collection_ids: Sequence[str], principals: Sequence[str]
     ) -> Sequence[IndexedCollection]:
         self.looked_up += 1
+        wait = (self.looking_up or nothing)()
+        assert asyncio.iscoroutine(wait)
+        await wait
         return [
             IndexedCollection(
                 name,
-                7,
+                self.version,
                 number,
                 self.model,
                 self.dimensions.get(name, EMBEDDER.dimensions),
@@ -399,6 +405,48 @@ async def test_a_collection_whose_version_the_caller_has_read_is_looked_up_once(
     request.collection_versions[0] = 8
     await retrieval.retrieve(Caller(("user:a",)), request)
     assert store.looked_up == 3
+
+
+async def test_collections_that_are_named_again_are_searched_while_they_are_looked_up() -> None:
+    store = FakeStore({"guides": []})
+    retrieval = service(store)
+    request = retriever_service_pb2.RetrieveRequest(query="lease", collection_ids=["guides"])
+    await retrieval.retrieve(NOBODY, request)
+
+    searched = asyncio.Event()
+    store.before = {KEYWORD: lambda: set_and_go_on(searched)}
+    store.looking_up = searched.wait
+    response = await retrieval.retrieve(NOBODY, request)
+
+    assert found(response, KEYWORD) == [1, 2]
+    assert len(store.searched) == 4
+
+
+async def test_what_is_found_ahead_is_not_shown_of_a_collection_that_may_no_longer_be_read() -> None:
+    store = FakeStore({"guides": []})
+    retrieval = service(store)
+    request = retriever_service_pb2.RetrieveRequest(query="lease", collection_ids=["guides"])
+    await retrieval.retrieve(NOBODY, request)
+
+    store.readers = {"guides": ["group:board"]}
+    with pytest.raises(NotFoundError):
+        await retrieval.retrieve(NOBODY, request)
+
+
+async def test_a_collection_that_has_changed_since_is_searched_as_it_is_now() -> None:
+    store = FakeStore({"guides": []})
+    retrieval = service(store)
+    request = retriever_service_pb2.RetrieveRequest(query="lease", collection_ids=["guides"])
+    await retrieval.retrieve(NOBODY, request)
+
+    store.version, store.defaults = 8, Options(adjacent_chunks=2)
+    response = await retrieval.retrieve(NOBODY, request)
+
+    assert response.adjacent_chunks == {"guides": 2}
+
+
+async def set_and_go_on(event: asyncio.Event) -> None:
+    event.set()
 
 
 async def test_options_go_over_defaults_and_zero_is_not_unset() -> None:

@@ -55,8 +55,9 @@ class RetrieveRequest(_message.Message):
 
     @_builtins.property
     def collection_versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Versions of the collections as the caller has just read them, in the order of collection_ids; what the retriever
-        remembers of these versions it does not read again. Empty: it reads them.
+        """Versions of the collections, in the order of collection_ids, as the caller has just read them, or as it knew them and
+        reads them again meanwhile, to drop the response where they are others. What the retriever remembers of these
+        versions it does not read again. Empty: it reads them.
         """
 
     @_builtins.property

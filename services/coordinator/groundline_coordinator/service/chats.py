@@ -22,6 +22,7 @@ from groundline.v1 import (
     passage_pb2,
     thread_pb2,
 )
+from groundline_runtime.ahead import begun_ahead
 from groundline_runtime.charges import total
 from groundline_runtime.context import (
     Caller,
@@ -32,7 +33,7 @@ from groundline_runtime.context import (
     give_place_back,
     remaining_seconds,
 )
-from groundline_runtime.errors import GroundlineError, InternalError, NotFoundError
+from groundline_runtime.errors import GroundlineError, InternalError
 from groundline_runtime.reasons import reason_value
 
 from groundline_coordinator.domain.conversation import recent_history
@@ -40,7 +41,6 @@ from groundline_coordinator.domain.passages import number_sources, numbered_pass
 from groundline_coordinator.domain.positions import Position
 from groundline_coordinator.domain.snippets import shortened
 from groundline_coordinator.domain.turns import (
-    Inquiry,
     Question,
     RequestClaim,
     Scope,
@@ -237,7 +237,18 @@ class ChatService:
         self, caller: Caller, request: coordinator_service_pb2.SearchRequest
     ) -> coordinator_service_pb2.SearchResponse:
         """Retrieve, rerank and read. Raises as `begin` for collections and their limits."""
-        searched, progress = await self._searched(caller, inquiry_of(request))
+        inquiry, generation = inquiry_of(request), options_pb2.GenerationOptions()
+
+        async def find(scope: Scope) -> tuple[Searched, StageReport]:
+            progress = StageReport()
+            return await self._passages.find(inquiry, scope, progress, _ignore), progress
+
+        searched, progress = await begun_ahead(
+            self._scopes.expected(caller, inquiry, generation),
+            self._scopes.of(caller, inquiry, generation),
+            lambda expected, scope: expected.versions == scope.versions,
+            find,
+        )
         return coordinator_service_pb2.SearchResponse(
             passages=searched.passages,
             degraded=progress.degraded,
@@ -245,28 +256,6 @@ class ChatService:
             trace_id=current_trace_id() or "",
             cut=searched.cut,
         )
-
-    async def _searched(self, caller: Caller, inquiry: Inquiry) -> tuple[Searched, StageReport]:
-        """Where the caller has named the same collections before, the search begins while they are looked up
-        again; what it finds counts if they are as they were."""
-        generation = options_pb2.GenerationOptions()
-        expected = self._scopes.expected(caller, inquiry, generation)
-        if expected is None:
-            return await self._searched_in(await self._scopes.of(caller, inquiry, generation), inquiry)
-        ahead = asyncio.create_task(self._searched_in(expected, inquiry))
-        try:
-            scope = await self._scopes.of(caller, inquiry, generation)
-        except BaseException:
-            await _given_up(ahead)
-            raise
-        if scope.versions == expected.versions:
-            return await ahead
-        await _given_up(ahead)
-        return await self._searched_in(scope, inquiry)
-
-    async def _searched_in(self, scope: Scope, inquiry: Inquiry) -> tuple[Searched, StageReport]:
-        progress = StageReport()
-        return await self._passages.find(inquiry, scope, progress, _ignore), progress
 
     async def settle(self) -> None:
         """Wait for what is still being stored; call it when no more requests come."""
@@ -496,9 +485,3 @@ def _time_to_store_left() -> Iterator[None]:
         return
     with deadline_at(time.monotonic() + left * (1 - _STORING_SHARE)):
         yield
-
-
-async def _given_up(task: asyncio.Task[Any]) -> None:
-    """Cancelled, and what it raised is nobody's concern."""
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
