@@ -1,8 +1,8 @@
 """groundline crawl"""
 
 import click
-from groundline_client import AsyncClient, JsonObject, to_json
-from groundline_client.models import IngestionItem, IngestionJob, JobState
+from groundline_client import AsyncClient, JsonObject
+from groundline_client.models import IngestionItem, IngestionJob
 
 from groundline_cli import ingestion
 from groundline_cli.commands.gateway import all_of, json_option, run, with_gateway
@@ -16,9 +16,9 @@ from groundline_cli.commands.ingest import (
     report_json,
     summary,
 )
-from groundline_cli.commands.manage import watch_job
+from groundline_cli.commands.manage import print_preview, watch_job
 from groundline_cli.connection import Connection
-from groundline_cli.terminal import print_columns, print_json, shown_enum
+from groundline_cli.terminal import print_json
 
 __all__ = ["crawl"]
 
@@ -140,14 +140,4 @@ def _preview(connection: Connection, request: JsonObject, collection: str, *, as
         return job, await all_of(client.list_job_items(job.job_id))
 
     job, items = run(connection, work)
-    pages = [item for item in items if not item.is_crawl or item.failure]
-    if as_json:
-        print_json({"job": to_json(job), "items": [to_json(item) for item in pages]})
-    else:
-        print_columns(("PAGE", "WOULD BE"), [(item.uri, _would_be(item)) for item in pages])
-    if job.state != JobState.DONE:
-        raise SystemExit(1)
-
-
-def _would_be(item: IngestionItem) -> str:
-    return f"failed: {item.failure.message}" if item.failure else shown_enum(item.outcome)
+    print_preview(job, items, "PAGE", as_json=as_json)

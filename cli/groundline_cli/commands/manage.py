@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import aclosing
 from functools import partial
@@ -34,7 +35,7 @@ from groundline_cli.connection import Connection
 from groundline_cli.ingestion import Progress
 from groundline_cli.terminal import print_columns, print_json, printable, shown_enum, shown_time
 
-__all__ = ["delete", "document", "documents", "jobs", "print_job", "stats", "watch_job"]
+__all__ = ["delete", "document", "documents", "jobs", "print_job", "print_preview", "stats", "watch_job"]
 
 _JOB_HEADINGS = ("JOB", "STATE", "COLLECTION", "DOCUMENTS", "DONE", "FAILED", "CREATED")
 _SHOWN_CHARACTERS = 60
@@ -377,6 +378,24 @@ def stats(connection: Connection, collection: str, as_json: bool) -> None:
         print_columns(("", "NUMBER"), rows)
     if found.orphan_count:
         raise SystemExit(1)
+
+
+def print_preview(job: IngestionJob, items: Sequence[IngestionItem], heading: str, *, as_json: bool) -> None:
+    """Print what would become of what a dry run has found; exit code 1 where it did not come to its end."""
+    found = [item for item in items if not item.is_crawl or item.failure]
+    if as_json:
+        print_json({"job": to_json(job), "items": [to_json(item) for item in found]})
+    else:
+        print_columns((heading, "WOULD BE"), [(item.uri, _would_be(item)) for item in found])
+        counts = Counter("failed" if item.failure else shown_enum(item.outcome) for item in found)
+        shown = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
+        click.echo(f"{shown or 'nothing has changed'}; nothing is stored or deleted", err=True)
+    if job.state != JobState.DONE:
+        raise SystemExit(1)
+
+
+def _would_be(item: IngestionItem) -> str:
+    return f"failed: {item.failure.message}" if item.failure else shown_enum(item.outcome)
 
 
 def _job_row(job: IngestionJob) -> tuple[object, ...]:

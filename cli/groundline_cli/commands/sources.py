@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 from groundline_client import AsyncClient, JsonObject, to_json
-from groundline_client.models import DocumentSource
+from groundline_client.models import DocumentSource, IngestionItem, IngestionJob
 
 from groundline_cli.commands.gateway import CommandFailedError, all_of, json_option, run, with_gateway
-from groundline_cli.commands.manage import print_job, watch_job
+from groundline_cli.commands.manage import print_job, print_preview, watch_job
 from groundline_cli.connection import Connection
 from groundline_cli.terminal import print_columns, print_json, shown_enum, shown_time
 
@@ -126,15 +126,31 @@ def resume_source(connection: Connection, collection: str, source: str, as_json:
 @click.option(
     "--watch/--detach", default=True, help="Wait until its documents are searchable, or only begin."
 )
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Only say what would be created, updated and deleted; nothing is stored, deleted or remembered.",
+)
 @json_option
 @with_gateway
 def run_source(
-    connection: Connection, collection: str, source: str, full: bool, watch: bool, as_json: bool
+    connection: Connection,
+    collection: str,
+    source: str,
+    full: bool,
+    watch: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Run a SOURCE of COLLECTION, by its id or its name, now.
 
     `groundline jobs JOB` shows what failed. Exit code 1: the run was waited for and did not reach its end.
     """
+    if dry_run:
+        if full or not watch:
+            raise click.UsageError("--dry-run goes with neither --full nor --detach")
+        _preview(connection, collection, source, as_json=as_json)
+        return
 
     async def work(client: AsyncClient) -> Any:
         found = await _find(client, collection, source)
@@ -142,6 +158,16 @@ def run_source(
         return await watch_job(client, job.job_id) if watch else job
 
     print_job(run(connection, work), as_json, must_be_done=watch)
+
+
+def _preview(connection: Connection, collection: str, source: str, *, as_json: bool) -> None:
+    async def work(client: AsyncClient) -> tuple[IngestionJob, list[IngestionItem]]:
+        found = await _find(client, collection, source)
+        job = await client.run_source(collection, found.source_id, dry_run=True)
+        job = await watch_job(client, job.job_id)
+        return job, await all_of(client.list_job_items(job.job_id))
+
+    print_preview(*run(connection, work), "DOCUMENT", as_json=as_json)
 
 
 @sources.command("delete")

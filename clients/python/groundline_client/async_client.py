@@ -517,10 +517,12 @@ class AsyncClient:
         source_id: str,
         *,
         full: bool = False,
+        dry_run: bool = False,
         timeout_seconds: float | None = None,
     ) -> IngestionJob:
-        """Run a source now, with `full` as if nothing of it were known; the job of the run."""
-        request = request_json(collection_id=collection_id, source_id=source_id, full=full)
+        """Run a source now, with `full` as if nothing of it were known; the job of the run. With `dry_run`
+        its items only say what would become of what has changed."""
+        request = request_json(collection_id=collection_id, source_id=source_id, full=full, dry_run=dry_run)
         response = await self._call(rpcs.RUN_SOURCE, request, timeout_seconds)
         return present(response.job, "job")
 

@@ -784,6 +784,8 @@ class IngestionOutcome(OpenEnum):
     not supported, encrypted, or without text. No document is made of it, and nothing else fails by
     it.
     """
+    DELETED = "INGESTION_OUTCOME_DELETED"
+    """It has gone from its source and would be deleted; only in a dry run."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -1729,7 +1731,9 @@ class IngestionJob:
     they read. Opaque; a later request may give another one of the same job.
     """
     deleted_count: int = 0
-    """Documents that a run of a source deleted, since they have gone from it."""
+    """Documents that a run of a source deleted, since they have gone from it; in a dry run its items name
+    them instead.
+    """
     is_dry_run: bool = False
     """Whether it takes nothing in: the outcomes of its items are what there would be."""
     skipped_count: int = 0

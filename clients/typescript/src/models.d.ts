@@ -1578,7 +1578,10 @@ export interface IngestionJob {
    * later request may give another one of the same job.
    */
   position: string;
-  /** Documents that a run of a source deleted, since they have gone from it. */
+  /**
+   * Documents that a run of a source deleted, since they have gone from it; in a dry run its items name them
+   * instead.
+   */
   deletedCount: number;
   /** Whether it takes nothing in: the outcomes of its items are what there would be. */
   isDryRun: boolean;
@@ -1784,7 +1787,9 @@ export type IngestionOutcome =
    * It is a file within another document that cannot be read, as its failure says: of a format that is not
    * supported, encrypted, or without text. No document is made of it, and nothing else fails by it.
    */
-  | "INGESTION_OUTCOME_SKIPPED";
+  | "INGESTION_OUTCOME_SKIPPED"
+  /** It has gone from its source and would be deleted; only in a dry run. */
+  | "INGESTION_OUTCOME_DELETED";
 
 /** Why an ingestion failed. */
 export interface IngestionFailure {
@@ -2427,6 +2432,12 @@ export interface RunSourceRequest {
    * have not changed cost no more than reading them. Default: false.
    */
   full: boolean;
+  /**
+   * Takes nothing in and deletes nothing; the source is left as it is, with all that it knows. The job is one of
+   * its own, beside a run that has not ended, and its items are what has changed, each with what would become of
+   * it; files within documents are not looked for. Not with full. Default: false.
+   */
+  dryRun: boolean;
 }
 
 /** Response of RunSource. */

@@ -68,6 +68,13 @@ def _ranks_without_a_model(ranking: retriever_service_pb2.Ranking) -> Iterable[t
         yield "options.strategy", "must not ask a model"
 
 
+@rule(ingestor_service_pb2.RunSourceRequest)
+def _a_dry_run_forgets_nothing(request: ingestor_service_pb2.RunSourceRequest) -> Iterable[tuple[str, str]]:
+    """dry_run must not be set together with full."""
+    if request.dry_run and request.full:
+        yield "dry_run", "must not be set together with full"
+
+
 def default_chunk_size(strategy: collection_pb2.ChunkingStrategy.ValueType) -> int:
     """Units of a chunk, where a collection does not set them."""
     return 400 if strategy == collection_pb2.CHUNKING_STRATEGY_PARENT_CHILD else 2000

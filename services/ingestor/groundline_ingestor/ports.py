@@ -29,7 +29,7 @@ from groundline_ingestor.domain.feeding import (
     Refusals,
 )
 from groundline_ingestor.domain.quotas import CallerUse, CollectionUse
-from groundline_ingestor.domain.sources import Change, StoredSource
+from groundline_ingestor.domain.sources import Change, OrderedRun, StoredSource
 from groundline_ingestor.domain.texts import ExtractedText, Section, TextSegment, Vectors
 from groundline_ingestor.domain.webhooks import Delivery
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem, NewVersion, OrderedCrawl, Progress
@@ -405,7 +405,7 @@ class SourceSchedule(Protocol):
 
     async def lease(
         self, lease_id: str, *, seconds: float, alone: bool
-    ) -> tuple[LeasedItem, StoredSource] | None:
+    ) -> tuple[LeasedItem, OrderedRun] | None:
         """Claim the first queued run; as CrawlRepository.lease."""
 
 
@@ -443,6 +443,23 @@ class SourceRepository(SourceSchedule, Protocol):
     async def enqueue(self, source: StoredSource, *, full: bool = False) -> str:
         """The id of the job of a run: of the one that has not ended, or else of a new one. `full`: as if
         nothing of the source were known. Raises NotFoundError when the source is gone."""
+
+    async def enqueue_dry_run(self, source: StoredSource) -> str:
+        """The id of a new job that is a dry run. Raises NotFoundError when the source is gone."""
+
+    async def known(self, source: StoredSource, versions: Mapping[str, str | None]) -> Collection[str]:
+        """`unchanged`, with nothing noted."""
+
+    async def brought(self, source: StoredSource, *, after: str, limit: int) -> Sequence[str]:
+        """The first `limit` uris, above the uri `after`, of documents that the source has brought and its
+        creator may delete."""
+
+    async def add_preview(self, claim: ItemClaim, version: DocumentVersion) -> None:
+        """As CrawlRepository.add_preview."""
+
+    async def add_removal(self, claim: ItemClaim, uri: str) -> None:
+        """Note a document that would be deleted as an item of a dry run, which is done. Nothing where the job
+        has the document, unless as one that could not be had. Raises ClaimLostError."""
 
     async def unchanged(
         self, claim: ItemClaim, source: StoredSource, versions: Mapping[str, str | None]
@@ -496,8 +513,11 @@ class Connectors(Protocol):
         """Raise FailedPreconditionError (SOURCE_NOT_AVAILABLE) where a directory or secret that the source
         names is not for its collection."""
 
-    def changes(self, source: StoredSource, *, private_addresses: bool) -> AsyncGenerator[Change, None]:
-        """What there is, or has changed since the source's cursor. Close it to stop early.
+    def changes(
+        self, source: StoredSource, *, private_addresses: bool, is_dry_run: bool = False
+    ) -> AsyncGenerator[Change, None]:
+        """What there is, or has changed since the source's cursor; a dry run remembers nothing of it. Close
+        it to stop early.
 
         Raises UnavailableError (SOURCE_UNREACHABLE), FailedPreconditionError (SOURCE_REFUSED,
         SOURCE_NOT_AVAILABLE, ADDRESS_NOT_ALLOWED).

@@ -30,6 +30,29 @@ def test_a_file_that_describes_no_source_reaches_no_gateway(
     assert gateway.requests == []
 
 
+def test_a_dry_run_names_and_counts_what_would_become_of_documents(
+    groundline: Any, gateway: FakeGateway
+) -> None:
+    assert groundline("sources", "run", "docs", "handbook", "--dry-run", "--full").exit_code == 2
+    assert gateway.requests == []
+    done = {"state": "INGESTION_STATE_DONE"}
+    gateway.jobs["job-1"] = [
+        {**done, "uri": "handbook", "isCrawl": True},
+        {**done, "uri": "a.md", "outcome": "INGESTION_OUTCOME_UPDATED"},
+        {**done, "uri": "b.md", "outcome": "INGESTION_OUTCOME_DELETED"},
+    ]
+    gateway.next_replies = [LISTED, Reply(200, {"job": {"jobId": "job-1", "state": "JOB_STATE_QUEUED"}})]
+    result = groundline("sources", "run", "docs", "handbook", "--dry-run")
+    assert result.exit_code == 0, result.stderr
+    assert [line.split() for line in result.stdout.splitlines()[1:]] == [
+        ["a.md", "updated"],
+        ["b.md", "deleted"],
+    ]
+    assert result.stderr == "1 deleted, 1 updated; nothing is stored or deleted\n"
+    [(_, path, body)] = [request for request in gateway.requests if request[0] == "POST"]
+    assert (path, body["dryRun"]) == (f"/api/collections/docs/sources/{ID}:run", True)
+
+
 def test_a_source_that_there_is_not_is_named(groundline: Any, gateway: FakeGateway) -> None:
     gateway.next_replies = [LISTED]
     result = groundline("sources", "delete", "docs", "elsewhere", "--yes")

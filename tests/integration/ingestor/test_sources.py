@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import asyncpg
 import pytest
@@ -96,6 +97,14 @@ async def job_after(stub: Any, collection_id: str, source_id: str, earlier: str)
 async def run(stub: Any, collection_id: str, source_id: str, *, full: bool = False) -> dict[str, str]:
     request = pb.RunSourceRequest(collection_id=collection_id, source_id=source_id, full=full)
     return await ended(stub, (await stub.RunSource(request, metadata=OWNER)).job.job_id)
+
+
+async def preview(stub: Any, collection_id: str, source_id: str) -> dict[str, str]:
+    """What a run would do, by a dry one."""
+    request = pb.RunSourceRequest(collection_id=collection_id, source_id=source_id, dry_run=True)
+    job = (await stub.RunSource(request, metadata=OWNER)).job
+    assert job.is_dry_run
+    return await ended(stub, job.job_id)
 
 
 async def ended(stub: Any, job_id: str) -> dict[str, str]:
@@ -471,6 +480,8 @@ async def test_a_web_site_is_followed(stub: Any, collection_id: str) -> None:
 
         site.put("/", "Welcome to the new handbook.", "/leave", "/travel")
         del site.pages["/travel"]
+        would_be = {f"{site.url}/": "UPDATED", f"{site.url}/travel": "DELETED"}
+        assert await preview(stub, collection_id, source_id) == would_be
         assert await run(stub, collection_id, source_id) == {
             f"{site.url}/": "UPDATED",
             f"{site.url}/travel": "HTTP_STATUS",
@@ -1114,6 +1125,56 @@ async def test_the_mails_of_mbox_files_are_followed(stub: Any, collection_id: st
     write("inbox", mail("tea", "Too cold."), first)
     assert await run(stub, collection_id, source_id) == {tea: "CREATED"}
     assert set(await documents(stub, collection_id)) == {leave, plan, tea}
+
+
+async def test_a_dry_run_says_what_a_run_would_do_and_leaves_all_as_it_is(
+    stub: Any, collection_id: str, shared: Path
+) -> None:
+    folder = shared / "previewed"
+    folder.mkdir()
+    leave, pay, tea = (f"handbook/{name}@example.com" for name in ("leave", "pay", "tea"))
+
+    def write(*mails: EmailMessage) -> None:
+        parts = [b"From ann@example.com Mon Nov  2 10:00:00 2026\n" + one.as_bytes() + b"\n" for one in mails]
+        (folder / "inbox").write_bytes(b"".join(parts))
+
+    request = pb.RunSourceRequest(
+        collection_id=collection_id, source_id=str(uuid4()), dry_run=True, full=True
+    )
+    error = await refusal(stub.RunSource(request, metadata=OWNER))
+    assert [violation.field for violation in error.violations] == ["dry_run"]
+    write(mail("leave", "Everybody has twenty-seven days."), mail("pay", "At the end of the month."))
+    source_id = await create(stub, collection_id, {"mbox": {"path": str(folder)}, "isPaused": True})
+    assert await preview(stub, collection_id, source_id) == dict.fromkeys((leave, pay), "CREATED")
+    assert await documents(stub, collection_id) == {}
+    assert not (await get(stub, collection_id, source_id)).last_job.job_id
+    assert await run(stub, collection_id, source_id) == dict.fromkeys((leave, pay), "CREATED")
+    assert await preview(stub, collection_id, source_id) == {}
+
+    write(mail("leave", "Everybody has thirty-one days, at last."), mail("tea", "Too cold."))
+    before = await documents(stub, collection_id), (await get(stub, collection_id, source_id)).last_job.job_id
+    changes = {leave: "UPDATED", tea: "CREATED"}
+    for _ in range(2):
+        assert await preview(stub, collection_id, source_id) == {**changes, pay: "DELETED"}
+    last_job_id = (await get(stub, collection_id, source_id)).last_job.job_id
+    assert (await documents(stub, collection_id), last_job_id) == before
+    assert await run(stub, collection_id, source_id) == changes
+    assert set(await documents(stub, collection_id)) == {leave, tea}
+
+
+async def test_a_dry_run_of_a_source_that_is_deleted_is_cancelled(
+    stub: Any, collection_id: str, shared: Path
+) -> None:
+    folder = shared / "never-read"
+    folder.mkdir()
+    (folder / "a.md").write_text("Hello.")
+    source_id = await create(stub, collection_id, {"directory": {"path": str(folder)}, "isPaused": True})
+    request = pb.RunSourceRequest(collection_id=collection_id, source_id=source_id, dry_run=True)
+    job = (await stub.RunSource(request, metadata=OWNER)).job
+    deleting = pb.DeleteSourceRequest(collection_id=collection_id, source_id=source_id)
+    await stub.DeleteSource(deleting, metadata=OWNER)
+    await ended(stub, job.job_id)
+    assert await documents(stub, collection_id) == {}
 
 
 async def test_a_file_that_is_no_mbox_fails_the_run(stub: Any, collection_id: str, shared: Path) -> None:

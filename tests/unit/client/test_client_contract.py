@@ -101,7 +101,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "GetSource": lambda c: c.get_source("docs", UUID),
     "ListSources": lambda c: c.list_sources("docs"),
     "UpdateSource": lambda c: c.update_source("docs", UUID, SOURCE_CHANGES, update_mask=["name", "isPaused"]),
-    "RunSource": lambda c: c.run_source("docs", UUID, full=True),
+    "RunSource": lambda c: c.run_source("docs", UUID, full=True, dry_run=True),
     "DeleteSource": lambda c: c.delete_source("docs", UUID, delete_documents=True),
     "GetJob": lambda c: c.list_job_items(UUID),
     "ListJobs": lambda c: c.list_jobs(collection_id="docs"),

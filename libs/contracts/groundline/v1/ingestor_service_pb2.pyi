@@ -1823,6 +1823,7 @@ class RunSourceRequest(_message.Message):
     COLLECTION_ID_FIELD_NUMBER: _builtins.int
     SOURCE_ID_FIELD_NUMBER: _builtins.int
     FULL_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
     collection_id: _builtins.str
     """The collection."""
     source_id: _builtins.str
@@ -1831,16 +1832,22 @@ class RunSourceRequest(_message.Message):
     """Whether everything is read again, whatever the source knows of it, such as documents that failed. Those that have not
     changed cost no more than reading them. Default: false.
     """
+    dry_run: _builtins.bool
+    """Takes nothing in and deletes nothing; the source is left as it is, with all that it knows. The job is one of its own,
+    beside a run that has not ended, and its items are what has changed, each with what would become of it; files within
+    documents are not looked for. Not with full. Default: false.
+    """
     def __init__(
         self,
         *,
         collection_id: _builtins.str = ...,
         source_id: _builtins.str = ...,
         full: _builtins.bool = ...,
+        dry_run: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "full", b"full", "source_id", b"source_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_id", b"collection_id", "dry_run", b"dry_run", "full", b"full", "source_id", b"source_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -74,6 +74,8 @@ class _IngestionOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Inge
     """It is a file within another document that cannot be read, as its failure says: of a format that is not supported,
     encrypted, or without text. No document is made of it, and nothing else fails by it.
     """
+    INGESTION_OUTCOME_DELETED: _IngestionOutcome.ValueType  # 5
+    """It has gone from its source and would be deleted; only in a dry run."""
 
 class IngestionOutcome(_IngestionOutcome, metaclass=_IngestionOutcomeEnumTypeWrapper):
     """What ingesting a document changed."""
@@ -90,6 +92,8 @@ INGESTION_OUTCOME_SKIPPED: IngestionOutcome.ValueType  # 4
 """It is a file within another document that cannot be read, as its failure says: of a format that is not supported,
 encrypted, or without text. No document is made of it, and nothing else fails by it.
 """
+INGESTION_OUTCOME_DELETED: IngestionOutcome.ValueType  # 5
+"""It has gone from its source and would be deleted; only in a dry run."""
 Global___IngestionOutcome: _TypeAlias = IngestionOutcome  # noqa: Y015
 
 @_typing.final
@@ -251,7 +255,7 @@ class IngestionJob(_message.Message):
     request may give another one of the same job.
     """
     deleted_count: _builtins.int
-    """Documents that a run of a source deleted, since they have gone from it."""
+    """Documents that a run of a source deleted, since they have gone from it; in a dry run its items name them instead."""
     is_dry_run: _builtins.bool
     """Whether it takes nothing in: the outcomes of its items are what there would be."""
     skipped_count: _builtins.int

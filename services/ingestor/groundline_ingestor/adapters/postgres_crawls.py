@@ -155,6 +155,32 @@ class PostgresCrawls:
                 failure,
             )
 
+    async def add_removal(self, claim: ItemClaim, uri: str) -> None:
+        """Note a document that would be deleted; see SourceRepository."""
+        async with transaction(self._pool) as connection:
+            index, _ = await _place(connection, claim, uri)
+            if index is None:
+                return
+            await connection.execute(
+                """
+                INSERT INTO ingestion_items (
+                    job_id, item_index, collection_id, uri, document_id, state, outcome, is_page, start_time,
+                    end_time
+                )
+                SELECT $1::uuid, $2, j.collection_id, $3, d.document_id, 'done', $4, true, now(), now()
+                FROM ingestion_jobs j
+                LEFT JOIN documents d ON d.collection_id = j.collection_id AND d.uri = $3
+                WHERE j.job_id = $1::uuid
+                ON CONFLICT (job_id, item_index) DO UPDATE SET
+                    document_id = excluded.document_id, state = excluded.state, outcome = excluded.outcome,
+                    failure = NULL, change_time = clock_timestamp(), end_time = excluded.end_time
+                """,
+                claim.job_id,
+                index,
+                uri,
+                enum_text(job_pb2.IngestionOutcome, job_pb2.INGESTION_OUTCOME_DELETED),
+            )
+
     async def add_failure(self, claim: ItemClaim, uri: str, failure: document_pb2.IngestionFailure) -> None:
         async with transaction(self._pool) as connection:
             index, _ = await _place(connection, claim, uri)

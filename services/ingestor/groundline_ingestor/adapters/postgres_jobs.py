@@ -53,7 +53,8 @@ _SELECT = f"""
            {WRITTEN_POSITION} AS position,
            (
                SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]') FROM (
-                   SELECT i.state, num_nonnulls(i.crawl, i.dry_crawl, i.source_id) > 0 AS is_crawl,
+                   SELECT i.state,
+                          num_nonnulls(i.crawl, i.dry_crawl, i.source_id, i.dry_source_id) > 0 AS is_crawl,
                           i.attempts > 0 AS is_begun,
                           i.outcome IS NOT DISTINCT FROM 'unchanged' AS is_unchanged,
                           i.state = 'done' AND i.failure IS NOT NULL AS is_skipped,
@@ -408,7 +409,7 @@ def _item(row: asyncpg.Record) -> job_pb2.IngestionItem:
         attempts=item.attempts,
         chunks=item.chunks,
         usage=usage if usage.ByteSize() else None,
-        is_crawl=(row["crawl"] or row["dry_crawl"] or row["source_id"]) is not None,
+        is_crawl=(row["crawl"] or row["dry_crawl"] or row["source_id"] or row["dry_source_id"]) is not None,
         container_uri=(row["input"] or {}).get("containerUri", ""),
         member_count=row["member_count"],
     )

@@ -24,8 +24,9 @@ from groundline_ingestor.adapters.postgres_items import (
     require_held,
 )
 from groundline_ingestor.domain.collections import StoredCollection
+from groundline_ingestor.domain.documents import DocumentVersion
 from groundline_ingestor.domain.jobs import cancel
-from groundline_ingestor.domain.sources import StoredSource, definition_of
+from groundline_ingestor.domain.sources import OrderedRun, StoredSource, definition_of
 from groundline_ingestor.domain.times import timestamp
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem
 from groundline_ingestor.ports import HandedIn
@@ -41,8 +42,10 @@ _SELECT: Final = """
     FROM sources s
 """
 _OF_A_SOURCE: Final = """
-    i.source_id IS NOT NULL AND EXISTS (SELECT FROM sources s WHERE s.source_id = i.source_id)
+    (i.source_id IS NOT NULL OR i.dry_source_id IS NOT NULL)
+    AND EXISTS (SELECT FROM sources s WHERE s.source_id = coalesce(i.source_id, i.dry_source_id))
 """
+_PENDING_RUNS: Final = f"(source_id = $1::uuid OR dry_source_id = $1::uuid) AND {PENDING}"
 _TELL: Final = "SELECT pg_notify('groundline_items', '')"
 _FORGET_VERSIONS: Final = "UPDATE source_documents SET version = '' WHERE source_id = $1::uuid"
 
@@ -131,7 +134,7 @@ class PostgresSources:
                 if not updated:
                     return False
                 if principals is not None:
-                    await change_items(connection, f"source_id = $1::uuid AND {PENDING}", [source_id], cancel)
+                    await change_items(connection, _PENDING_RUNS, [source_id], cancel)
                     await connection.execute(_FORGET_VERSIONS, source_id)
                 await connection.execute(_TELL)
         except asyncpg.UniqueViolationError:
@@ -146,7 +149,7 @@ class PostgresSources:
                 "SELECT true FROM sources WHERE source_id = $1::uuid FOR UPDATE", source_id
             ):
                 return False
-            await change_items(connection, f"source_id = $1::uuid AND {PENDING}", [source_id], cancel)
+            await change_items(connection, _PENDING_RUNS, [source_id], cancel)
             if documents:
                 uris = await connection.fetch(
                     "SELECT uri FROM source_documents WHERE source_id = $1::uuid", source_id
@@ -191,16 +194,84 @@ class PostgresSources:
 
     async def lease(
         self, lease_id: str, *, seconds: float, alone: bool
-    ) -> tuple[LeasedItem, StoredSource] | None:
+    ) -> tuple[LeasedItem, OrderedRun] | None:
         async with transaction(self._pool) as connection:
             row = await first_waiting(connection, _OF_A_SOURCE, alone=alone)
             if row is None:
                 return None
-            source = await connection.fetchrow(f"{_SELECT} WHERE source_id = $1", row["source_id"])
+            source_id = row["source_id"] or row["dry_source_id"]
+            source = await connection.fetchrow(f"{_SELECT} WHERE source_id = $1", source_id)
             if source is None:  # deleted since
                 return None
             item = await begin_item(connection, row, lease_id, seconds=seconds)
-        return item, _source(source)
+        return item, OrderedRun(_source(source), is_dry_run=row["dry_source_id"] is not None)
+
+    async def enqueue_dry_run(self, source: StoredSource) -> str:
+        job_id = str(uuid.uuid4())
+        async with transaction(self._pool) as connection:
+            row = await connection.fetchrow(
+                "SELECT * FROM sources WHERE source_id = $1::uuid FOR SHARE", source.message.source_id
+            )
+            if row is None:
+                raise NotFoundError("SOURCE_NOT_FOUND", f"no source {source.message.source_id}")
+            await connection.execute(
+                """
+                INSERT INTO ingestion_jobs (job_id, collection_id, state, principals, is_dry_run)
+                VALUES ($1::uuid, $2, 'queued', $3, true)
+                """,
+                job_id,
+                row["collection_id"],
+                row["principals"],
+            )
+            await connection.execute(
+                """
+                INSERT INTO ingestion_items (job_id, item_index, uri, state, dry_source_id)
+                VALUES ($1::uuid, 0, $2, 'queued', $3)
+                """,
+                job_id,
+                row["name"],
+                row["source_id"],
+            )
+        return job_id
+
+    async def known(self, source: StoredSource, versions: Mapping[str, str | None]) -> Collection[str]:
+        async with acquire(self._pool) as connection:
+            rows = await connection.fetch(
+                """
+                SELECT s.uri FROM source_documents s
+                JOIN unnest($3::text[], $4::text[]) AS f (uri, version) ON s.uri = f.uri
+                JOIN documents d ON (d.collection_id, d.uri) = (s.collection_id, s.uri)
+                WHERE s.collection_id = $1 AND s.source_id = $2::uuid
+                  AND (f.version IS NULL OR s.version = f.version)
+                """,
+                source.message.collection_id,
+                source.message.source_id,
+                list(versions),
+                list(versions.values()),
+            )
+        return {row["uri"] for row in rows}
+
+    async def brought(self, source: StoredSource, *, after: str, limit: int) -> Sequence[str]:
+        async with acquire(self._pool) as connection:
+            rows = await connection.fetch(
+                f"""
+                SELECT s.uri FROM source_documents s
+                JOIN documents d ON (d.collection_id, d.uri) = (s.collection_id, s.uri)
+                WHERE s.source_id = $1::uuid AND s.uri > $2 AND {is_replaceable_document("$3", "d")}
+                ORDER BY s.uri LIMIT $4
+                """,
+                source.message.source_id,
+                after,
+                list(source.principals),
+                limit,
+            )
+        return [row["uri"] for row in rows]
+
+    async def add_preview(self, claim: ItemClaim, version: DocumentVersion) -> None:
+        await self._crawls.add_preview(claim, version)
+
+    async def add_removal(self, claim: ItemClaim, uri: str) -> None:
+        await self._crawls.add_removal(claim, uri)
 
     async def unchanged(
         self, claim: ItemClaim, source: StoredSource, versions: Mapping[str, str | None]

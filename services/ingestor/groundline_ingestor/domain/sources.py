@@ -16,6 +16,7 @@ __all__ = [
     "Change",
     "Found",
     "Gone",
+    "OrderedRun",
     "Present",
     "Reached",
     "StoredSource",
@@ -50,6 +51,14 @@ class StoredSource:
     """Of its creator, by whose rights runs act."""
     cursor: str = ""
     last_job_id: str = ""
+
+
+@dataclass(frozen=True)
+class OrderedRun:
+    """A run to do; a dry run takes nothing in, and deletes and remembers nothing."""
+
+    source: StoredSource
+    is_dry_run: bool = False
 
 
 @dataclass(frozen=True)

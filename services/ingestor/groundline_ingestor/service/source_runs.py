@@ -1,7 +1,8 @@
 """Runs of sources: what a connector finds joins the run's job, and what has gone is deleted."""
 
 import asyncio
-from collections.abc import Sequence
+import hashlib
+from collections.abc import AsyncGenerator, Container, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Final
@@ -14,7 +15,16 @@ from groundline_runtime.reasons import reason_value
 from groundline_ingestor.domain.collections import StoredCollection, is_writable
 from groundline_ingestor.domain.documents import FileContent, GivenDocument, IngestionError, restriction
 from groundline_ingestor.domain.metadata import plain_values
-from groundline_ingestor.domain.sources import Change, Found, Gone, Present, Reached, StoredSource, Unreadable
+from groundline_ingestor.domain.sources import (
+    Change,
+    Found,
+    Gone,
+    OrderedRun,
+    Present,
+    Reached,
+    StoredSource,
+    Unreadable,
+)
 from groundline_ingestor.domain.work import ItemClaim
 from groundline_ingestor.ports import ClaimLostError, CollectionRepository, Connectors, SourceRepository
 from groundline_ingestor.service.long_work import while_held
@@ -53,24 +63,31 @@ class SourceRuns:
         self._quotas = quotas
         self._allow_private_addresses = allow_private_addresses
 
-    async def run(self, claim: ItemClaim, source: StoredSource, collection: StoredCollection) -> None:
+    async def run(self, claim: ItemClaim, run: OrderedRun, collection: StoredCollection) -> None:
         """Go through the source to its end and end the item. Its lease is the caller's to extend.
 
         Raises ClaimLostError soon after the item was cancelled, what Connectors raise, UnavailableError,
         IngestionError (QUOTA_EXHAUSTED).
         """
+        source = run.source
         if not is_writable(collection.message, source.principals):
             raise FailedPreconditionError(
                 "COLLECTION_NOT_WRITABLE", "who created the source may no longer write the collection"
             )
         async with asyncio.timeout(RUN_SECONDS):
-            await while_held(self._work(claim, source, collection), claim, self._sources)
+            work = self._preview if run.is_dry_run else self._work
+            await while_held(work(claim, source, collection), claim, self._sources)
+
+    def _changes(
+        self, source: StoredSource, collection: StoredCollection, *, is_dry_run: bool = False
+    ) -> AsyncGenerator[Change, None]:
+        allowed = collection.settings.crawl.allow_private_addresses and self._allow_private_addresses
+        return self._connectors.changes(source, private_addresses=allowed, is_dry_run=is_dry_run)
 
     async def _work(self, claim: ItemClaim, source: StoredSource, collection: StoredCollection) -> None:
-        allowed = collection.settings.crawl.allow_private_addresses and self._allow_private_addresses
         batch: list[Change] = []
         held = 0
-        async with aclosing(self._connectors.changes(source, private_addresses=allowed)) as changes:
+        async with aclosing(self._changes(source, collection)) as changes:
             async for change in changes:
                 batch.append(change)
                 held += change.held_bytes if isinstance(change, Found) else 0
@@ -81,7 +98,58 @@ class SourceRuns:
                     await self._reach(claim, source, change)
         await self._take(claim, source, collection, batch)
         await self._sources.finish(claim)
-        _log.info("source_read", source_id=source.message.source_id, job_id=claim.job_id)
+        _log.info("source_read", source_id=source.message.source_id, job_id=claim.job_id, is_dry_run=False)
+
+    async def _preview(self, claim: ItemClaim, source: StoredSource, collection: StoredCollection) -> None:
+        """The same, with items that say what would become of what has changed."""
+        seen = set[bytes]()
+        async with aclosing(self._changes(source, collection, is_dry_run=True)) as changes:
+            async for change in changes:
+                match change:
+                    case Found():
+                        seen.add(_digest(change.uri))
+                        await self._preview_of(claim, source, collection, change)
+                    case Present():
+                        seen.add(_digest(change.uri))
+                    case Unreadable():
+                        seen.add(_digest(change.uri))
+                        await self._fail(claim, change)
+                    case Gone() if await self._sources.known(source, {change.uri: None}):
+                        await self._sources.add_removal(claim, change.uri)
+                    case Reached(is_complete=True):
+                        await self._preview_removals(claim, source, seen)
+        await self._sources.finish(claim)
+        _log.info("source_read", source_id=source.message.source_id, job_id=claim.job_id, is_dry_run=True)
+
+    async def _preview_of(
+        self, claim: ItemClaim, source: StoredSource, collection: StoredCollection, found: Found
+    ) -> None:
+        if await self._sources.known(source, {found.uri: found.version}):
+            return
+        if await self._sources.owned_by_others(source, [found.uri]):
+            await self._fail(claim, _of_other_source(found.uri))
+            return
+        try:
+            given = await asyncio.to_thread(found.load)
+        except IngestionError as error:
+            await self._sources.add_failure(claim, found.uri, error.failure)
+            return
+        try:
+            given = _with_what_the_source_says(given, source)
+            _, version = await asyncio.to_thread(identify, given, collection)
+            await self._sources.add_preview(claim, version)
+        finally:
+            if isinstance(given.content, FileContent):
+                given.content.file.close()
+
+    async def _preview_removals(self, claim: ItemClaim, source: StoredSource, seen: Container[bytes]) -> None:
+        """Of what was not found where all was to be."""
+        after = ""
+        while uris := await self._sources.brought(source, after=after, limit=BATCH):
+            for uri in uris:
+                if _digest(uri) not in seen:
+                    await self._sources.add_removal(claim, uri)
+            after = uris[-1]
 
     async def _take(
         self,
@@ -103,8 +171,7 @@ class SourceRuns:
         foreign = await self._sources.owned_by_others(source, [one.uri for one in changed])
         for one in changed:
             if one.uri in foreign:
-                message = "another source of the collection has brought a document of this uri"
-                await self._fail(claim, Unreadable(one.uri, "URI_OF_OTHER_SOURCE", message))
+                await self._fail(claim, _of_other_source(one.uri))
             else:
                 await self._add(claim, source, collection, one)
         if gone := [one.uri for one in batch if isinstance(one, Gone)]:
@@ -150,6 +217,16 @@ class SourceRuns:
         if collection is None:
             raise ClaimLostError(claim)
         return collection
+
+
+def _digest(uri: str) -> bytes:
+    """Of the many uris of a source these are held in memory."""
+    return hashlib.sha256(uri.encode("utf-8", "surrogatepass")).digest()[:16]
+
+
+def _of_other_source(uri: str) -> Unreadable:
+    message = "another source of the collection has brought a document of this uri"
+    return Unreadable(uri, "URI_OF_OTHER_SOURCE", message)
 
 
 def _with_what_the_source_says(given: GivenDocument, source: StoredSource) -> GivenDocument:

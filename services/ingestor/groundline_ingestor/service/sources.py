@@ -131,8 +131,17 @@ class SourceService:
         ResourceExhaustedError (QUOTA_EXHAUSTED)."""
         _, source = await self._administrable(caller, request.collection_id, request.source_id)
         await self._quotas.require_job(caller)
-        job_id = await self._sources.enqueue(source, full=request.full)
-        _log.info("source_run", source_id=request.source_id, job_id=job_id, caller=caller.owner)
+        if request.dry_run:
+            job_id = await self._sources.enqueue_dry_run(source)
+        else:
+            job_id = await self._sources.enqueue(source, full=request.full)
+        _log.info(
+            "source_run",
+            source_id=request.source_id,
+            job_id=job_id,
+            caller=caller.owner,
+            is_dry_run=request.dry_run,
+        )
         self._on_enqueued()
         job = await self._jobs.find(job_id, caller.principals)
         if job is None:

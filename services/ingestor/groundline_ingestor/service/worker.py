@@ -8,7 +8,7 @@ import structlog
 from groundline_runtime.errors import UnavailableError
 
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.sources import StoredSource
+from groundline_ingestor.domain.sources import OrderedRun
 from groundline_ingestor.domain.work import ItemClaim, LeasedItem
 from groundline_ingestor.ports import (
     ClaimLostError,
@@ -66,7 +66,7 @@ class Worker:
         crawls: CrawlRepository,
         crawling: Crawling,
         sources: SourceSchedule,
-        run_source: Callable[[ItemClaim, StoredSource, StoredCollection], Awaitable[None]],
+        run_source: Callable[[ItemClaim, OrderedRun, StoredCollection], Awaitable[None]],
         tell_webhooks: Callable[[], Awaitable[None]],
     ) -> None:
         self._collections = collections

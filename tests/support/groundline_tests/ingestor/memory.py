@@ -48,7 +48,7 @@ from groundline_ingestor.domain.jobs import (
     summarize,
 )
 from groundline_ingestor.domain.quotas import CallerUse, CollectionUse
-from groundline_ingestor.domain.sources import StoredSource
+from groundline_ingestor.domain.sources import OrderedRun
 from groundline_ingestor.domain.texts import DocumentText, PreparedChunk, TextSegment, Vectors
 from groundline_ingestor.domain.times import timestamp
 from groundline_ingestor.domain.work import (
@@ -1208,7 +1208,7 @@ class NoSources:
 
     async def lease(
         self, lease_id: str, *, seconds: float, alone: bool
-    ) -> tuple[LeasedItem, StoredSource] | None:
+    ) -> tuple[LeasedItem, OrderedRun] | None:
         return None
 
     async def enqueue_due(self) -> Sequence[str]:

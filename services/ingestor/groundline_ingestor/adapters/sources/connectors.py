@@ -23,6 +23,7 @@ from groundline_ingestor.adapters.sources.mbox import mbox_changes
 from groundline_ingestor.adapters.sources.postgres import postgres_changes
 from groundline_ingestor.adapters.sources.s3 import s3_changes
 from groundline_ingestor.adapters.sources.web import web_changes
+from groundline_ingestor.crawling import SeenPage
 from groundline_ingestor.domain.sources import Change, Found, Present, StoredSource, Unreadable
 from groundline_ingestor.ports import Crawler, SeenPages
 
@@ -65,16 +66,22 @@ class SourceConnectors:
         for name in _secret_names(source):
             self._secrets.require(source.collection_id, name)
 
-    async def changes(self, source: StoredSource, *, private_addresses: bool) -> AsyncGenerator[Change, None]:
-        async with aclosing(self._changes(source, private_addresses=private_addresses)) as changes:
+    async def changes(
+        self, source: StoredSource, *, private_addresses: bool, is_dry_run: bool = False
+    ) -> AsyncGenerator[Change, None]:
+        found = self._changes(source, private_addresses=private_addresses, is_dry_run=is_dry_run)
+        async with aclosing(found) as changes:
             async for change in changes:
                 yield _storable(change)
 
-    def _changes(self, stored: StoredSource, *, private_addresses: bool) -> AsyncGenerator[Change, None]:
+    def _changes(
+        self, stored: StoredSource, *, private_addresses: bool, is_dry_run: bool
+    ) -> AsyncGenerator[Change, None]:
         source = stored.message
         kind = source.WhichOneof("kind")
         if kind == "web":
-            seen = self._seen_pages(source.source_id)
+            kept = self._seen_pages(source.source_id)
+            seen: SeenPages = _OnlyRecalled(kept) if is_dry_run else kept
             return web_changes(source, self._crawler, seen, private_addresses=private_addresses)
         if kind == "postgres":
             url = self._secrets.read(source.collection_id, source.postgres.url_secret)
@@ -141,6 +148,22 @@ class SourceConnectors:
 
     def _secret(self, source: source_pb2.DocumentSource, name: str) -> str | None:
         return self._secrets.read(source.collection_id, name) if name else None
+
+
+class _OnlyRecalled:
+    """Implements SeenPages; what is seen now is not kept."""
+
+    def __init__(self, pages: SeenPages) -> None:
+        self._pages = pages
+
+    async def recall(self, url: str) -> SeenPage | None:
+        return await self._pages.recall(url)
+
+    async def note(self, page: SeenPage) -> None:
+        pass
+
+    async def forget(self, *, unseen_seconds: float) -> None:
+        pass
 
 
 def _secret_names(source: source_pb2.DocumentSource) -> list[str]:
