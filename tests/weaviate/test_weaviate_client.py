@@ -1,6 +1,7 @@
 """The library on a real node: what is written is found by whom it may be, and nothing else is."""
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -21,6 +22,7 @@ from groundline_weaviate import (
     searched_words,
     stored_words,
 )
+from groundline_weaviate.client import BATCH
 from pydantic import SecretStr
 
 SPACE = Space("tests/fake", 8)
@@ -52,7 +54,8 @@ async def weaviate(one_node: Cluster) -> AsyncIterator[Weaviate]:
         await client.create(SPACE)
         await client.create(SPACE)
         chunks = [chunk(number) for number in range(10)]
-        assert not await client.write(SPACE, [*chunks, *chunks])
+        assert not await client.write(SPACE, chunks)
+        assert not await client.write(SPACE, chunks)
         assert not await client.write(SPACE, [chunk(number, partition_id=2) for number in (10, 11)])
         yield client
 
@@ -92,6 +95,22 @@ async def test_an_object_that_does_not_fit_is_named_and_the_others_are_written(w
     [failure] = await weaviate.write(SPACE, [wrong, chunk(6, partition_id=7)])
     assert (failure.partition_id, failure.chunk_id) == (7, 5)
     assert [entry.chunk_id for entry in await weaviate.entries(SPACE, 7)] == [6]
+
+
+async def test_of_a_write_of_several_calls_every_object_that_does_not_fit_is_named(
+    weaviate: Weaviate,
+) -> None:
+    count = 2 * BATCH + 1
+    misfits = {0, BATCH, count - 1}
+    short = np.ones(3, dtype=np.float32)
+    objects = (
+        replace(chunk(0, partition_id=8, vector=short if number in misfits else VECTORS[0]), chunk_id=number)
+        for number in range(count)
+    )
+    failures = await weaviate.write(SPACE, objects)
+    assert {(failure.partition_id, failure.chunk_id) for failure in failures} == {(8, n) for n in misfits}
+    written = [entry.chunk_id for entry in await weaviate.entries(SPACE, 8, limit=count)]
+    assert written == [number for number in range(count) if number not in misfits]
 
 
 async def test_a_space_that_nobody_wrote_into_is_empty(weaviate: Weaviate) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from itertools import batched
 from typing import Any, Final, NamedTuple
@@ -25,8 +25,11 @@ __all__ = ["MAX_PROPOSALS", "Proposal", "Weaviate", "WriteFailure", "open_weavia
 MAX_PROPOSALS: Final = 10_000
 """The server's own limit (QUERY_MAXIMUM_RESULTS) on what one search gives, and one deletion deletes."""
 
-BATCH: Final = 500
+BATCH: Final = 250
 """Objects in one call."""
+
+CALLS: Final = 2
+"""Calls that write at a time, so that nodes have work while the next objects are made."""
 
 MAX_ENTRIES: Final = 5_000
 """Entries in one page."""
@@ -147,18 +150,27 @@ class Weaviate:
         with _http_errors():
             (await self._http.delete(f"/v1/schema/{self._class(space)}")).raise_for_status()
 
-    async def write(self, space: Space, chunks: Sequence[IndexedChunk]) -> Sequence[WriteFailure]:
-        """Write objects in place of those of the same chunks; returns which of them failed. May be repeated.
+    async def write(self, space: Space, chunks: Iterable[IndexedChunk]) -> Sequence[WriteFailure]:
+        """Write objects in place of those of the same chunks, of which none may come twice; returns which of
+        them failed. May be repeated. Chunks are taken as calls need them, so that they can be made meanwhile.
 
         What is written can be found when this returns: on every node that answers, or after some seconds on
         a majority of the nodes that hold it.
         """
         failures: list[WriteFailure] = []
-        for batch in batched(chunks, BATCH):
-            objects = [self._object(space, chunk) for chunk in batch]
-            for error in (await self._written(objects)).errors:
-                failed = batch[error.index]
-                failures.append(WriteFailure(failed.partition_id, failed.chunk_id, error.error))
+        batches = batched(chunks, BATCH)
+
+        async def calls() -> None:
+            for batch in batches:
+                objects = [self._object(space, chunk) for chunk in batch]
+                for error in (await self._written(objects)).errors:
+                    failed = batch[error.index]
+                    failures.append(WriteFailure(failed.partition_id, failed.chunk_id, error.error))
+
+        # All calls have ended when this raises: none may bring an old state after what is written next.
+        for outcome in await asyncio.gather(*(calls() for _ in range(CALLS)), return_exceptions=True):
+            if outcome is not None:
+                raise outcome
         await self._vectors_indexed(self._class(space))
         return failures
 

@@ -17,7 +17,7 @@ from groundline_ingestor.domain.feeding import FedPartition
 from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment
 from groundline_ingestor.domain.work import NewVersion
 from groundline_ingestor.ports import FeedRepository
-from groundline_ingestor.service.feeding import Comparison, Feeding, compare
+from groundline_ingestor.service.feeding import BATCH, Comparison, Feeding, compare
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from groundline_tests.ingestor.messages import a_collection
@@ -121,15 +121,15 @@ async def test_an_index_is_filled_with_what_was_there_before(
     stores: Stores, feed: FeedRepository, feeding: Feeding, index: MemoryIndex, pool: Pool
 ) -> None:
     collection = await created(stores, "mills")
-    await store(stores, collection, "a.txt", 300)
+    await store(stores, collection, "a.txt", BATCH + 44)
 
     await feeding.round()
     [halfway] = await feed.partitions()
     await drain(feeding)
 
     [filled] = await feed.partitions()
-    assert (halfway.is_filled, halfway.filled_count) == (False, 256)
-    assert (filled.is_filled, filled.filled_count, filled.pending_count) == (True, 300, 0)
+    assert (halfway.is_filled, halfway.filled_count) == (False, BATCH)
+    assert (filled.is_filled, filled.filled_count, filled.pending_count) == (True, BATCH + 44, 0)
     assert index.ids(collection.partition_id) == await chunk_ids(pool, collection.partition_id)
 
 

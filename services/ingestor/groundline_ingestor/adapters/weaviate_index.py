@@ -8,7 +8,7 @@ from groundline_weaviate import IndexedChunk, Space, Weaviate, stored_words
 
 from groundline_ingestor.domain.feeding import FedChunk, FedPartition, Refusals
 
-__all__ = ["WeaviateIndex"]
+__all__ = ["WeaviateIndex", "indexed_chunk"]
 
 
 class WeaviateIndex:
@@ -23,8 +23,7 @@ class WeaviateIndex:
         if space not in self._created:
             await self._weaviate.create(space)
             self._created.add(space)
-        objects = [_object(partition, chunk) for chunk in chunks]
-        failures = await self._weaviate.write(space, objects)
+        failures = await self._weaviate.write(space, (indexed_chunk(partition, chunk) for chunk in chunks))
         if failures:  # perhaps since somebody dropped the class
             self._created.discard(space)
         return {failure.chunk_id: failure.message for failure in failures}
@@ -41,14 +40,15 @@ class WeaviateIndex:
         )
 
     def content_hash(self, partition: FedPartition, chunk: FedChunk) -> str:
-        return _object(partition, chunk).content_hash
+        return indexed_chunk(partition, chunk).content_hash
 
 
 def _space(partition: FedPartition) -> Space:
     return Space(partition.embedding_model, partition.dimensions)
 
 
-def _object(partition: FedPartition, chunk: FedChunk) -> IndexedChunk:
+def indexed_chunk(partition: FedPartition, chunk: FedChunk) -> IndexedChunk:
+    """What Weaviate holds of a chunk."""
     return IndexedChunk(
         chunk_id=chunk.chunk_id,
         partition_id=partition.partition_id,

@@ -18,8 +18,9 @@ from groundline_ingestor.service.waking import Waking
 
 __all__ = ["Comparison", "Feeding", "compare"]
 
-BATCH: Final = 256
-"""Chunks taken to the index at once: about a second's work, so that changes do not wait long for a fill."""
+BATCH: Final = 1_000
+"""Chunks taken to the index at once: some two seconds' work, for which changes wait while an index is filled.
+With fewer, more of the time goes by until the index has the last vectors of a batch."""
 
 COMPARED: Final = 1_000
 """Chunks and objects that a comparison has in memory."""
