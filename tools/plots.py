@@ -193,7 +193,7 @@ def drawn_lines(panels: Mapping[str, Lines]) -> str:
         axes.set(xscale="log", yscale="log")
         axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
         if title == RECALL:
-            axes.set(yscale="linear", ylim=(0.9, 1.005))
+            axes.set(yscale="linear", ylim=(0.7, 1.01))
         else:
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
