@@ -245,7 +245,8 @@ class _Bench:
                 assert found is not None, "nobody deletes it"
                 if found.message.chunk_count >= LEAST_ROWS:
                     async with asyncio.timeout(PATIENCE_SECONDS):
-                        while not await self._has_index(collection):  # noqa: ASYNC110 - nobody tells
+                        # Of the partition of its own that it was given meanwhile.
+                        while not await self._has_index(found):  # noqa: ASYNC110 - nobody tells
                             await asyncio.sleep(POLL_SECONDS)
                 ready = time.perf_counter() - begun
         await self._stores.collections.delete("given")
@@ -369,7 +370,7 @@ class _Bench:
         found = await self._stores.collections.find(collection.collection_id)
         if found is None or found.message.chunk_count != count:
             raise MeasurementError("a chunk was lost or doubled")
-        if indexed is not None and indexed != await self._has_index(collection):
+        if indexed is not None and indexed != await self._has_index(found):
             raise MeasurementError("the index of vectors is not as it should be")
 
 

@@ -12,9 +12,10 @@ from groundline_ingestor.__main__ import Stores
 from groundline_ingestor.adapters import postgres_partitions
 from groundline_ingestor.adapters.postgres_partitions import chunk_table, move_collection
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentVersion
+from groundline_ingestor.domain.documents import DocumentVersion, GivenDocument
 from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment
 from groundline_ingestor.domain.work import NewVersion
+from groundline_ingestor.service.preparation import identify
 from groundline_lexical import LexicalIndex
 from groundline_tests.ingestor.messages import a_collection
 
@@ -101,6 +102,18 @@ async def test_a_large_document_never_goes_through_the_shared_partition(stores: 
     await store(stores, collection, "a", MAXIMUM + 1)
     assert await chunk_ids(pool, collection) == []
     assert len(await chunk_ids(pool, await found(stores, "large"))) == MAXIMUM + 1
+
+
+@pytest.mark.parametrize(("waiting", "is_moved"), [(MAXIMUM, False), (MAXIMUM + 1, True)])
+async def test_a_collection_is_moved_at_once_where_twice_as_much_waits_as_may_stay(
+    stores: Stores, waiting: int, is_moved: bool
+) -> None:
+    collection = await created(stores, "waiting")
+    given = [GivenDocument(f"text {number}", uri=str(number)) for number in range(waiting)]
+    await stores.jobs.enqueue(collection, [identify(one, collection) for one in given], (), "")
+    await store(stores, collection, "a", 2)
+    partition_id = (await found(stores, "waiting")).partition_id
+    assert (partition_id != collection.partition_id) == is_moved
 
 
 async def test_a_writer_that_looked_the_collection_up_before_the_move_writes_where_it_is(

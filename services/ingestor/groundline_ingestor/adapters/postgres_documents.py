@@ -2,6 +2,7 @@
 
 # ruff: noqa: S608 - what is put into SQL here are constants and names that chunk_table() makes of numbers
 
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import batched
@@ -218,7 +219,7 @@ class PostgresDocuments:
     async def store(
         self, collection: StoredCollection, versions: Sequence[NewVersion]
     ) -> Sequence[StoredOutcome]:
-        await self._make_room(collection.collection_id, sum(len(new.chunks) for new in versions))
+        await self._make_room(collection.collection_id, [len(new.chunks) for new in versions])
         async with transaction(self._pool) as connection:
             partition_id = await hold_collection(connection, collection)
             rows = await _upsert(connection, collection, versions)
@@ -261,7 +262,7 @@ class PostgresDocuments:
             )
         return [stored[new.version.uri] for new in versions]
 
-    async def _make_room(self, collection_id: str, added: int) -> None:
+    async def _make_room(self, collection_id: str, added: Sequence[int]) -> None:
         """Move a collection that would outgrow a shared partition before it does."""
         async with acquire(self._pool) as connection:
             if await is_outgrown(connection, collection_id, added):
@@ -650,10 +651,11 @@ def chunk_records(
     """Rows of CHUNK_COLUMNS in a partition of a collection; of the document its id and update_time."""
     version = new.version
     source_type = enum_text(passage_pb2.SourceType, version.source_type)
+    document_id = uuid.UUID(str(document["document_id"]))  # read once, not for each row
     for index, (chunk, vector) in enumerate(zip(new.chunks, new.vectors, strict=True)):
         yield (
             *into,
-            document["document_id"],
+            document_id,
             index,
             chunk.section.text,
             chunk.context,

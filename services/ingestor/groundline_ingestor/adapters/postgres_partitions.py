@@ -13,6 +13,8 @@ from groundline.v1 import collection_pb2
 from groundline_database import Connection
 from groundline_lexical import LexicalIndex
 
+from groundline_ingestor.adapters.postgres_items import PENDING
+
 __all__ = [
     "MAXIMUM_SHARED_CHUNKS",
     "ChunkPartition",
@@ -169,8 +171,9 @@ async def copy_partition(
     )
 
 
-async def is_outgrown(connection: Connection, collection_id: str, added: int) -> bool:
-    """Whether the collection shares a partition and should no longer, with so many chunks added."""
+async def is_outgrown(connection: Connection, collection_id: str, added: Sequence[int]) -> bool:
+    """Whether the collection shares a partition and should no longer, with documents added that have so many
+    chunks each; or soon, should those that wait be like them, so that few chunks are written twice."""
     partition_id = await connection.fetchval(
         """
         SELECT p.partition_id FROM collections c JOIN chunk_partitions p USING (partition_id)
@@ -180,12 +183,21 @@ async def is_outgrown(connection: Connection, collection_id: str, added: int) ->
     )
     if partition_id is None:
         return False
-    room = MAXIMUM_SHARED_CHUNKS - added
+    room = MAXIMUM_SHARED_CHUNKS - sum(added)
+    # Twice as many documents as it takes, since their chunks are not counted yet.
+    too_many = 2 * MAXIMUM_SHARED_CHUNKS * len(added) // max(sum(added), 1)
     return room < 0 or bool(
         await connection.fetchval(
-            f"SELECT EXISTS (SELECT FROM {chunk_table(partition_id)} WHERE collection_id = $1 OFFSET $2)",
+            f"""
+            SELECT EXISTS (SELECT FROM {chunk_table(partition_id)} WHERE collection_id = $1 OFFSET $2)
+                OR EXISTS (
+                    SELECT FROM ingestion_items
+                    WHERE collection_id = $1 AND {PENDING} AND input IS NOT NULL OFFSET $3
+                )
+            """,
             collection_id,
             room,
+            too_many,
         )
     )
 

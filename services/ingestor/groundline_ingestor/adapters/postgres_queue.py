@@ -127,6 +127,9 @@ class PostgresQueue:
         passed_over: Sequence[str] = (),
     ) -> Sequence[LeasedItem]:
         async with transaction(self._pool) as connection:
+            # Before PostgreSQL has statistics of what was handed in at once, it expects a row or two and
+            # reads all that wait, to sort them: 11 ms for 1,000 documents, .2 by the queue's index.
+            await connection.execute("SET LOCAL enable_sort = off")
             if passed_over:
                 rows = await connection.fetch(_LEASE_OF_OTHERS, model, limit, suspect, list(passed_over))
             else:

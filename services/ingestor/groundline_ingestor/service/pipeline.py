@@ -114,7 +114,11 @@ class Pipeline:
                     if work:
                         self._leases.prepared(work.item.claim)
                         group.append(work)
-                if sum(len(one.prepared.chunks) for one in group) >= GROUP_CHUNKS or (group and stalled):
+                    # No more than that, however many became ready while the group before was waited for.
+                    if sum(len(one.prepared.chunks) for one in group) >= GROUP_CHUNKS:
+                        await prepared.put(group)
+                        group = []
+                if group and stalled:
                     await prepared.put(group)
                     group = []
                 found_work = found_work or (stalled and not more)
