@@ -127,12 +127,13 @@ def service_config(service: ServiceDescriptor, target: str) -> dict[str, Any]:
 
 _ROUND_ROBIN: dict[str, Any] = {"round_robin": {}}
 
-# gRFC A50. A single replica is never ejected.
+# gRFC A50. A single replica is never ejected, of three only one: while the share is below the maximum, one
+# more may go, and beside a replica that is gone nobody would be left.
 _EJECTION: dict[str, Any] = {
     "interval": "1s",
     "baseEjectionTime": "5s",
     "maxEjectionTime": "30s",
-    "maxEjectionPercent": 50,
+    "maxEjectionPercent": 33,
     "failurePercentageEjection": {
         "threshold": 80,
         "enforcementPercentage": 100,
