@@ -123,13 +123,12 @@ class Way:
 async def open_ways(
     suite: Suite, collection: str, queries: Sequence[str], on_weaviate: Suite | None = None
 ) -> AsyncIterator[Mapping[str, Way]]:
-    """All ways, by name, to search one collection for any of the queries; with `on_weaviate` also those of a
-    suite on the same database that searches Weaviate."""
+    """All ways, by name, to search one collection for any of the queries; with `on_weaviate`, a suite on the
+    same database that searches Weaviate, its ways in place of the bare hops."""
     async with create_embedder(EmbeddingSettings()) as embedder:
         vectors = {query: HalfVector(await embedder.embed_query(query)) for query in queries}
     async with AsyncExitStack() as stack:
         floor = await stack.enter_async_context(open_floor(suite.database_url, collection, vectors))
-        hops, pids = await stack.enter_async_context(open_hops(suite.database_url, collection, vectors))
 
         async def services_of(one: Suite) -> Services:
             client = await stack.enter_async_context(one.connection.client())
@@ -151,8 +150,11 @@ async def open_ways(
             ANSWER: over(services.post_answer),
         }
         found = {name: Way(search, suite.pids) for name, search in ways.items()}
-        found |= {name: Way(search, {**suite.pids, **pids}) for name, search in hops.items()}
-        if on_weaviate is not None:
+        if on_weaviate is None:
+            # Beside two suites, PostgreSQL would have no connections left for them.
+            hops, pids = await stack.enter_async_context(open_hops(suite.database_url, collection, vectors))
+            found |= {name: Way(search, {**suite.pids, **pids}) for name, search in hops.items()}
+        else:
             services = await services_of(on_weaviate)
             ways = {
                 WEAVIATE_RETRIEVER: over(services.retrieve),
