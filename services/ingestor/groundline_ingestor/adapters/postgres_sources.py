@@ -49,6 +49,10 @@ _PENDING_RUNS: Final = f"(source_id = $1::uuid OR dry_source_id = $1::uuid) AND 
 _TELL: Final = "SELECT pg_notify('groundline_items', '')"
 _FORGET_VERSIONS: Final = "UPDATE source_documents SET version = '' WHERE source_id = $1::uuid"
 
+# Who changes a collection holds it, and then its sources: whoever holds a source has to have it before. A job
+# refers to it, and takes the same hold on it.
+_HOLD_COLLECTION: Final = "SELECT FROM collections WHERE collection_id = $1 FOR KEY SHARE"
+
 
 class PostgresSources:
     """Implements SourceRepository."""
@@ -161,6 +165,7 @@ class PostgresSources:
     async def enqueue(self, source: StoredSource, *, full: bool = False) -> str:
         source_id = source.message.source_id
         async with transaction(self._pool) as connection:
+            await connection.execute(_HOLD_COLLECTION, source.message.collection_id)
             row = await connection.fetchrow(
                 "SELECT * FROM sources WHERE source_id = $1::uuid FOR UPDATE", source_id
             )
@@ -209,6 +214,7 @@ class PostgresSources:
     async def enqueue_dry_run(self, source: StoredSource) -> str:
         job_id = str(uuid.uuid4())
         async with transaction(self._pool) as connection:
+            await connection.execute(_HOLD_COLLECTION, source.message.collection_id)
             row = await connection.fetchrow(
                 "SELECT * FROM sources WHERE source_id = $1::uuid FOR SHARE", source.message.source_id
             )
