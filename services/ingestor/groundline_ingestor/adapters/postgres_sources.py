@@ -49,6 +49,9 @@ _PENDING_RUNS: Final = f"(source_id = $1::uuid OR dry_source_id = $1::uuid) AND 
 _TELL: Final = "SELECT pg_notify('groundline_items', '')"
 _FORGET_VERSIONS: Final = "UPDATE source_documents SET version = '' WHERE source_id = $1::uuid"
 
+# The column that names the source of a run, by whether it is a dry one.
+_RUN_OF: Final = {False: "source_id", True: "dry_source_id"}
+
 # Who changes a collection holds it, and then its sources: whoever holds a source has to have it before. A job
 # refers to it, and takes the same hold on it.
 _HOLD_COLLECTION: Final = "SELECT FROM collections WHERE collection_id = $1 FOR KEY SHARE"
@@ -212,7 +215,6 @@ class PostgresSources:
         return item, OrderedRun(_source(source), is_dry_run=row["dry_source_id"] is not None)
 
     async def enqueue_dry_run(self, source: StoredSource) -> str:
-        job_id = str(uuid.uuid4())
         async with transaction(self._pool) as connection:
             await connection.execute(_HOLD_COLLECTION, source.message.collection_id)
             row = await connection.fetchrow(
@@ -220,25 +222,7 @@ class PostgresSources:
             )
             if row is None:
                 raise NotFoundError("SOURCE_NOT_FOUND", f"no source {source.message.source_id}")
-            await connection.execute(
-                """
-                INSERT INTO ingestion_jobs (job_id, collection_id, state, principals, is_dry_run)
-                VALUES ($1::uuid, $2, 'queued', $3, true)
-                """,
-                job_id,
-                row["collection_id"],
-                row["principals"],
-            )
-            await connection.execute(
-                """
-                INSERT INTO ingestion_items (job_id, item_index, uri, state, dry_source_id)
-                VALUES ($1::uuid, 0, $2, 'queued', $3)
-                """,
-                job_id,
-                row["name"],
-                row["source_id"],
-            )
-        return job_id
+            return await _insert_run(connection, row, is_dry_run=True)
 
     async def known(self, source: StoredSource, versions: Mapping[str, str | None]) -> Collection[str]:
         async with acquire(self._pool) as connection:
@@ -423,27 +407,34 @@ async def _enqueue(connection: Connection, source: asyncpg.Record) -> str:
             """,
             source["last_job_id"],
         )
+    job_id = await _insert_run(connection, source, is_dry_run=False)
+    await connection.execute(
+        "UPDATE sources SET last_job_id = $2::uuid WHERE source_id = $1", source["source_id"], job_id
+    )
+    return job_id
+
+
+async def _insert_run(connection: Connection, source: asyncpg.Record, *, is_dry_run: bool) -> str:
+    """A job with the item that reads the source; returns the job's id."""
     job_id = str(uuid.uuid4())
     await connection.execute(
         """
-        INSERT INTO ingestion_jobs (job_id, collection_id, state, principals)
-        VALUES ($1::uuid, $2, 'queued', $3)
+        INSERT INTO ingestion_jobs (job_id, collection_id, state, principals, is_dry_run)
+        VALUES ($1::uuid, $2, 'queued', $3, $4)
         """,
         job_id,
         source["collection_id"],
         source["principals"],
+        is_dry_run,
     )
     await connection.execute(
-        """
-        INSERT INTO ingestion_items (job_id, item_index, uri, state, source_id)
+        f"""
+        INSERT INTO ingestion_items (job_id, item_index, uri, state, {_RUN_OF[is_dry_run]})
         VALUES ($1::uuid, 0, $2, 'queued', $3)
         """,
         job_id,
         source["name"],
         source["source_id"],
-    )
-    await connection.execute(
-        "UPDATE sources SET last_job_id = $2::uuid WHERE source_id = $1", source["source_id"], job_id
     )
     return job_id
 
