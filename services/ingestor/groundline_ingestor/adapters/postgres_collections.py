@@ -19,6 +19,7 @@ from groundline_database import (
 )
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import AlreadyExistsError
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
 
 from groundline_ingestor.adapters.erasure import forget_cached_chunks
 from groundline_ingestor.adapters.postgres_index_builds import builds_held_off
@@ -31,6 +32,8 @@ from groundline_ingestor.domain.collections import EVERYONE, StoredCollection
 from groundline_ingestor.domain.times import moment, timestamp
 
 __all__ = ["PostgresCollections", "read_settings", "settings_json"]
+
+DELETION_ATTEMPTS: Final = 3
 
 # Parts of the settings that are stored in columns of their own, here and with the partition.
 _COLUMNS: Final = ("access", "embedding", "lexical")
@@ -123,25 +126,14 @@ class PostgresCollections:
                 if not partition.is_shared
             ]
             # Those that come in between are empty, and nothing is built on them.
-            async with builds_held_off(connection, own), connection.transaction():
-                # Waits for documents being stored, which hold a share lock on the row.
-                found = await connection.fetchval(
-                    "SELECT true FROM collections WHERE collection_id = $1 FOR UPDATE", collection_id
+            async with builds_held_off(connection, own):
+                # A worker may hold an item and wait for what the deletion holds, which waits for the item.
+                deletion = AsyncRetrying(
+                    retry=retry_if_exception_type(asyncpg.DeadlockDetectedError),
+                    stop=stop_after_attempt(DELETION_ATTEMPTS),
+                    reraise=True,
                 )
-                if not found:
-                    return False
-                for partition in await partitions_with(connection, collection_id):
-                    # Rows of earlier releases name no collection, in partitions that are one's own.
-                    condition = "coalesce(collection_id, $1) = $1"
-                    await forget_cached_chunks(connection, partition.table, condition, collection_id)
-                    if partition.is_shared:
-                        await connection.execute(
-                            f"DELETE FROM {partition.table} WHERE collection_id = $1", collection_id
-                        )
-                    else:
-                        await connection.execute(f"DROP TABLE {partition.table}")
-                await connection.execute("DELETE FROM collections WHERE collection_id = $1", collection_id)
-        return True
+                return await deletion(_delete, connection, collection_id)
 
     async def _insert(
         self, connection: Connection, collection: collection_pb2.Collection, creator: str, request_id: str
@@ -171,6 +163,29 @@ class PostgresCollections:
                 f"{_SELECT} WHERE c.creator = $2 AND c.request_id = $3", None, creator, request_id
             )
         return _collection(row) if row else None
+
+
+async def _delete(connection: Connection, collection_id: str) -> bool:
+    """Delete a collection with its partitions; whether there was one."""
+    async with connection.transaction():
+        # Waits for documents being stored, which hold a share lock on the row.
+        found = await connection.fetchval(
+            "SELECT true FROM collections WHERE collection_id = $1 FOR UPDATE", collection_id
+        )
+        if not found:
+            return False
+        for partition in await partitions_with(connection, collection_id):
+            # Rows of earlier releases name no collection, in partitions that are one's own.
+            condition = "coalesce(collection_id, $1) = $1"
+            await forget_cached_chunks(connection, partition.table, condition, collection_id)
+            if partition.is_shared:
+                await connection.execute(
+                    f"DELETE FROM {partition.table} WHERE collection_id = $1", collection_id
+                )
+            else:
+                await connection.execute(f"DROP TABLE {partition.table}")
+        await connection.execute("DELETE FROM collections WHERE collection_id = $1", collection_id)
+    return True
 
 
 def _access_columns(access: collection_pb2.AccessSettings) -> tuple[list[str], list[str], list[str]]:

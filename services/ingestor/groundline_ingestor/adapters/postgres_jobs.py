@@ -102,6 +102,13 @@ _RETRIABLE: Final = """
         )
     )
 """
+# Who deletes a collection holds it, and then its jobs and their items; who changes a job takes these the
+# other way round, and so has to hold the collection before.
+_HOLD_COLLECTION: Final = """
+    SELECT FROM collections c JOIN ingestion_jobs j USING (collection_id)
+    WHERE j.job_id = $1::uuid FOR KEY SHARE OF c
+"""
+
 # Bytes of content in one row.
 PAYLOAD_PART: Final = 1 << 20
 
@@ -236,6 +243,7 @@ class PostgresJobs:
 
     async def cancel(self, job_id: str) -> None:
         async with transaction(self._pool) as connection:
+            await connection.execute(_HOLD_COLLECTION, job_id)
             # Nothing is added to it from here on, so that the next statement sees all there are.
             await connection.execute(
                 "SELECT FROM ingestion_items WHERE job_id = $1::uuid AND item_index = 0 FOR UPDATE", job_id
@@ -267,6 +275,7 @@ class PostgresJobs:
 
     async def retry(self, job_id: str) -> int:
         async with transaction(self._pool) as connection:
+            await connection.execute(_HOLD_COLLECTION, job_id)
             retried = await change_items(connection, _RETRIABLE, [job_id], retry, pause_seconds=0)
             if retried:
                 await connection.execute(

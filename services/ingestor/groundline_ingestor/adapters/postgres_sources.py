@@ -112,6 +112,7 @@ class PostgresSources:
         source_id = after.source_id
         try:
             async with transaction(self._pool) as connection:
+                await connection.execute(_HOLD_COLLECTION, before.message.collection_id)
                 updated = await connection.fetchval(
                     f"""
                     UPDATE sources SET
@@ -185,8 +186,10 @@ class PostgresSources:
         async with transaction(self._pool) as connection:
             rows = await connection.fetch(
                 """
-                SELECT * FROM sources WHERE next_run_time <= clock_timestamp()
-                ORDER BY next_run_time LIMIT $1 FOR UPDATE SKIP LOCKED
+                SELECT s.* FROM sources s JOIN collections c USING (collection_id)
+                WHERE s.next_run_time <= clock_timestamp()
+                ORDER BY s.next_run_time LIMIT $1
+                FOR KEY SHARE OF c SKIP LOCKED FOR UPDATE OF s SKIP LOCKED
                 """,
                 BEGUN_AT_ONCE,
             )
