@@ -163,14 +163,14 @@ def features_of(hits: Iterable[Hit]) -> candidate_pb2.CandidateFeatures:
 
 
 def with_adjacent(
-    chunk: passage_pb2.Chunk, nearby: Sequence[passage_pb2.Chunk]
+    chunk: passage_pb2.Chunk, collection_version: int, nearby: Sequence[passage_pb2.Chunk]
 ) -> candidate_pb2.FetchedChunk:
     """A chunk with those next to it, in document order, cut so that no text is there twice.
 
     Chunks overlap; what an adjacent one shares with the chunk, or with one nearer to it, is taken from its
     text and offsets, and one that has nothing of its own is left out.
     """
-    fetched = candidate_pb2.FetchedChunk(chunk=chunk)
+    fetched = candidate_pb2.FetchedChunk(chunk=chunk, collection_version=collection_version)
     if not nearby:
         return fetched
     ordered = sorted(nearby, key=lambda each: each.chunk_index)

@@ -221,11 +221,15 @@ class RetrievalService:
         watch: _Stopwatch,
     ) -> None:
         """Put into `kept` the passages that ranking keeps of what was found."""
+        versions: Mapping[str, int] = {}
 
         async def fetch(
             selections: Sequence[candidate_pb2.CollectionChunks],
         ) -> Sequence[candidate_pb2.FetchedChunk]:
-            return await self._store.fetch(selections, caller.principals)
+            nonlocal versions
+            fetched = await self._store.fetch(selections, caller.principals)
+            versions = {each.chunk.collection_id: each.collection_version for each in fetched}
+            return fetched
 
         with watch.part(passage_pb2.STAGE_RERANKING):
             ranked = await ranked_with_texts(
@@ -237,6 +241,7 @@ class RetrievalService:
             )
         with watch.part(passage_pb2.STAGE_FETCHING):
             kept.passages.extend(await read_passages(ranked.ranked, adjacent_chunks, fetch))
+        kept.collection_versions.update(versions)
         kept.cut.extend(ranked.cut)
         kept.SetInParent()  # also where nothing was kept
 

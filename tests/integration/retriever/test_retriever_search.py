@@ -594,6 +594,30 @@ async def test_a_chunk_of_a_parent_comes_with_the_rest_of_it_and_nothing_else(co
     assert await fetched(with_parents=True, adjacent_chunks=2) == [0, 1, 3, 4]
 
 
+async def test_passages_come_with_the_versions_of_their_collections_as_they_are_read(
+    corpus: Any, retrieve: Client
+) -> None:
+    async def versions() -> dict[str, int]:
+        rows = await corpus.connection.fetch("SELECT collection_id, xmin FROM collections")
+        return {name: version for name, version in rows if name in ("guides", "drafts")}
+
+    before = await versions()
+
+    async def told() -> dict[str, int]:
+        found = await retrieve(
+            collections=before,
+            collection_versions=before.values(),
+            ranking=retriever_service_pb2.Ranking(),
+        )
+        return dict(found.response.ranked.collection_versions)
+
+    assert await told() == before
+    await corpus.connection.execute(
+        "UPDATE collections SET settings = settings WHERE collection_id = 'guides'"
+    )
+    assert await told() == await versions() != before
+
+
 async def test_both_indexes_are_used(corpus: Any, database_url: str) -> None:
     """On a few thousand chunks, where PostgreSQL's default costs would choose a full scan."""
     await corpus.collection("many", [f"{BREAD} Loaf number {n} of {n % 97}." for n in range(3000)])

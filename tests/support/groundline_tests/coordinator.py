@@ -142,6 +142,8 @@ class FakeRetriever(_Step):
         self.adjacent: dict[int, list[passage_pb2.Chunk]] = {}
         self.gone: set[int] = set()
         self.fetch_error: Exception | None = None
+        self.versions: Mapping[str, int] = {}
+        """Of the collections of passages that it ranks, as it finds them when it reads these."""
 
     @property
     def queries(self) -> list[str]:
@@ -182,7 +184,9 @@ class FakeRetriever(_Step):
         ranked = await ranked_with_texts(rank, rerank, fetch)
         passages = await read_passages(ranked.ranked, response.adjacent_chunks, fetch)
         return retriever_service_pb2.RetrieveResponse(
-            ranked=retriever_service_pb2.RankedPassages(passages=passages, cut=ranked.cut),
+            ranked=retriever_service_pb2.RankedPassages(
+                passages=passages, cut=ranked.cut, collection_versions=self.versions
+            ),
             degraded=response.degraded,
             timings=response.timings,
         )
@@ -319,8 +323,8 @@ class FakeCatalog:
 
     def __init__(self) -> None:
         self._collections: dict[str, _Restricted] = {}
-        self.holds_back: asyncio.Event | None = None
-        """Until this is set, nothing is answered."""
+        self.asked = 0
+        """How often."""
 
     def add(
         self, collection: ReadableCollection, *, readers: Sequence[str] = (), writers: Sequence[str] = ()
@@ -337,8 +341,7 @@ class FakeCatalog:
     async def readable(
         self, principals: Sequence[str], collection_ids: Sequence[str]
     ) -> Sequence[ReadableCollection]:
-        if self.holds_back is not None:
-            await self.holds_back.wait()
+        self.asked += 1
         found = [
             each.collection
             for name, each in self._collections.items()

@@ -2,8 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -270,62 +269,63 @@ async def test_a_search_that_asks_no_model_is_one_call() -> None:
     assert [source.chunk_id for source in world.only(Sources).sources] == ["3", "1"]
 
 
-async def test_a_search_of_what_the_caller_named_before_begins_while_it_is_looked_up_again() -> None:
+async def searched_before(**settings: Any) -> World:
+    """A caller has searched "docs", whose settings ask no model, and the retriever tells its version."""
     world = World()
-    async with searched_ahead(world) as search:
-        assert not search.done()
-    assert (await search).passages
+    world.catalog = FakeCatalog()
+    world.catalog.add(collection("docs", **settings))
+    world.retriever.versions = {"docs": 1}
+    await world.search("alpha", collection_ids=["docs"])
+    return world
+
+
+async def test_a_search_whose_passages_tell_that_all_is_as_it_was_looks_nothing_up() -> None:
+    world = await searched_before()
+    asked = world.catalog.asked
+    assert (await world.search("beta", collection_ids=["docs"])).passages
+    assert (world.catalog.asked, len(world.retriever.calls)) == (asked, 2)
+
+
+@pytest.mark.parametrize("versions", [{}, {"docs": 2}], ids=["told nothing", "told of another version"])
+async def test_what_was_found_is_not_shown_of_a_collection_that_may_no_longer_be_read(
+    versions: Mapping[str, int],
+) -> None:
+    world = await searched_before()
+    world.catalog.add(collection("docs"), readers=("group:staff",))
+    world.retriever.versions = versions
+    with pytest.raises(NotFoundError):
+        await world.search("alpha", collection_ids=["docs"])
+
+
+async def test_a_failed_search_does_not_hide_that_the_collection_is_gone() -> None:
+    world = await searched_before()
+    world.retriever.error = DOWN
+    world.catalog.remove("docs")
+    with pytest.raises(NotFoundError):
+        await world.search("alpha", collection_ids=["docs"])
+
+
+async def test_a_failed_search_of_a_collection_that_is_as_it_was_fails() -> None:
+    world = await searched_before()
+    world.retriever.error = DOWN
+    with pytest.raises(UnavailableError):
+        await world.search("alpha", collection_ids=["docs"])
     assert len(world.retriever.calls) == 2
 
 
-async def test_what_was_searched_ahead_is_not_shown_of_a_collection_that_may_no_longer_be_read() -> None:
-    world = World()
-    async with searched_ahead(world) as search:
-        world.catalog.add(collection("docs"), readers=("group:staff",))
-    with pytest.raises(NotFoundError):
-        await search
+async def test_what_tells_no_versions_counts_where_all_is_as_it_was() -> None:
+    world = await searched_before()
+    world.retriever.versions = {}
+    assert (await world.search("alpha", collection_ids=["docs"])).passages
+    assert len(world.retriever.calls) == 2
 
 
-async def test_a_failed_search_ahead_does_not_hide_that_the_collection_is_gone() -> None:
-    world = World()
-    world.retriever.by_query["beta"] = DOWN
-    async with searched_ahead(world, "beta") as search:
-        world.catalog.remove("docs")
-    with pytest.raises(NotFoundError):
-        await search
-
-
-async def test_a_collection_that_has_changed_meanwhile_is_searched_again_as_it_is_now() -> None:
-    world = World()
-    async with searched_ahead(world) as search:
-        world.catalog.add(collection("docs", rerank={"top_k": 1}))
-    assert len((await search).passages) == 1
+async def test_a_collection_that_has_changed_is_searched_again_as_it_is_now() -> None:
+    world = await searched_before()
+    world.catalog.add(collection("docs", rerank={"top_k": 1}))
+    world.retriever.versions = {"docs": 2}
+    assert len((await world.search("alpha", collection_ids=["docs"])).passages) == 1
     assert [list(call.collection_versions) for call in world.retriever.calls] == [[1], [1], [2]]
-
-
-async def test_a_search_whose_caller_goes_away_ends_what_was_begun_ahead() -> None:
-    world = World()
-    async with searched_ahead(world, hangs=True) as search:
-        search.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await search
-        assert world.retriever.cancelled
-
-
-@asynccontextmanager
-async def searched_ahead(
-    world: World, query: str = "alpha", *, hangs: bool = False
-) -> AsyncIterator["asyncio.Task[coordinator_service_pb2.SearchResponse]"]:
-    """A second search of "docs", which has reached the retriever (and hangs there); the catalog tells nothing
-    before the block has ended."""
-    await world.search("alpha", collection_ids=["docs"])
-    world.retriever.reached.clear()
-    world.retriever.hangs = hangs
-    world.catalog.holds_back = asyncio.Event()
-    search = asyncio.create_task(world.search(query, collection_ids=["docs"]))
-    await world.retriever.reached.wait()
-    yield search
-    world.catalog.holds_back.set()
 
 
 async def test_what_a_model_ranks_or_is_searched_in_parts_is_left_unranked_by_the_retriever() -> None:

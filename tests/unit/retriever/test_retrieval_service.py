@@ -651,7 +651,7 @@ def piece(index: int, start: int, text: str) -> passage_pb2.Chunk:
 
 
 def adjacent(hit: passage_pb2.Chunk, nearby: Sequence[passage_pb2.Chunk]) -> Sequence[passage_pb2.Chunk]:
-    return with_adjacent(hit, nearby).adjacent_chunks
+    return with_adjacent(hit, 1, nearby).adjacent_chunks
 
 
 def test_adjacent_chunks_are_cut_where_they_overlap_and_stand_in_order() -> None:

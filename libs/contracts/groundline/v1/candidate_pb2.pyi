@@ -256,6 +256,9 @@ class FetchedChunk(_message.Message):
 
     CHUNK_FIELD_NUMBER: _builtins.int
     ADJACENT_CHUNKS_FIELD_NUMBER: _builtins.int
+    COLLECTION_VERSION_FIELD_NUMBER: _builtins.int
+    collection_version: _builtins.int
+    """Version of its collection as it was read."""
     @_builtins.property
     def chunk(self) -> _passage_pb2.Chunk:
         """The chunk."""
@@ -271,10 +274,11 @@ class FetchedChunk(_message.Message):
         *,
         chunk: _passage_pb2.Chunk | None = ...,
         adjacent_chunks: _abc.Iterable[_passage_pb2.Chunk] | None = ...,
+        collection_version: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["chunk", b"chunk"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjacent_chunks", b"adjacent_chunks", "chunk", b"chunk"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adjacent_chunks", b"adjacent_chunks", "chunk", b"chunk", "collection_version", b"collection_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -56,8 +56,8 @@ class RetrieveRequest(_message.Message):
     @_builtins.property
     def collection_versions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Versions of the collections, in the order of collection_ids, as the caller has just read them, or as it knew them and
-        reads them again meanwhile, to drop the response where they are others. What the retriever remembers of these
-        versions it does not read again. Empty: it reads them.
+        checks afterwards, to drop the response where they are others (RankedPassages.collection_versions). What the retriever
+        remembers of these versions it does not read again. Empty: it reads them.
         """
 
     @_builtins.property
@@ -201,8 +201,29 @@ class RankedPassages(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class CollectionVersionsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     PASSAGES_FIELD_NUMBER: _builtins.int
     CUT_FIELD_NUMBER: _builtins.int
+    COLLECTION_VERSIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def passages(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.Passage]:
         """Best first; of those that exist and that the caller may read."""
@@ -211,15 +232,22 @@ class RankedPassages(_message.Message):
     def cut(self) -> _containers.RepeatedCompositeFieldContainer[_passage_pb2.CutPassage]:
         """What was not kept and why, where it was asked for."""
 
+    @_builtins.property
+    def collection_versions(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """The collections of the passages, with the versions in which the statement that read the texts found them and found
+        that the caller may read them.
+        """
+
     def __init__(
         self,
         *,
         passages: _abc.Iterable[_passage_pb2.Passage] | None = ...,
         cut: _abc.Iterable[_passage_pb2.CutPassage] | None = ...,
+        collection_versions: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cut", b"cut", "passages", b"passages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["collection_versions", b"collection_versions", "cut", b"cut", "passages", b"passages"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

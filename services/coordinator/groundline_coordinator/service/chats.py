@@ -22,7 +22,6 @@ from groundline.v1 import (
     passage_pb2,
     thread_pb2,
 )
-from groundline_runtime.ahead import begun_ahead
 from groundline_runtime.charges import total
 from groundline_runtime.context import (
     Caller,
@@ -243,11 +242,8 @@ class ChatService:
             progress = StageReport()
             return await self._passages.find(inquiry, scope, progress, _ignore), progress
 
-        searched, progress = await begun_ahead(
-            self._scopes.expected(caller, inquiry, generation),
-            self._scopes.of(caller, inquiry, generation),
-            lambda expected, scope: expected.versions == scope.versions,
-            find,
+        searched, progress = await self._scopes.searched(
+            caller, inquiry, generation, find, lambda found: found[0].versions
         )
         return coordinator_service_pb2.SearchResponse(
             passages=searched.passages,

@@ -1,11 +1,11 @@
-"""What requests may search: looked up for each, and expected from what was found before."""
+"""What requests may search: looked up, or expected from what was found before and proven by what is read."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from groundline.v1 import options_pb2
 from groundline_runtime.context import Caller
-from groundline_runtime.errors import InvalidArgumentError, NotFoundError
+from groundline_runtime.errors import GroundlineError, InvalidArgumentError, NotFoundError
 
 from groundline_coordinator.domain.options import scope_of
 from groundline_coordinator.domain.turns import Inquiry, ReadableCollection, Scope
@@ -39,14 +39,48 @@ class Scopes:
                 self._found.popitem(last=False)
         return scope_of(inquiry, generation, found)
 
-    def expected(
+    async def searched[Found](
+        self,
+        caller: Caller,
+        inquiry: Inquiry,
+        generation: options_pb2.GenerationOptions,
+        search: Callable[[Scope], Awaitable[Found]],
+        versions_of: Callable[[Found], Mapping[str, int]],
+    ) -> Found:
+        """What `search` finds in the scope.
+
+        Where this caller has named the same collections before, it begins with what they were then; they are
+        looked up only if `versions_of` what it finds are not theirs, or it fails. What it makes of a scope
+        that is not so any more, failures included, does not count. Raises as `of`.
+        """
+        expected = self._expected(caller, inquiry, generation)
+        if expected is None:
+            return await search(await self.of(caller, inquiry, generation))
+        failure: GroundlineError | None = None
+        try:
+            found = await search(expected)
+        except GroundlineError as error:
+            failure = error
+        else:
+            if versions_of(found) == expected.versions:
+                return found
+        scope = await self.of(caller, inquiry, generation)
+        if scope.versions != expected.versions:
+            return await search(scope)
+        if failure is not None:
+            raise failure
+        return found
+
+    def _expected(
         self, caller: Caller, inquiry: Inquiry, generation: options_pb2.GenerationOptions
     ) -> Scope | None:
-        """What `of` will return unless a collection has changed since this caller last named the same ones:
+        """What `of` would return unless a collection has changed since this caller last named the same ones:
         it is the same where `versions` are. None where that is not known."""
-        found = self._found.get((caller.principals, inquiry.collection_ids))
+        key = caller.principals, inquiry.collection_ids
+        found = self._found.get(key)
         if found is None:
             return None
+        self._found.move_to_end(key)
         try:
             return scope_of(inquiry, generation, found)
         except InvalidArgumentError:

@@ -93,6 +93,8 @@ class Searched:
     """What of the rewriting a client is told."""
     passages: Sequence[passage_pb2.Passage] = ()
     cut: Sequence[passage_pb2.CutPassage] = ()
+    versions: Mapping[str, int] = field(default_factory=dict)
+    """Of the collections of the passages, as they were when those were read, where the retriever tells it."""
 
 
 @dataclass
@@ -175,9 +177,9 @@ class PassageSearch:
             weak = self._limits.weak_similarity if looks_again else None
             ranking = retriever_service_pb2.Ranking(options=scope.rerank, weak_similarity=weak)
         await self._retrieve(inquiry, scope, rewrite, queries, found, progress, emit, ranking)
-        if found.ranked is not None:
+        if (ranked := found.ranked) is not None:
             status = status_of(inquiry.query, rewrite)
-            return Searched(rewrite, status, found.ranked.passages, found.ranked.cut)
+            return Searched(rewrite, status, ranked.passages, ranked.cut, ranked.collection_versions)
         if looks_again and is_weak(found.sets, self._limits.weak_similarity):
             if not rewritten:
                 rewrite = await self._rewrite(asked, history, progress, emit)

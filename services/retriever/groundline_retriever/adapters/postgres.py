@@ -199,9 +199,10 @@ _COVERED = """
 # Adjacent chunks come with those that were asked for; `wanted_id` says next to which a chunk stands. Whether
 # the collection may be read, and its partition is the one in use, is decided by the same statement.
 _FETCH = """
-    SELECT wanted.chunk_id AS wanted_id, c.chunk_id, d.collection_id, c.document_id, c.chunk_index,
-        c.original_text, c.context_annotation, d.title, d.uri, c.source_type, d.mime_type,
-        c.start_offset, c.end_offset, c.metadata::text, c.update_time, d.has_original
+    SELECT wanted.chunk_id AS wanted_id, k.xmin AS version,
+        c.chunk_id, d.collection_id, c.document_id, c.chunk_index, c.original_text, c.context_annotation,
+        d.title, d.uri, c.source_type, d.mime_type, c.start_offset, c.end_offset,
+        c.metadata::text, c.update_time, d.has_original
     FROM {table} wanted
     JOIN {table} c ON c.partition_id = wanted.partition_id AND {place}
     JOIN documents d ON d.document_id = c.document_id
@@ -980,15 +981,18 @@ async def _fetched(
         )
     except asyncpg.UndefinedTableError:
         return ()
-    wanted: dict[int, passage_pb2.Chunk] = {}
+    wanted: dict[int, tuple[passage_pb2.Chunk, int]] = {}
     adjacent: dict[int, list[passage_pb2.Chunk]] = defaultdict(list)
-    for wanted_id, *columns in rows:
+    for wanted_id, version, *columns in rows:
         chunk = _chunk(*columns)
         if columns[0] == wanted_id:
-            wanted[wanted_id] = chunk
+            wanted[wanted_id] = chunk, version
         else:
             adjacent[wanted_id].append(chunk)
-    return [with_adjacent(chunk, adjacent.get(wanted_id, ())) for wanted_id, chunk in wanted.items()]
+    return [
+        with_adjacent(chunk, version, adjacent.get(wanted_id, ()))
+        for wanted_id, (chunk, version) in wanted.items()
+    ]
 
 
 def _chunk(
@@ -1008,7 +1012,7 @@ def _chunk(
     update_time: datetime,
     has_original: bool,
 ) -> passage_pb2.Chunk:
-    """From the columns of _FETCH, in their order: reading them by name takes longer."""
+    """From the columns of _FETCH but the first two, in their order: reading them by name takes longer."""
     return passage_pb2.Chunk(
         chunk_id=str(chunk_id),
         document_id=document_id,
