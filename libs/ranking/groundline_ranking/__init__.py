@@ -4,7 +4,14 @@ Arithmetic on what a search found, in the process that has it, and what is read 
 that asks a model is the reranker's.
 """
 
-from groundline_ranking.candidates import Candidates, candidates_of, is_weak
+from groundline_ranking.candidates import (
+    ArmList,
+    Candidates,
+    ChunkFeatures,
+    arm_scores,
+    candidates_of,
+    is_weak,
+)
 from groundline_ranking.duplicates import MAX_WINDOW, MIN_WINDOW
 from groundline_ranking.passages import Fetch, Rank, ranked_with_texts, read_passages
 from groundline_ranking.ranking import Order, Pool, finish, in_fused_order, wanted_chunks
@@ -24,11 +31,14 @@ __all__ = [
     "MAX_WINDOW",
     "MIN_WINDOW",
     "MODELS",
+    "ArmList",
     "Candidates",
+    "ChunkFeatures",
     "Fetch",
     "Order",
     "Pool",
     "Rank",
+    "arm_scores",
     "candidates_of",
     "finish",
     "in_fused_order",

@@ -1,6 +1,6 @@
 """The candidates of a request as columns, which fusion and deduplication compute with."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +8,16 @@ from groundline.v1 import candidate_pb2
 from groundline_signatures import as_matrix
 from numpy.typing import NDArray
 
-__all__ = ["ArmList", "Candidates", "Floats", "Integers", "candidates_of", "is_weak"]
+__all__ = [
+    "ArmList",
+    "Candidates",
+    "ChunkFeatures",
+    "Floats",
+    "Integers",
+    "arm_scores",
+    "candidates_of",
+    "is_weak",
+]
 
 type Integers = NDArray[np.int64]
 type Floats = NDArray[np.float64]
@@ -24,6 +33,15 @@ class ArmList:
 
 
 @dataclass(frozen=True, slots=True)
+class ChunkFeatures:
+    """What the weighted strategy alone looks at; rows are the candidates'."""
+
+    chunk_indexes: Integers
+    update_seconds: Integers
+    source_types: Integers
+
+
+@dataclass(frozen=True, slots=True)
 class Candidates:
     """All chunks of a request, each once, by rising id: a row of every column is one chunk."""
 
@@ -32,9 +50,7 @@ class Candidates:
     collection_ids: Sequence[str]
     collections: Integers
     """Positions in collection_ids."""
-    chunk_indexes: Integers
-    update_seconds: Integers
-    source_types: Integers
+    features: Callable[[], ChunkFeatures]
     signatures: NDArray[np.uint8]
     """(rows, SIGNATURE_BYTES), zeros where a chunk has none."""
     sets: Sequence[Sequence[ArmList]]
@@ -63,9 +79,11 @@ def candidates_of(candidate_sets: Iterable[candidate_pb2.CandidateSet]) -> Candi
         chunk_ids=chunk_ids,
         collection_ids=collection_ids,
         collections=column(_collections(each, positions) for each in features),
-        chunk_indexes=column(_integers(each.chunk_indexes) for each in features),
-        update_seconds=column(_integers(each.update_seconds) for each in features),
-        source_types=column(_integers(each.source_types) for each in features),
+        features=lambda: ChunkFeatures(
+            chunk_indexes=column(_integers(each.chunk_indexes) for each in features),
+            update_seconds=column(_integers(each.update_seconds) for each in features),
+            source_types=column(_integers(each.source_types) for each in features),
+        ),
         signatures=as_matrix(b"".join(each.signatures for each in features))[first],
         sets=[
             [
@@ -81,13 +99,22 @@ def candidates_of(candidate_sets: Iterable[candidate_pb2.CandidateSet]) -> Candi
     )
 
 
-def is_weak(sets: Iterable[candidate_pb2.CandidateSet], weak_similarity: float) -> bool:
+type ArmScored = tuple[candidate_pb2.SearchArm.ValueType, Sequence[float]]
+"""An arm, and the scores of a list of its, best first."""
+
+
+def arm_scores(sets: Iterable[candidate_pb2.CandidateSet]) -> Iterable[ArmScored]:
+    """Those of every list."""
+    return ((ranked.arm, ranked.scores) for each in sets for ranked in each.lists)
+
+
+def is_weak(found: Iterable[ArmScored], weak_similarity: float) -> bool:
     """Whether a search found nothing, or nothing that is at least this similar.
 
     Without the semantic arm nothing is known of similarity, and what was found counts as good.
     """
-    lists = [ranked for each in sets for ranked in each.lists if ranked.chunk_ids]
-    best = [ranked.scores[0] for ranked in lists if ranked.arm == candidate_pb2.SEARCH_ARM_SEMANTIC]
+    lists = [(arm, scores) for arm, scores in found if scores]
+    best = [scores[0] for arm, scores in lists if arm == candidate_pb2.SEARCH_ARM_SEMANTIC]
     return not lists or (bool(best) and max(best) < weak_similarity)
 
 

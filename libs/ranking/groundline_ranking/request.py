@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from groundline.v1 import options_pb2, passage_pb2, reranker_service_pb2
 
-from groundline_ranking.candidates import candidates_of
+from groundline_ranking.candidates import Candidates, candidates_of
 from groundline_ranking.ranking import (
     Order,
     Pool,
@@ -35,15 +35,21 @@ MODELS: Mapping[options_pb2.RerankStrategy.ValueType, str] = {
 """Strategies that ask a model, by the name of the component that its score becomes in explanations."""
 
 
-async def rank(request: reranker_service_pb2.RerankRequest) -> reranker_service_pb2.RerankResponse:
+async def rank(
+    request: reranker_service_pb2.RerankRequest, candidates: Candidates | None = None
+) -> reranker_service_pb2.RerankResponse:
     """Fuse, remove near-duplicates, order, drop what scores too low, keep the first top_k.
 
     For the strategies `none` and `weighted`. Where words count and the request has no texts, the response is
-    `wanted`: the chunks to send with it.
+    `wanted`: the chunks to send with it. `candidates`: the request's, where the caller has them as columns.
     """
+
+    def ranked() -> reranker_service_pb2.RerankResponse:
+        return _ranked(request, candidates_of(request.candidate_sets) if candidates is None else candidates)
+
     if _weighs_words(request.options) and request.has_chunks:
-        return await asyncio.to_thread(_ranked, request)
-    return await off_loop(size_of(request), lambda: _ranked(request))
+        return await asyncio.to_thread(ranked)
+    return await off_loop(size_of(request) if candidates is None else len(candidates), ranked)
 
 
 async def pooled(request: reranker_service_pb2.RerankRequest) -> Pool:
@@ -81,9 +87,11 @@ def _weighs_words(options: options_pb2.RerankOptions) -> bool:
     return options.strategy == options_pb2.RERANK_STRATEGY_WEIGHTED and reads_texts(options)
 
 
-def _ranked(request: reranker_service_pb2.RerankRequest) -> reranker_service_pb2.RerankResponse:
+def _ranked(
+    request: reranker_service_pb2.RerankRequest, candidates: Candidates
+) -> reranker_service_pb2.RerankResponse:
     options = request.options
-    pool = pool_of(candidates_of(request.candidate_sets), options)
+    pool = pool_of(candidates, options)
     if options.strategy != options_pb2.RERANK_STRATEGY_WEIGHTED:
         return finish(pool, in_fused_order(pool), options)
     if not _weighs_words(options):

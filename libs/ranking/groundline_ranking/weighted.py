@@ -68,13 +68,13 @@ def weighted_components(
     keyword   the share of the query's words that the passage has, rare ones among the candidates for more
     proximity how near to each other it has the query's neighbouring words, 1 where they are side by side
     """
-    weights = weights_of(options)
+    weights, features = weights_of(options), candidates.features()
     values: dict[str, Floats] = {
         "semantic": _fused(fused.scores[rows]),
         "vector": _vector(fused, rows),
-        "position": 1 / (1 + candidates.chunk_indexes[rows]),
-        "recency": _recency(candidates.update_seconds[rows]),
-        "type": _priorities(candidates.source_types[rows], options.type_priorities),
+        "position": 1 / (1 + features.chunk_indexes[rows]),
+        "recency": _recency(features.update_seconds[rows]),
+        "type": _priorities(features.source_types[rows], options.type_priorities),
     }
     if reads_texts(options):
         found = [texts[row] for row in rows.tolist()]

@@ -6,18 +6,22 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple
 
+import numpy as np
 from groundline.v1 import candidate_pb2, options_pb2, passage_pb2
 from groundline_filters import Filter
-from groundline_signatures import SIGNATURE_BYTES
+from groundline_ranking import ArmList, Candidates, ChunkFeatures
+from groundline_signatures import SIGNATURE_BYTES, as_matrix
 
 __all__ = [
+    "ArmHits",
     "Hit",
     "Hits",
     "IndexedCollection",
     "Parameters",
     "Selection",
-    "features_of",
-    "ranked_list",
+    "candidate_set",
+    "candidates_found",
+    "ranked",
     "with_adjacent",
 ]
 
@@ -129,28 +133,87 @@ class Hits:
     """Whether a list is short though there may be more: too much was proposed that may not take part."""
 
 
-def ranked_list(
-    arm: candidate_pb2.SearchArm.ValueType, hits: Iterable[Hit], minimum: float
-) -> tuple[candidate_pb2.RankedList, Sequence[Hit]]:
+class ArmHits(NamedTuple):
+    """What an arm found in one index, best first."""
+
+    arm: candidate_pb2.SearchArm.ValueType
+    hits: Sequence[Hit]
+
+
+def ranked(arm: candidate_pb2.SearchArm.ValueType, hits: Iterable[Hit], minimum: float) -> ArmHits:
     """The hits of one index in order of rank, without those below `minimum`; ties go to the smaller id."""
     kept = [hit for hit in hits if hit.score >= minimum]
     # By the last key first: sorting is stable, and so by a single field each time.
     kept.sort(key=_chunk_id)
     kept.sort(key=_score, reverse=True)
-    ranked = candidate_pb2.RankedList(arm=arm, chunk_ids=map(_chunk_id, kept), scores=map(_score, kept))
-    return ranked, kept
+    return ArmHits(arm, kept)
 
 
-def features_of(hits: Iterable[Hit]) -> candidate_pb2.CandidateFeatures:
+def candidate_set(query: str, found: Sequence[ArmHits]) -> candidate_pb2.CandidateSet:
+    """What was found, for who ranks it elsewhere."""
+    return candidate_pb2.CandidateSet(
+        query=query,
+        lists=[
+            candidate_pb2.RankedList(arm=arm, chunk_ids=map(_chunk_id, hits), scores=map(_score, hits))
+            for arm, hits in found
+        ],
+        features=_features(_unique(found)),
+    )
+
+
+def candidates_found(found: Sequence[ArmHits]) -> Candidates:
+    """What candidates_of() makes of the candidate_set(), without messages: they take longer than ranking."""
+    unique = _unique(found)
+    chunk_ids = sorted(unique)
+    hits = [unique[chunk_id] for chunk_id in chunk_ids]
+    rows = {chunk_id: row for row, chunk_id in enumerate(chunk_ids)}
+    collections = _positions(hit.collection_id for hit in hits)
+
+    def features() -> ChunkFeatures:
+        return ChunkFeatures(
+            chunk_indexes=np.array([hit.chunk_index for hit in hits], np.int64),
+            update_seconds=np.array([hit.update_seconds for hit in hits], np.int64),
+            source_types=np.array([hit.source_type for hit in hits], np.int64),
+        )
+
+    return Candidates(
+        chunk_ids=np.array(chunk_ids, np.int64),
+        collection_ids=list(collections),
+        collections=np.array([collections[hit.collection_id] for hit in hits], np.int64),
+        features=features,
+        signatures=as_matrix([hit.signature or _NO_SIGNATURE for hit in hits]),
+        sets=[
+            [
+                ArmList(
+                    arm,
+                    np.array([rows[hit.chunk_id] for hit in of_arm], np.int64),
+                    # As messages have them, so that both ways give the same order.
+                    np.array([hit.score for hit in of_arm], np.float32).astype(np.float64),
+                )
+                for arm, of_arm in found
+            ]
+        ],
+    )
+
+
+def _unique(found: Iterable[ArmHits]) -> dict[int, Hit]:
+    return {hit.chunk_id: hit for _, hits in found for hit in hits}
+
+
+def _positions(names: Iterable[str]) -> dict[str, int]:
+    """Each name with its position among them, without those that come again."""
+    return {name: position for position, name in enumerate(dict.fromkeys(names))}
+
+
+def _features(unique: Mapping[int, Hit]) -> candidate_pb2.CandidateFeatures:
     """The features of each chunk once."""
-    unique = {hit.chunk_id: hit for hit in hits}
     if not unique:
         return candidate_pb2.CandidateFeatures()
     # Columns at once: reading a hundred hits field by field takes longer than fusing them.
     chunk_ids, _, owners, chunk_indexes, update_seconds, source_types, signatures = zip(
         *unique.values(), strict=True
     )
-    positions = {name: position for position, name in enumerate(dict.fromkeys(owners))}
+    positions = _positions(owners)
     return candidate_pb2.CandidateFeatures(
         chunk_ids=chunk_ids,
         collection_ids=positions,

@@ -5,6 +5,7 @@ import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import structlog
 from groundline.v1 import (
@@ -28,13 +29,14 @@ from groundline_runtime.errors import (
 from groundline_runtime.reasons import reason_value
 
 from groundline_retriever.domain import (
-    Hit,
+    ArmHits,
     Hits,
     IndexedCollection,
     Parameters,
     Selection,
-    features_of,
-    ranked_list,
+    candidate_set,
+    candidates_found,
+    ranked,
 )
 from groundline_retriever.late import LateTasks
 from groundline_retriever.ports import ChunkStore, QueryEmbedder, SearchIndex
@@ -60,7 +62,7 @@ _PARTS: Mapping[int, passage_pb2.Stage.ValueType] = {
     _SEMANTIC: passage_pb2.STAGE_SEMANTIC_SEARCH,
 }
 
-type Lists = list[tuple[candidate_pb2.RankedList, Sequence[Hit]]]
+type Lists = list[ArmHits]
 type Task = tuple[candidate_pb2.SearchArm.ValueType, int]
 """An arm, and the position of the group of collections that it searches."""
 type _Group = tuple[Parameters, QueryEmbedder | None]
@@ -185,18 +187,14 @@ class RetrievalService:
             if options.adjacent_chunks:
                 adjacent_chunks[collection.collection_id] = options.adjacent_chunks
         selection = Selection(caller.principals, _condition(request), request.min_position)
-        lists, degraded = await self._search(request.query.strip(), list(groups.items()), selection, watch)
-        found = candidate_pb2.CandidateSet(
-            query=request.query,
-            lists=[ranked for ranked, _ in lists],
-            features=features_of(hit for _, hits in lists for hit in hits),
-        )
+        found, degraded = await self._search(request.query.strip(), list(groups.items()), selection, watch)
         response = retriever_service_pb2.RetrieveResponse(degraded=degraded)
         if request.HasField("ranking") and not _is_too_weak(found, request.ranking):
             await self._rank(caller, request, found, adjacent_chunks, response.ranked, watch)
         else:
-            response.lists.extend(found.lists)
-            response.features.CopyFrom(found.features)
+            candidates = candidate_set(request.query, found)
+            response.lists.extend(candidates.lists)
+            response.features.CopyFrom(candidates.features)
             response.adjacent_chunks.update(adjacent_chunks)
         response.timings.extend(
             passage_pb2.StageTiming(stage=stage, duration_ms=milliseconds)
@@ -215,7 +213,7 @@ class RetrievalService:
         self,
         caller: Caller,
         request: retriever_service_pb2.RetrieveRequest,
-        found: candidate_pb2.CandidateSet,
+        found: Lists,
         adjacent_chunks: Mapping[str, int],
         kept: retriever_service_pb2.RankedPassages,
         watch: _Stopwatch,
@@ -232,17 +230,15 @@ class RetrievalService:
             return fetched
 
         with watch.part(passage_pb2.STAGE_RERANKING):
-            ranked = await ranked_with_texts(
-                rank,
-                reranker_service_pb2.RerankRequest(
-                    query=request.query, candidate_sets=[found], options=request.ranking.options
-                ),
+            ranking = await ranked_with_texts(
+                partial(rank, candidates=candidates_found(found)),
+                reranker_service_pb2.RerankRequest(query=request.query, options=request.ranking.options),
                 fetch,
             )
         with watch.part(passage_pb2.STAGE_FETCHING):
-            kept.passages.extend(await read_passages(ranked.ranked, adjacent_chunks, fetch))
+            kept.passages.extend(await read_passages(ranking.ranked, adjacent_chunks, fetch))
         kept.collection_versions.update(versions)
-        kept.cut.extend(ranked.cut)
+        kept.cut.extend(ranking.cut)
         kept.SetInParent()  # also where nothing was kept
 
     async def _collections(
@@ -327,7 +323,7 @@ class RetrievalService:
         if found.unsound and not found.lists:
             raise missing[0]
         incomplete += [(_KEYWORD, error) for error in missing]
-        return [ranked_list(_KEYWORD, hits, parameters.min_bm25) for hits in found.lists]
+        return [ranked(_KEYWORD, hits, parameters.min_bm25) for hits in found.lists]
 
     async def _semantic(
         self,
@@ -351,7 +347,7 @@ class RetrievalService:
                 selection=selection,
             )
         incomplete += [(_SEMANTIC, error) for error in _missing(found)]
-        return [ranked_list(_SEMANTIC, hits, parameters.min_similarity) for hits in found.lists]
+        return [ranked(_SEMANTIC, hits, parameters.min_similarity) for hits in found.lists]
 
     def _arm_seconds(self) -> float | None:
         left = remaining_seconds()
@@ -364,9 +360,10 @@ def _are_same(expected: Sequence[IndexedCollection], found: Sequence[IndexedColl
     }
 
 
-def _is_too_weak(found: candidate_pb2.CandidateSet, ranking: retriever_service_pb2.Ranking) -> bool:
+def _is_too_weak(found: Lists, ranking: retriever_service_pb2.Ranking) -> bool:
     """Whether the caller will search again, and rank all together."""
-    return ranking.HasField("weak_similarity") and is_weak([found], ranking.weak_similarity)
+    best = ((arm, [hit.score for hit in hits[:1]]) for arm, hits in found)
+    return ranking.HasField("weak_similarity") and is_weak(best, ranking.weak_similarity)
 
 
 def _condition(request: retriever_service_pb2.RetrieveRequest) -> Filter | None:

@@ -21,7 +21,7 @@ from groundline.v1 import (
 from groundline_coordinator.domain.passages import rests_on
 from groundline_coordinator.domain.turns import ReadableCollection, RequestClaim
 from groundline_coordinator.ports import REPLAY_SECONDS, QuotaUse
-from groundline_ranking import is_weak, rank, ranked_with_texts, read_passages
+from groundline_ranking import arm_scores, is_weak, rank, ranked_with_texts, read_passages
 from groundline_runtime.context import has_begun
 from groundline_runtime.errors import AbortedError, FieldViolation, InvalidArgumentError, NotFoundError
 from groundline_signatures import SIGNATURE_BYTES
@@ -170,7 +170,7 @@ class FakeRetriever(_Step):
         found = candidate_pb2.CandidateSet(
             query=request.query, lists=response.lists, features=response.features
         )
-        if ranking.HasField("weak_similarity") and is_weak([found], ranking.weak_similarity):
+        if ranking.HasField("weak_similarity") and is_weak(arm_scores([found]), ranking.weak_similarity):
             return response
 
         async def fetch(

@@ -3,7 +3,7 @@
 import pytest
 from groundline.v1 import candidate_pb2, chat_pb2, options_pb2
 from groundline_coordinator.domain.rewriting import is_complex, is_follow_up, wants_rewriting
-from groundline_ranking import is_weak
+from groundline_ranking import arm_scores, is_weak
 from groundline_tests.coordinator import retrieved
 
 AUTO, OFF = options_pb2.REWRITING_MODE_AUTO, options_pb2.REWRITING_MODE_OFF
@@ -80,9 +80,9 @@ def found(similarity: float | None) -> candidate_pb2.CandidateSet:
 
 def test_results_are_weak_when_none_is_similar() -> None:
     assert is_weak((), 0.3)
-    assert is_weak((found(0.1), found(0.29)), 0.3)
-    assert not is_weak((found(0.1), found(0.3)), 0.3)
+    assert is_weak(arm_scores((found(0.1), found(0.29))), 0.3)
+    assert not is_weak(arm_scores((found(0.1), found(0.3))), 0.3)
 
 
 def test_without_similarities_what_was_found_is_good_enough() -> None:
-    assert not is_weak((found(None),), 0.3)
+    assert not is_weak(arm_scores((found(None),)), 0.3)

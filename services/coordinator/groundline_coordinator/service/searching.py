@@ -19,7 +19,7 @@ from groundline.v1 import (
     reranker_service_pb2,
     retriever_service_pb2,
 )
-from groundline_ranking import MODELS, is_weak, rank, ranked_with_texts, read_passages
+from groundline_ranking import MODELS, arm_scores, is_weak, rank, ranked_with_texts, read_passages
 from groundline_runtime.context import deadline_within, span
 from groundline_runtime.errors import (
     Code,
@@ -180,7 +180,7 @@ class PassageSearch:
         if (ranked := found.ranked) is not None:
             status = status_of(inquiry.query, rewrite)
             return Searched(rewrite, status, ranked.passages, ranked.cut, ranked.collection_versions)
-        if looks_again and is_weak(found.sets, self._limits.weak_similarity):
+        if looks_again and is_weak(arm_scores(found.sets), self._limits.weak_similarity):
             if not rewritten:
                 rewrite = await self._rewrite(asked, history, progress, emit)
             searched_for = {each.query for each in found.sets}
