@@ -67,11 +67,12 @@ class SearchIndex(Protocol):
         vector: Vectors,
         *,
         limit: int,
-        ef_search: int,
+        ef_search: int | None,
         iterative_scan: options_pb2.IterativeScan.ValueType,
         selection: Selection,
     ) -> Hits:
         """The nearest by cosine similarity of each index: `limit` of them if the selection has as many.
 
-        With ITERATIVE_SCAN_OFF it may be fewer.
+        Without `ef_search` each index is searched with the list that its size needs. With ITERATIVE_SCAN_OFF
+        it may be fewer.
         """

@@ -6,11 +6,12 @@ from typing import Any
 import asyncpg
 import numpy as np
 import pytest
-from groundline.v1.options_pb2 import RetrievalOptions
+from groundline.v1.options_pb2 import ITERATIVE_SCAN_OFF, ITERATIVE_SCAN_RELAXED_ORDER, RetrievalOptions
 from groundline_database import DatabaseSettings, register_vectors
 from groundline_embedding.ports import Vectors
 from groundline_filters import parse
 from groundline_lexical import detect_lexical_index
+from groundline_retriever import domain
 from groundline_retriever.adapters import postgres
 from groundline_retriever.adapters.postgres import EXACT_COLLECTIONS, PostgresChunkStore, open_chunk_store
 from groundline_retriever.domain import Parameters, Selection
@@ -147,6 +148,92 @@ async def test_the_nearest_of_what_is_selected_are_found(
         nearest = {chunk_ids[place] for place in np.argsort(-similarities)[:LIMIT]}
         found += len(nearest & {hit.chunk_id for hit in ranked})
     assert found / (QUERIES * LIMIT) >= 0.95
+
+
+async def _found_by_one_scan(database_url: str, embedder: Clustered, ef_search: int | None) -> int:
+    """Of the half of the chunks that are selected, those among the first `ef_search` that HNSW gives."""
+    async with open_chunk_store(DatabaseSettings(database_url=SecretStr(database_url))) as store:
+        collections = await store.collections(
+            [f"clustered-{number}" for number in range(COLLECTIONS)], [MEMBER]
+        )
+        hits = await store.semantic(
+            collections,
+            embedder.of_queries[0],
+            limit=100,
+            ef_search=ef_search,
+            iterative_scan=ITERATIVE_SCAN_OFF,
+            selection=Selection([MEMBER], parse({"half": 1})),
+        )
+        return sum(len(found) for found in hits.lists)
+
+
+async def test_a_small_partition_is_searched_with_a_list_of_100(
+    library: tuple[PostgresChunkStore, Clustered, list[int]], database_url: str
+) -> None:
+    _, embedder, _ = library
+    by_default = await _found_by_one_scan(database_url, embedder, None)
+    assert by_default == await _found_by_one_scan(database_url, embedder, 100)
+    assert by_default < 100
+
+
+async def test_a_large_partition_is_searched_with_a_longer_list_unless_one_is_named(
+    library: tuple[PostgresChunkStore, Clustered, list[int]],
+    database_url: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, embedder, _ = library
+    # So that 4,400 chunks are many.
+    monkeypatch.setattr(domain, "CHUNKS_PER_ENTRY", 10)
+    assert await _found_by_one_scan(database_url, embedder, 100) < 100
+    assert await _found_by_one_scan(database_url, embedder, None) == 100
+
+
+async def test_searches_of_a_small_partition_are_one_statement_each(
+    library: tuple[PostgresChunkStore, Clustered, list[int]], database_url: str
+) -> None:
+    _, embedder, _ = library
+    settings = DatabaseSettings(database_url=SecretStr(database_url), pool_min_size=1, pool_max_size=1)
+    async with open_chunk_store(settings) as store:
+        collections = await store.collections(
+            [f"clustered-{number}" for number in range(COLLECTIONS)], [MEMBER]
+        )
+        issued: list[str] = []
+
+        async def search(query: Vectors) -> None:
+            await store.semantic(
+                collections,
+                query,
+                limit=LIMIT,
+                ef_search=None,
+                iterative_scan=ITERATIVE_SCAN_RELAXED_ORDER,
+                selection=Selection([MEMBER]),
+            )
+
+        await search(embedder.of_queries[0])  # which reads its size
+        async with store._pool.acquire() as connection:
+            connection.add_query_logger(lambda record: issued.append(record.query))
+        for query in embedder.of_queries[:3]:
+            await search(query)
+        assert len(issued) == 3
+
+
+async def test_an_index_finds_what_a_principal_may_read_for_the_exact_search(
+    library: tuple[PostgresChunkStore, Clustered, list[int]], database_url: str
+) -> None:
+    store, embedder, _ = library
+    [shared] = await store.collections(["clustered-0"], [MEMBER])
+    own = postgres._Index(shared.partition_id, False, DIMENSIONS, "english", ["clustered-0"])
+    condition = postgres._Condition.of(Selection([MEMBER]), first_parameter=2)
+    statement = postgres._exact_sql(own, condition, LIMIT)
+    connection = await asyncpg.connect(
+        database_url, server_settings={**postgres.SERVER_SETTINGS, "enable_seqscan": "off"}
+    )
+    await register_vectors(connection)
+    rows = await connection.fetch(f"EXPLAIN {statement}", embedder.of_queries[0], *condition.arguments([own]))
+    await connection.close()
+    plan = "\n".join(row[0] for row in rows)
+    # What everyone may read, and what these principals may.
+    assert plan.count(f"Bitmap Index Scan on chunks_p{shared.partition_id}_allowed_principals_idx") == 2
 
 
 async def test_the_planner_cannot_pass_hnsw_by_whatever_is_selected(

@@ -21,6 +21,7 @@ from groundline_retriever.domain import (
     IndexedCollection,
     Parameters,
     Selection,
+    search_list_of,
     with_adjacent,
 )
 from groundline_retriever.embeddings import QueryVectors
@@ -118,7 +119,7 @@ class FakeStore:
         vector: Vectors,
         *,
         limit: int,
-        ef_search: int,
+        ef_search: int | None,
         iterative_scan: options_pb2.IterativeScan.ValueType,
         selection: Selection,
     ) -> Hits:
@@ -452,12 +453,26 @@ async def set_and_go_on(event: asyncio.Event) -> None:
 async def test_options_go_over_defaults_and_zero_is_not_unset() -> None:
     defaults = Options(mode=KEYWORD_ONLY, keyword_limit=7, min_bm25=3.0, adjacent_chunks=2)
     collection = IndexedCollection("c", 1, 1, "m", 3, "english", "fake", defaults)
-    options = collection.options(Options(min_bm25=0.0, adjacent_chunks=0, semantic_limit=300))
+    options = collection.options(Options(min_bm25=0.0, adjacent_chunks=0, semantic_limit=300, ef_search=40))
     parameters = Parameters.of(options)
     assert parameters.arms == {KEYWORD}
     assert (parameters.keyword_limit, parameters.min_bm25, options.adjacent_chunks) == (7, 0.0, 0)
     assert parameters.ef_search == 300, "never below semantic_limit"
-    assert Parameters.of(Options()).ef_search == 100
+    assert Parameters.of(Options(semantic_limit=300)).ef_search is None, "by the size of what is searched"
+
+
+@pytest.mark.parametrize(
+    ("chunks", "limit", "expected"),
+    [
+        pytest.param(0, 50, 100, id="not counted yet"),
+        pytest.param(100_000, 50, 100, id="no longer up to 100,000"),
+        pytest.param(300_000, 50, 300, id="longer for more"),
+        pytest.param(10_000_000, 50, 1000, id="never longer than pgvector takes"),
+        pytest.param(2_000, 300, 300, id="never shorter than what is wanted"),
+    ],
+)
+async def test_a_search_list_grows_with_what_is_searched(chunks: int, limit: int, expected: int) -> None:
+    assert search_list_of(chunks, limit) == expected
 
 
 async def test_a_response_says_how_many_adjacent_chunks_each_collection_wants() -> None:

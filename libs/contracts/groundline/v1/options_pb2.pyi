@@ -192,8 +192,8 @@ class RetrievalOptions(_message.Message):
     semantic_limit: _builtins.int
     """Maximum number of candidates from vector search. Default: 50."""
     ef_search: _builtins.int
-    """Size of the HNSW search list, 1 to 1000; larger finds more and takes longer. Default: 100; never below
-    semantic_limit.
+    """Size of the HNSW search list, 1 to 1000; larger finds more and takes longer. Default: 1 for each 1,000
+    chunks of the partition that is searched, 100 at least. Never below semantic_limit.
     """
     iterative_scan: Global___IterativeScan.ValueType
     """What a filtered vector search does when its first scan returns too little. Default: relaxed

@@ -56,17 +56,26 @@ from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from pgvector import HalfVector
 from pydantic import SecretStr
 
+from groundline_retriever.adapters.sizes import PartitionSizes
 from groundline_retriever.adapters.soundness import SoundIndexes
 from groundline_retriever.adapters.standbys import Standbys, urls_of_hosts
-from groundline_retriever.domain import Hit, Hits, IndexedCollection, Selection, with_adjacent
+from groundline_retriever.domain import (
+    DEFAULT_EF_SEARCH,
+    Hit,
+    Hits,
+    IndexedCollection,
+    Selection,
+    search_list_of,
+    with_adjacent,
+)
 
 __all__ = ["SERVER_SETTINGS", "PostgresChunkStore", "open_chunk_store"]
 
 SCHEMA = {"ingestor": 16}
 """Least version of the tables that it reads."""
 
-EF_SEARCH, ITERATIVE_SCAN = 100, options_pb2.ITERATIVE_SCAN_RELAXED_ORDER
-"""What connections start with, so that a search with the defaults needs no statement to set them."""
+ITERATIVE_SCAN = options_pb2.ITERATIVE_SCAN_RELAXED_ORDER
+"""What connections start with beside DEFAULT_EF_SEARCH, so that most searches need no statement to set it."""
 
 _SCANS: Mapping[int, str] = {
     options_pb2.ITERATIVE_SCAN_OFF: "off",
@@ -75,7 +84,7 @@ _SCANS: Mapping[int, str] = {
 }
 
 SERVER_SETTINGS: Mapping[str, str] = {
-    "hnsw.ef_search": str(EF_SEARCH),
+    "hnsw.ef_search": str(DEFAULT_EF_SEARCH),
     "hnsw.iterative_scan": _SCANS[ITERATIVE_SCAN],
     # On SSDs; at PostgreSQL's default of 4 the planner passes HNSW by for a full scan of a small partition.
     "random_page_cost": "1.1",
@@ -307,6 +316,7 @@ class PostgresChunkStore:
         self._standbys = standbys
         self._lexical = lexical
         self._sound = sound
+        self._sizes = PartitionSizes()
         self._probed_up_to = 0
         self._probed_until = 0.0
         self._partitions: dict[str, int] = {}
@@ -488,10 +498,47 @@ class PostgresChunkStore:
         vector: Vectors,
         *,
         limit: int,
-        ef_search: int,
+        ef_search: int | None,
         iterative_scan: options_pb2.IterativeScan.ValueType,
         selection: Selection,
     ) -> Hits:
+        indexes = _indexes(collections)
+        # Partitions whose lists are equally long are searched together.
+        of: dict[int, list[_Index]] = defaultdict(list)
+        if ef_search is not None:
+            of[ef_search] = list(indexes)
+        else:
+            chunks = await self._chunks_in(indexes)
+            for index in indexes:
+                of[search_list_of(chunks[index.partition_id], limit)].append(index)
+        after = _position(collections, selection)
+        found = await asyncio.gather(
+            *(
+                self._semantic_in(group, vector, limit, size, iterative_scan, selection, after)
+                for size, group in of.items()
+            )
+        )
+        return Hits([hits for of_group in found for hits in of_group])
+
+    async def _chunks_in(self, indexes: Sequence["_Index"]) -> Mapping[int, int]:
+        """By partition, some time ago."""
+        partition_ids = [index.partition_id for index in indexes]
+        if (known := self._sizes.known(partition_ids)) is not None:
+            return known
+        async with self._connection() as connection:
+            return await self._sizes.read(connection, partition_ids)
+
+    async def _semantic_in(
+        self,
+        indexes: Sequence["_Index"],
+        vector: Vectors,
+        limit: int,
+        ef_search: int,
+        iterative_scan: options_pb2.IterativeScan.ValueType,
+        selection: Selection,
+        after: int,
+    ) -> list[list[Hit]]:
+        """The hits of each index."""
         condition, encoded = _Condition.of(selection, first_parameter=2), HalfVector(vector)
         goes_on = iterative_scan != options_pb2.ITERATIVE_SCAN_OFF
         scanned = limit if selection.filter is None and goes_on else ef_search
@@ -525,7 +572,7 @@ class PostgresChunkStore:
             return found
 
         async def read(connection: Connection, group: Sequence[_Index]) -> list[list[Hit]]:
-            if (ef_search, iterative_scan) == (EF_SEARCH, ITERATIVE_SCAN):
+            if (ef_search, iterative_scan) == (DEFAULT_EF_SEARCH, ITERATIVE_SCAN):
                 return await search(connection, group)
             async with connection.transaction(readonly=True):
                 # Both are our own values.
@@ -535,12 +582,7 @@ class PostgresChunkStore:
                 )
                 return await search(connection, group)
 
-        after = _position(collections, selection)
-        return Hits(
-            await _in_groups(
-                _indexes(collections), lambda group: self._read(partial(read, group=group), after)
-            )
-        )
+        return await _in_groups(indexes, lambda group: self._read(partial(read, group=group), after))
 
     async def decided(
         self,

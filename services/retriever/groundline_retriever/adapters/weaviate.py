@@ -87,7 +87,7 @@ class WeaviateSearch:
         vector: Vectors,
         *,
         limit: int,
-        ef_search: int,
+        ef_search: int | None,
         iterative_scan: options_pb2.IterativeScan.ValueType,
         selection: Selection,
     ) -> Hits:
