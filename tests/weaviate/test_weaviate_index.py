@@ -1,6 +1,10 @@
 """The retriever's index on a real node of Weaviate, whose proposals PostgreSQL decides about."""
 
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +21,21 @@ from pydantic import SecretStr
 async def index(database_url: str, one_node: Cluster) -> AsyncIterator[SearchedIndex]:
     async with searched_weaviate(database_url, one_node.settings("Index")) as searched:
         yield searched
+
+
+@asynccontextmanager
+async def waiting_changes(index: SearchedIndex, seconds: Mapping[str, float]) -> AsyncIterator[None]:
+    """In each of the collections a change that has waited for so long."""
+    connection = index.corpus.connection
+    for name, waited in seconds.items():
+        await connection.execute(
+            "INSERT INTO search_index_changes (partition_id, chunk_id, change_time) "
+            "VALUES ($1, 1, clock_timestamp() - make_interval(secs => $2))",
+            await index.corpus.partition(name),
+            waited,
+        )
+    yield
+    await connection.execute("DELETE FROM search_index_changes")
 
 
 class TestWeaviateSearch(SearchIndexContract):
@@ -42,19 +61,23 @@ class TestLateness:
         for name in (late, prompt):
             await index.corpus.collection(name, numbered(2))
         await index.settle()
-        partition_id = await index.corpus.partition(late)
-        changed = (
-            "INSERT INTO search_index_changes (partition_id, chunk_id, change_time) VALUES ($1, 1, {time})"
-        )
-        connection = index.corpus.connection
-        await connection.execute(changed.format(time="now() + interval '1 hour'"), partition_id)
-        assert not (await index.find(arm, "lease", late, prompt)).behind
-        await connection.execute("DELETE FROM search_index_changes")
-        await connection.execute(changed.format(time="now() - interval '1 minute'"), partition_id)
-        found = await index.find(arm, "lease", late, prompt)
+        async with waiting_changes(index, {late: LAG_SECONDS + 60, prompt: LAG_SECONDS - 1}):
+            found = await index.find(arm, "lease", late, prompt)
         assert found.behind == [late]
         assert sum(map(len, found.lists)) == 4
-        await connection.execute("DELETE FROM search_index_changes")
+
+    async def test_a_collection_that_was_complete_is_behind_when_a_change_has_waited_too_long_since(
+        self, index: SearchedIndex, arm: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        name = f"complete-{arm}"
+        await index.corpus.collection(name, numbered(2))
+        await index.settle()
+        assert not (await index.find(arm, "lease", name)).behind
+        async with waiting_changes(index, {name: LAG_SECONDS + 60}):
+            later = SimpleNamespace(monotonic=lambda: time.monotonic() + LAG_SECONDS)
+            monkeypatch.setattr("groundline_retriever.adapters.weaviate.time", later)
+            assert (await index.find(arm, "lease", name)).behind == [name]
+        assert not (await index.find(arm, "lease", name)).behind
 
     async def test_who_names_a_position_is_told_of_any_change_that_waits(
         self, index: SearchedIndex, arm: str
@@ -62,16 +85,13 @@ class TestLateness:
         name = f"position-{arm}"
         await index.corpus.collection(name, numbered(2))
         await index.settle()
-        partition_id = await index.corpus.partition(name)
-        await index.corpus.connection.execute(
-            "INSERT INTO search_index_changes (partition_id, chunk_id) VALUES ($1, 1)", partition_id
-        )
         collections = await index.store.collections([name], ())
         if arm == "keyword":
             selection = Selection((), min_position="0/1")
-            found = await index.index.keyword(collections, "lease", limit=5, selection=selection)
-            assert found.behind == [name]
-        await index.corpus.connection.execute("DELETE FROM search_index_changes")
+            find = partial(index.index.keyword, collections, "lease", limit=5, selection=selection)
+            assert not (await find()).behind
+            async with waiting_changes(index, {name: 0}):
+                assert (await find()).behind == [name]
 
     async def test_more_that_may_be_there_is_said(
         self, index: SearchedIndex, arm: str, monkeypatch: pytest.MonkeyPatch

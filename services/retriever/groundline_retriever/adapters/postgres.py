@@ -199,10 +199,12 @@ _DECIDED = """
     FROM {table}
     WHERE partition_id = {partition_id:d} AND chunk_id = ANY ($1::bigint[]) AND {selected}
 """
-_COVERED = """
-    SELECT partition_id FROM search_index_coverage
-    WHERE partition_id = ANY ($1::bigint[]) AND is_filled
-        AND (behind_since IS NULL OR behind_since > clock_timestamp() - make_interval(secs => $2))
+# More than nothing wherever something waits, also what was written in this moment.
+_LAGS = """
+    SELECT partition_id, CASE WHEN behind_since IS NULL THEN 0
+        ELSE greatest(extract(epoch FROM clock_timestamp() - behind_since), 0.000001)
+        END::float8 AS lag_seconds
+    FROM search_index_coverage WHERE partition_id = ANY ($1::bigint[]) AND is_filled
 """
 
 # Adjacent chunks come with those that were asked for; `wanted_id` says next to which a chunk stands. Whether
@@ -622,14 +624,12 @@ class PostgresChunkStore:
             if (index.partition_id, hit.chunk_id) in proposed
         ]
 
-    async def behind(self, collections: Sequence[IndexedCollection], allowed_seconds: float) -> Sequence[str]:
-        """Collections of which the index that the ingestor feeds lacks what was written longer ago than that,
-        or all."""
-        partitions = list({collection.partition_id for collection in collections})
+    async def index_lags(self, partition_ids: Collection[int]) -> Mapping[int, float]:
+        """By how many seconds the index that the ingestor feeds is late, for those of the partitions that it
+        has been filled with: what was written before is in it."""
         async with self._connection() as connection:
-            rows = await connection.fetch(_COVERED, partitions, allowed_seconds)
-        covered = {row["partition_id"] for row in rows}
-        return [one.collection_id for one in collections if one.partition_id not in covered]
+            rows = await connection.fetch(_LAGS, list(partition_ids))
+        return {row["partition_id"]: row["lag_seconds"] for row in rows}
 
     async def fetch(
         self, selections: Sequence[candidate_pb2.CollectionChunks], principals: Sequence[str]

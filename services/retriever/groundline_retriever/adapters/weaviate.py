@@ -5,10 +5,11 @@ looked up by key, and where that leaves a list short, more is asked for.
 """
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 from groundline.v1 import options_pb2
@@ -27,7 +28,7 @@ from groundline_weaviate import (
 )
 from groundline_weaviate.wire_pb2 import Filters
 
-from groundline_retriever.adapters.postgres import PostgresChunkStore
+from groundline_retriever.adapters.postgres import REMEMBERED_PARTITIONS, PostgresChunkStore
 from groundline_retriever.domain import Hit, Hits, IndexedCollection, Selection
 
 __all__ = ["WeaviateSearch", "open_weaviate_search"]
@@ -58,6 +59,14 @@ async def open_weaviate_search(
         yield WeaviateSearch(weaviate, store, max_lag_seconds=max_lag_seconds)
 
 
+class _Lag(NamedTuple):
+    """How late the index was with a partition."""
+
+    seconds: float
+    read_time: float
+    """Of the monotonic clock, no later than the statement."""
+
+
 class WeaviateSearch:
     """What was written longer ago than `max_lag_seconds` is found, or its collection named as behind."""
 
@@ -65,6 +74,7 @@ class WeaviateSearch:
         self._weaviate = weaviate
         self._store = store
         self._max_lag_seconds = max_lag_seconds
+        self._lags: dict[int, _Lag] = {}
 
     async def keyword(
         self, collections: Sequence[IndexedCollection], query: str, *, limit: int, selection: Selection
@@ -110,18 +120,37 @@ class WeaviateSearch:
         limit: int,
         selection: Selection,
     ) -> Hits:
-        # Begun no later than the searches: what is complete now, they see. Who names a position waits for no
-        # lag.
-        allowed = 0.0 if selection.min_position else self._max_lag_seconds
-        behind, lists = await asyncio.gather(
-            self._store.behind(collections, allowed),
-            asyncio.gather(*(self._decided(group, ask, limit, selection) for group, ask in asks)),
-        )
+        # First: what is complete now, the searches see.
+        behind = await self._behind(collections, selection)
+        lists = await asyncio.gather(*(self._decided(group, ask, limit, selection) for group, ask in asks))
         return Hits(
             [hits for hits, _ in lists],
             behind=behind,
             is_incomplete=any(is_incomplete for _, is_incomplete in lists),
         )
+
+    async def _behind(self, collections: Sequence[IndexedCollection], selection: Selection) -> Sequence[str]:
+        """Collections of which the index lacks what it should have by now.
+
+        An index that was read to lack nothing is within the allowed lag for as long as that, whatever is
+        written meanwhile. Who names a position waits for no lag.
+        """
+        now, known = time.monotonic(), self._lags
+        allowed = 0.0 if selection.min_position else self._max_lag_seconds
+        partitions = {one.partition_id for one in collections}
+        unsure = {
+            each
+            for each in partitions
+            if each not in known or known[each].seconds + now - known[each].read_time > allowed
+        }
+        if not unsure:
+            return []
+        lags = await self._store.index_lags(unsure)
+        if len(known) > REMEMBERED_PARTITIONS:
+            known.clear()
+        known |= {partition_id: _Lag(seconds, now) for partition_id, seconds in lags.items()}
+        late = {each for each in unsure if each not in lags or lags[each] > allowed}
+        return [one.collection_id for one in collections if one.partition_id in late]
 
     async def _decided(
         self, collections: Sequence[IndexedCollection], ask: Ask, limit: int, selection: Selection
