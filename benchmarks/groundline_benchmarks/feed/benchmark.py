@@ -39,6 +39,9 @@ POLL_SECONDS: Final = 0.01
 FOUND_AMONG: Final = 50
 PATIENCE_SECONDS: Final = 3600.0
 
+OTHER_MODEL: Final = "given, other"
+"""Of a collection whose objects are to have a class of their own."""
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -69,7 +72,8 @@ async def measure(
             try:
                 return await _measure(sizes, database, client, report)
             finally:
-                await client.drop(Space(GivenVectors.model, GivenVectors.dimensions))
+                for model in (GivenVectors.model, OTHER_MODEL):
+                    await client.drop(Space(model, GivenVectors.dimensions))
                 await server.drop_database("bench_feed")
 
 
@@ -84,7 +88,9 @@ async def _measure(
         feeding = Feeding(feed, WeaviateIndex(weaviate))
 
         report(f"storing {sizes.chunks} chunks without a feed")
-        first, second = await _collection(stores, "first"), await _collection(stores, "second")
+        first = await _collection(stores, "first", GivenVectors.model)
+        # There from the start, so that what is stored in it later is a change.
+        second = await _collection(stores, "second", OTHER_MODEL)
         rows = documents(sizes.chunks, embedder, seed=1, prefix="first")
         without = await _store(stores, first, rows)
         report("filling the index with them")
@@ -96,6 +102,10 @@ async def _measure(
         recorded = await _store(stores, second, rows)
         report("taking them to the index as changes")
         changes = await _drain(feeding)
+        more = documents(sizes.chunks, embedder, seed=3, prefix="third")
+        await _store(stores, await _collection(stores, "third", GivenVectors.model), more)
+        report("taking as many to where the index has some already")
+        later_changes = await _drain(feeding)
 
         report(f"storing {sizes.documents} documents and looking for each")
         async with _running(feeding, settings):
@@ -109,10 +119,15 @@ async def _measure(
             Figure("written by the client alone, all in one", sizes.chunks / floor, "chunks/s"),
             Figure("taken to the index as a fill", sizes.chunks / fill.seconds, "chunks/s"),
             Figure("taken to the index as changes", sizes.chunks / changes.seconds, "chunks/s"),
+            Figure(
+                "the same, where the index has as many already",
+                sizes.chunks / later_changes.seconds,
+                "chunks/s",
+            ),
             # The engine's and PostgreSQL's processor time is not in it.
             Figure(
-                "both by the feeder's processor time",
-                2 * sizes.chunks / (fill.processor_seconds + changes.processor_seconds),
+                "all three by the feeder's processor time",
+                3 * sizes.chunks / sum(one.processor_seconds for one in (fill, changes, later_changes)),
                 "chunks/s",
             ),
             Figure("committed to found, median", float(np.percentile(seconds, 50)), "s"),
@@ -120,9 +135,9 @@ async def _measure(
         ]
 
 
-async def _collection(stores: Stores, name: str) -> StoredCollection:
+async def _collection(stores: Stores, name: str, model: str) -> StoredCollection:
     settings = {
-        "embedding": {"model": GivenVectors.model, "dimensions": GivenVectors.dimensions},
+        "embedding": {"model": model, "dimensions": GivenVectors.dimensions},
         "lexical": {"language": "english"},
         "access": {"readers": [EVERYONE], "writers": [EVERYONE]},
     }

@@ -31,7 +31,7 @@ __all__ = ["feed"]
     help="Nodes that hold each object.",
 )
 @click.option(
-    "--chunks", type=click.IntRange(1), default=5_000, show_default=True, help="Chunks to store, twice."
+    "--chunks", type=click.IntRange(1), default=5_000, show_default=True, help="Chunks to store, three times."
 )
 @click.option(
     "--documents", type=click.IntRange(1), default=100, show_default=True, help="Documents to look for."
