@@ -211,6 +211,23 @@ async def test_an_index_that_lost_everything_is_rebuilt(
     assert (await compared(feed, index, collection))[-1] == Comparison(compared=20)
 
 
+async def test_a_class_that_grew_is_rebuilt_as_one_of_more_shards_under_another_prefix(
+    feeding: Feeding,
+    feed: PostgresIndexFeed,
+    settings: WeaviateSettings,
+    stores: Stores,
+    collection: StoredCollection,
+) -> None:
+    await store(stores, collection, "grist", 5)
+    await drain(feeding)
+    larger = settings.model_copy(update={"class_prefix": f"{settings.class_prefix}More", "shards": 3})
+    async with open_weaviate(larger) as weaviate:
+        index = WeaviateIndex(weaviate)
+        await feed.refill([collection.partition_id])
+        await drain(Feeding(feed, index))
+        assert (await compared(feed, index, collection))[-1] == Comparison(compared=5)
+
+
 async def test_the_command_rebuilds_repairs_and_shows_the_index(
     database_url: str,
     settings: WeaviateSettings,

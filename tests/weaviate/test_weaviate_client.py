@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import httpx
 import numpy as np
 import pytest
 from groundline_filters import parse
 from groundline_runtime.errors import FailedPreconditionError, UnavailableError
-from groundline_tests.weaviate import Cluster
+from groundline_tests.weaviate import API_KEY, Cluster
 from groundline_weaviate import (
     Entry,
     IndexedChunk,
@@ -88,6 +89,22 @@ async def test_a_wrong_key_is_refused(one_node: Cluster, weaviate: Weaviate) -> 
             await client.semantic(SPACE, VECTORS[0], condition_of(Scope([1]), [], None), limit=5)
         with pytest.raises(FailedPreconditionError, match="refused"):
             await client.create(OTHER_SPACE)
+
+
+@pytest.mark.parametrize(("replication_factor", "shards"), [(3, 1), (2, 3)])
+async def test_only_where_some_node_lacks_objects_a_class_has_several_shards(
+    three_nodes: Cluster, replication_factor: int, shards: int
+) -> None:
+    settings = three_nodes.settings(f"Shards{shards}").model_copy(
+        update={"replication_factor": replication_factor}
+    )
+    async with open_weaviate(settings) as client:
+        await client.create(SPACE)
+    headers = {"authorization": f"Bearer {API_KEY}"}
+    async with httpx.AsyncClient(trust_env=False, headers=headers) as http:
+        url = f"{settings.http_url}v1/schema/{SPACE.class_name(settings.class_prefix)}"
+        created = (await http.get(url)).json()
+    assert created["shardingConfig"]["actualCount"] == shards
 
 
 async def test_an_object_that_does_not_fit_is_named_and_the_others_are_written(weaviate: Weaviate) -> None:

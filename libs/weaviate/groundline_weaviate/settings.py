@@ -30,7 +30,8 @@ class WeaviateSettings(BaseModel):
     """Nodes that hold each object; of classes that are created from now on."""
 
     shards: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """Parts of a class; unset, one for each node. Of classes that are created from now on."""
+    """Parts of a class; unset, one where every node holds everything, else one for each node. Of classes that
+    are created from now on."""
 
     timeout_seconds: Annotated[float, Field(gt=0, le=600)] = 30.0
     """Maximum time for one call, within what is left of the request."""
