@@ -1,6 +1,6 @@
-"""Server interceptors, in order: tracing, context and log, errors.
+"""Server interceptors: tracing, then everything else that each request gets.
 
-They wrap a handler of any of the four kinds as one coroutine `(request, context) -> response or None`;
+That wraps a handler of any of the four kinds as one coroutine `(request, context) -> response or None`;
 streamed responses are written inside it. So unary and streaming share the code, everything happens in the
 RPC's own task (context variables stay right), and a handler's generator is closed there when the peer leaves.
 
@@ -12,7 +12,6 @@ import asyncio
 import inspect
 import time
 import uuid
-from abc import abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, nullcontext
 from functools import cache
@@ -74,12 +73,8 @@ def server_interceptors(
     Where no span is recorded, none is made: the requests' context carries the ids of the trace on. A
     request that takes long is acknowledged: see _Acknowledgement.
     """
-    tracing = [_Tracing()] if is_recording() else []
-    return [
-        *tracing,
-        _Context(default_timeout_seconds, traced=bool(tracing)),
-        _Errors(admission, heartbeat_seconds),
-    ]
+    requests = _Requests(default_timeout_seconds, admission, heartbeat_seconds)
+    return [_Tracing(), requests] if is_recording() else [requests]
 
 
 def is_infrastructure(method: str) -> bool:
@@ -104,8 +99,23 @@ class _Tracing(OpenTelemetryAioServerInterceptor):
         return traced
 
 
-class _Interceptor(grpc.aio.ServerInterceptor):
-    def __init__(self) -> None:
+class _Requests(grpc.aio.ServerInterceptor):
+    """Sets caller and deadline, gives every RPC one log line and one measurement, and turns exceptions into
+    statuses; what was not expected shows the client nothing but an error_id.
+
+    One interceptor, since gRPC asks each of them at every call.
+    """
+
+    def __init__(
+        self, default_timeout_seconds: float, admission: Admission | None, heartbeat_seconds: float
+    ) -> None:
+        self._default_timeout_seconds = default_timeout_seconds
+        self._admission = admission
+        self._heartbeat_seconds = heartbeat_seconds
+        self._is_recording = is_recording()
+        self._duration = metrics.get_meter("groundline_runtime").create_histogram(
+            "rpc.server.duration", unit="ms", description="Duration of inbound RPCs"
+        )
         self._wrapped: dict[str, tuple[Handler, Handler]] = {}
         """By method, the handler as it is registered and as it is wrapped: gRPC asks for it at every call."""
 
@@ -121,41 +131,34 @@ class _Interceptor(grpc.aio.ServerInterceptor):
         known = self._wrapped.get(method)
         if known is not None and known[0] is handler:
             return known[1]
-        inner = self.inner(method, handler)
+        work = self._work(method, handler)
 
         async def behavior(request: Any, context: Context) -> Any:
-            return await self.around(method, inner, request, context)
+            metadata = _metadata(context)
+            if self._is_recording:
+                return await self._answer(method, work, request, context, metadata)
+            with request_context.request_trace(metadata.get("traceparent")):
+                return await self._answer(method, work, request, context, metadata)
 
         wrapped = _with_behavior(handler, behavior)
         self._wrapped[method] = (handler, wrapped)
         return wrapped
 
-    def inner(self, method: str, handler: Handler) -> Behavior:
-        """What `around` calls."""
-        return _as_coroutine(handler)
+    def _work(self, method: str, handler: Handler) -> Behavior:
+        admission, found = self._admission, _method(method)
 
-    @abstractmethod
-    async def around(self, method: str, inner: Behavior, request: Any, context: Context) -> Any: ...
+        def place() -> AbstractAsyncContextManager[None]:
+            return nullcontext() if admission is None else admission.place(method)
 
-
-class _Context(_Interceptor):
-    """Sets caller and deadline, and gives every RPC one log line and one measurement."""
-
-    def __init__(self, default_timeout_seconds: float, *, traced: bool) -> None:
-        super().__init__()
-        self._default_timeout_seconds = default_timeout_seconds
-        self._traced = traced
-        self._duration = metrics.get_meter("groundline_runtime").create_histogram(
-            "rpc.server.duration", unit="ms", description="Duration of inbound RPCs"
+        if found is None or not handler.response_streaming:
+            return _as_answering_coroutine(handler, place)
+        nothing = GetMessageClass(found.output_type)()
+        return _as_answering_coroutine(
+            handler, place, lambda context: _beating(context, nothing, self._heartbeat_seconds)
         )
 
-    async def around(self, method: str, inner: Behavior, request: Any, context: Context) -> Any:
-        metadata = _metadata(context)
-        with nullcontext() if self._traced else request_context.request_trace(metadata.get("traceparent")):
-            return await self._answer(method, inner, request, context, metadata)
-
     async def _answer(
-        self, method: str, inner: Behavior, request: Any, context: Context, metadata: Mapping[str, str]
+        self, method: str, work: Behavior, request: Any, context: Context, metadata: Mapping[str, str]
     ) -> Any:
         started = time.monotonic()
         remaining = context.time_remaining()
@@ -175,9 +178,9 @@ class _Context(_Interceptor):
                 ),
             ):
                 if remaining is not None:  # gRPC itself cancels the handler at the caller's deadline
-                    return await inner(request, context)
+                    return await _translated(method, work, request, context)
                 async with asyncio.timeout(self._default_timeout_seconds):
-                    return await inner(request, context)
+                    return await _translated(method, work, request, context)
         except grpc.aio.AbortError:
             # gRPC raises it again by itself; here it would only put a second exception into the span.
             return None
@@ -198,16 +201,17 @@ class _Context(_Interceptor):
 
     def _report(self, method: str, code: str, started: float, caller: request_context.Caller) -> None:
         duration_ms = (time.monotonic() - started) * 1000
-        service, _, name = method.lstrip("/").partition("/")
-        self._duration.record(
-            duration_ms,
-            {
-                "rpc.system": "grpc",
-                "rpc.service": service,
-                "rpc.method": name,
-                "rpc.grpc.status_code": grpc.StatusCode[code].value[0],
-            },
-        )
+        if self._is_recording:
+            service, _, name = method.lstrip("/").partition("/")
+            self._duration.record(
+                duration_ms,
+                {
+                    "rpc.system": "grpc",
+                    "rpc.service": service,
+                    "rpc.method": name,
+                    "rpc.grpc.status_code": grpc.StatusCode[code].value[0],
+                },
+            )
         # The gateway logs every request; here what went well is of interest to whoever looks for something.
         log = _log.debug if code == "OK" else _log.info
         log(
@@ -219,50 +223,27 @@ class _Context(_Interceptor):
         )
 
 
-class _Errors(_Interceptor):
-    """Turns exceptions into statuses; what was not expected shows the client nothing but an error_id.
-
-    Innermost, so it is here that streamed responses are written.
-    """
-
-    def __init__(self, admission: Admission | None, heartbeat_seconds: float) -> None:
-        super().__init__()
-        self._admission = admission
-        self._heartbeat_seconds = heartbeat_seconds
-
-    def inner(self, method: str, handler: Handler) -> Behavior:
-        admission, found = self._admission, _method(method)
-
-        def place() -> AbstractAsyncContextManager[None]:
-            return nullcontext() if admission is None else admission.place(method)
-
-        if found is None or not handler.response_streaming:
-            return _as_answering_coroutine(handler, place)
-        nothing = GetMessageClass(found.output_type)()
-        return _as_answering_coroutine(
-            handler, place, lambda context: _beating(context, nothing, self._heartbeat_seconds)
-        )
-
-    async def around(self, method: str, inner: Behavior, request: Any, context: Context) -> Any:
-        try:
-            if isinstance(request, AsyncIterator):
-                return await inner(_decoded_requests(request), context)
-            return await inner(_decoded_request(request), context)
-        except grpc.aio.AbortError:
-            raise
-        except GroundlineError as error:
-            found = _method(method)
-            await abort(context, error if found is None else as_sent(error, found.input_type))
-        except Exception as error:
-            if isinstance(error, NotImplementedError) and context.code() is grpc.StatusCode.UNIMPLEMENTED:
-                # A method that the generated base class answers.
-                await abort(context, UnimplementedError("NOT_IMPLEMENTED", f"{method} is not implemented"))
-            error_id = str(uuid.uuid4())
-            span = trace.get_current_span()
-            span.set_attribute("error.type", type(error).__qualname__)
-            span.set_attribute("groundline.error_id", error_id)
-            _log.exception("rpc_failed", method=method, error_id=error_id)
-            await abort(context, InternalError("INTERNAL", INTERNAL_MESSAGE, metadata={"error_id": error_id}))
+async def _translated(method: str, work: Behavior, request: Any, context: Context) -> Any:
+    """What `work` returns; what it raises becomes a status."""
+    try:
+        if isinstance(request, AsyncIterator):
+            return await work(_decoded_requests(request), context)
+        return await work(_decoded_request(request), context)
+    except grpc.aio.AbortError:
+        raise
+    except GroundlineError as error:
+        found = _method(method)
+        await abort(context, error if found is None else as_sent(error, found.input_type))
+    except Exception as error:
+        if isinstance(error, NotImplementedError) and context.code() is grpc.StatusCode.UNIMPLEMENTED:
+            # A method that the generated base class answers.
+            await abort(context, UnimplementedError("NOT_IMPLEMENTED", f"{method} is not implemented"))
+        error_id = str(uuid.uuid4())
+        span = trace.get_current_span()
+        span.set_attribute("error.type", type(error).__qualname__)
+        span.set_attribute("groundline.error_id", error_id)
+        _log.exception("rpc_failed", method=method, error_id=error_id)
+        await abort(context, InternalError("INTERNAL", INTERNAL_MESSAGE, metadata={"error_id": error_id}))
 
 
 async def _abort_quietly(context: Context, error: GroundlineError) -> None:
@@ -284,16 +265,6 @@ def _behavior_of(handler: Handler) -> Callable[..., Any]:
     behavior = handler.stream_stream or handler.stream_unary or handler.unary_stream or handler.unary_unary
     assert behavior is not None, "a handler has one behavior"
     return behavior
-
-
-def _as_coroutine(handler: Handler) -> Behavior:
-    behavior = _behavior_of(handler)
-
-    async def call(request: Any, context: Context) -> Any:
-        outcome = behavior(request, context)
-        return await outcome if inspect.isawaitable(outcome) else outcome
-
-    return call
 
 
 def _as_answering_coroutine(
