@@ -187,7 +187,9 @@ def _candidates(
             in_heading = in_headings[heading] = above.union(
                 wanted.intersection(content_terms(heading, language))
             )
-        hits = {term: terms.count(term) for term in wanted.intersection(terms)}
+        # Most sentences hold none of them, which is told sooner than which ones they hold.
+        held = () if wanted.isdisjoint(terms) else wanted.intersection(terms)
+        hits = {term: terms.count(term) for term in held}
         found.append(_Candidate(index, position, sentence, hits, len(terms), in_heading))
     return found
 
@@ -255,38 +257,60 @@ def _score(
     similarity = max(0.0, passage.similarity)
     prior = 1 + _RANK_PRIOR / (rank + 1) + _SIMILARITY_PRIOR * similarity
     nothing: Mapping[str, int] = {}
+    # Of sentences that hold nothing, and whose neighbours do not, the headings alone make a difference.
+    far_off: dict[frozenset[str], tuple[float, float]] = {}
     for position, member in enumerate(members):
-        hits, in_heading = member.hits, member.in_heading
         previous = members[position - 1].hits if position else nothing
         following = members[position + 1].hits if position + 1 < len(members) else nothing
-        refers_back = bool(previous) and _REFERS_BACK.match(member.sentence.text) is not None
-        length = 1 - _B + _B * member.size / average
-        score = covered = 0.0
-        for term, weight in asked.weights.items():
-            if occurrences := hits.get(term):
-                score += weight * occurrences * (_K1 + 1) / (occurrences + _K1 * length)
-                covered += weight * _IN_SENTENCE
-                continue
-            if refers_back and term in previous:
-                score += weight * _REFERRED_TO
-                covered += weight * _REFERRED_TO
-                continue
-            if term in in_heading:
-                credit = _IN_HEADING
-            elif term in previous or term in following:
-                credit = _BESIDE
-            elif term in in_passage:
-                credit = _IN_PASSAGE
-            else:
-                continue
-            score += weight * credit / 2
-            covered += weight * credit
+        if member.hits or previous or following:
+            score, covered = _credited(asked, member, previous, following, in_passage, average)
+        else:
+            if member.in_heading not in far_off:
+                far_off[member.in_heading] = _credited(
+                    asked, member, previous, following, in_passage, average
+                )
+            score, covered = far_off[member.in_heading]
         if score and asked.asked_for and _new_match(asked.asked_for, member, asked.weights):
             score *= _KIND_OF_ANSWER_BONUS
         member.score = score * prior
         member.relevance = covered / asked.total
         if known:
             member.relevance += _SIMILARITY_SHARE * (similarity - member.relevance)
+
+
+def _credited(
+    asked: _Query,
+    member: _Candidate,
+    previous: Container[str],
+    following: Container[str],
+    in_passage: Container[str],
+    average: float,
+) -> tuple[float, float]:
+    """Score, and the weight of the question's terms that count, of a sentence: by what it holds, what the
+    sentences beside it hold, what its headings and its passage hold."""
+    refers_back = bool(previous) and _REFERS_BACK.match(member.sentence.text) is not None
+    length = 1 - _B + _B * member.size / average
+    score = covered = 0.0
+    for term, weight in asked.weights.items():
+        if occurrences := member.hits.get(term):
+            score += weight * occurrences * (_K1 + 1) / (occurrences + _K1 * length)
+            covered += weight * _IN_SENTENCE
+            continue
+        if refers_back and term in previous:
+            score += weight * _REFERRED_TO
+            covered += weight * _REFERRED_TO
+            continue
+        if term in member.in_heading:
+            credit = _IN_HEADING
+        elif term in previous or term in following:
+            credit = _BESIDE
+        elif term in in_passage:
+            credit = _IN_PASSAGE
+        else:
+            continue
+        score += weight * credit / 2
+        covered += weight * credit
+    return score, covered
 
 
 def _new_match(pattern: re.Pattern[str], member: _Candidate, known: Container[str]) -> bool:
