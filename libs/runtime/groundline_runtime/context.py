@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, asynccontextmanager, contextmanag
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 from urllib.parse import quote, unquote
 
 from opentelemetry import context as otel_context
@@ -189,10 +190,11 @@ def request_trace(traceparent: str | None) -> Iterator[None]:
         otel_context.detach(token)
 
 
-def span(tracer: trace.Tracer, name: str) -> AbstractContextManager[object]:
-    """A span around a part of the current request, made only where the request's own is recorded."""
+def span(tracer: trace.Tracer, name: str, **options: Any) -> AbstractContextManager[object]:
+    """A span around a part of the current request, made only where the request's own is recorded; `options`
+    are those of start_as_current_span."""
     if trace.get_current_span().is_recording():
-        return tracer.start_as_current_span(name)
+        return tracer.start_as_current_span(name, **options)
     return nullcontext()
 
 

@@ -46,6 +46,8 @@ def extended_text(passage: passage_pb2.Passage) -> str:
     between. At most MAX_PASSAGE_CHARACTERS: the nearest chunks come first.
     """
     chunk = passage.chunk
+    if not passage.adjacent_chunks:
+        return chunk.text[:MAX_PASSAGE_CHARACTERS]
     taken = [chunk]
     left = MAX_PASSAGE_CHARACTERS - len(chunk.text)
     for each in sorted(passage.adjacent_chunks, key=lambda each: abs(each.chunk_index - chunk.chunk_index)):

@@ -379,7 +379,8 @@ class ChatService:
     ) -> None:
         if exchange.asking is None:
             return
-        await asyncio.wait([exchange.asking])
+        if not exchange.asking.done():
+            await asyncio.wait([exchange.asking])
         if not exchange.is_asked:
             await self._ask(exchange)
         turn = exchange.turn

@@ -16,6 +16,7 @@ from groundline.v1.generator_service_pb2 import (
 )
 from groundline_runtime.charges import total, usage_of
 from groundline_runtime.coalescing import Emit, Pace, coalesced
+from groundline_runtime.context import span
 from groundline_runtime.errors import GroundlineError, InternalError
 from opentelemetry import trace
 
@@ -84,7 +85,8 @@ class AnswerService:
                 answer.append(text)
                 await emit(text)
 
-        with _tracer.start_as_current_span(
+        with span(
+            _tracer,
             "answer",
             attributes={"groundline.passages": len(served)},
             record_exception=False,
