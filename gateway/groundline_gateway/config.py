@@ -31,6 +31,8 @@ _EXTENSIONS = "type.googleapis.com/envoy.extensions"
 _TOKENS = "envoy.filters.http.jwt_authn"
 _AUTHENTICATION = f"{_EXTENSIONS}.filters.http.jwt_authn.v3.JwtAuthentication"
 _SERVICES = ("coordinator", "retriever", "reranker", "generator", "ingestor")
+# Requests go to these alone; how the others are, only /healthz tells.
+_ROUTED = frozenset({"coordinator", "ingestor"})
 _BRIDGE = "bridge"
 _REFLECTION = "reflection"
 # A service that keeps its deadline says more than the gateway can, so the gateway waits this much longer.
@@ -39,6 +41,8 @@ _GRACE_SECONDS = 2.0
 _ARRIVAL_SECONDS = 60.0
 # A service is there when one of its replicas is, of a hundred at most.
 _ANY_REPLICA_PERCENT = 1.0
+# So many times more seldom a service without traffic is asked for its health, as long as it is well.
+_UNUSED_FACTOR = 2.5
 # Sent again when a service goes, or hangs, without a word; to another replica if there is one.
 _RETRY_LOST = {
     "retry_on": "connect-failure,refused-stream,reset-before-request,reset",
@@ -498,10 +502,11 @@ def _retry_after_seconds(settings: GatewaySettings) -> int:
 def _service_cluster(name: str, settings: GatewaySettings) -> Node:
     service = f"groundline.v1.{name.capitalize()}Service"
     cluster = _checked_cluster(name, settings, {"grpc_health_check": {"service_name": service}})
-    (options,) = cluster["typed_extension_protocol_options"].values()
-    # A process that hangs answers no ping, and what waits for it ends within five seconds.
-    http2 = options["explicit_http_config"]["http2_protocol_options"]
-    http2["connection_keepalive"] = {"interval": "2s", "timeout": "3s"}
+    if name in _ROUTED:
+        # A process that hangs answers no ping, and what waits for it ends within five seconds.
+        (options,) = cluster["typed_extension_protocol_options"].values()
+        http2 = options["explicit_http_config"]["http2_protocol_options"]
+        http2["connection_keepalive"] = {"interval": "2s", "timeout": "3s"}
     return cluster
 
 
@@ -552,6 +557,7 @@ def _checked_cluster(name: str, settings: GatewaySettings, health_check: Node) -
                 "timeout": "3s",
                 "interval": interval,
                 "no_traffic_interval": interval,
+                "no_traffic_healthy_interval": _duration(_UNUSED_FACTOR * settings.health_interval_seconds),
                 "unhealthy_threshold": 2,
                 "healthy_threshold": 1,
                 **health_check,

@@ -51,10 +51,11 @@ class HealthMonitor:
         await self._set_readiness(_NOT_SERVING)
 
     async def watch(self) -> None:
-        """Check the dependencies until cancelled."""
-        while True:
-            await self.check()
+        """Check the dependencies until cancelled; who has none is ready, once and for all."""
+        await self.check()
+        while self._checks:
             await asyncio.sleep(self._interval_seconds)
+            await self.check()
 
     async def check(self) -> None:
         """Run all checks at once and publish the result."""

@@ -9,6 +9,7 @@ import pytest
 import structlog
 from google.protobuf.message import Message
 from groundline_runtime.errors import FailedPreconditionError
+from groundline_runtime.health import OVERALL, HealthMonitor
 from groundline_runtime.settings import ServiceSettings
 from groundline_tests.runtime import serve
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -64,6 +65,16 @@ async def test_before_the_first_check_ends_a_service_is_not_ready_but_alive(prob
         await dependency.asked.wait()
         for service, expected in (("", NOT_SERVING), (probe.SERVICE, NOT_SERVING), ("liveness", SERVING)):
             assert await anext(statuses(target, service)) == expected
+
+
+async def test_a_service_without_dependencies_is_ready_and_looks_at_nothing_again() -> None:
+    monitor = HealthMonitor(["service"], {}, interval_seconds=3600.0, timeout_seconds=1.0)
+    await monitor.start()
+    async with asyncio.timeout(10):
+        await monitor.watch()
+    for name in ("service", OVERALL):
+        reply = await monitor.servicer.Check(health_pb2.HealthCheckRequest(service=name), None)
+        assert reply.status == SERVING
 
 
 @pytest.mark.parametrize("fault", ["fails", "hangs"])

@@ -120,6 +120,24 @@ def test_every_cluster_is_health_checked_by_its_services_full_name() -> None:
     }
 
 
+def test_a_service_without_traffic_is_asked_more_seldom_until_it_fails() -> None:
+    for cluster in clusters(render(settings(health_interval_seconds=4))).values():
+        [check] = cluster["health_checks"]
+        assert (check["interval"], check["no_traffic_interval"]) == ("4.000s", "4.000s")
+        assert check["no_traffic_healthy_interval"] == "10.000s"
+
+
+def test_connections_are_pinged_where_requests_may_wait_on_them() -> None:
+    pinged = set()
+    for name, cluster in clusters(render(settings())).items():
+        (options,) = cluster["typed_extension_protocol_options"].values()
+        http2 = options["explicit_http_config"].get("http2_protocol_options", {})
+        if http2.get("connection_keepalive") == {"interval": "2s", "timeout": "3s"}:
+            pinged.add(name)
+
+    assert pinged == {"coordinator", "ingestor"}
+
+
 def test_the_bridge_is_asked_over_http_whether_it_is_ready_and_keeps_connections_for_longer() -> None:
     cluster = clusters(render(settings()))["bridge"]
     assert cluster["health_checks"][0]["http_health_check"] == {"path": "/readyz"}
