@@ -344,7 +344,10 @@ class PostgresImport:
         ):
             await self._connection.execute(f"ALTER TABLE {table} ADD PRIMARY KEY (partition_id, chunk_id)")
         await self._connection.execute(
-            f"CREATE INDEX IF NOT EXISTS {table}_metadata ON {table} USING gin (metadata jsonb_path_ops)"
+            f"""
+            CREATE INDEX IF NOT EXISTS {table}_metadata ON {table} USING gin (metadata jsonb_path_ops);
+            CREATE INDEX IF NOT EXISTS {table}_principals ON {table} USING gin (allowed_principals)
+            """
         )
 
     async def build_keyword_index(self) -> None:
