@@ -116,7 +116,12 @@ async def wire(settings: IngestorSettings) -> AsyncIterator[Application]:
                     running = [(embedder.model, embedder.dimensions)]
                     require_agreement(running, await stored_embedding_models(connection))
                 lexical = await detect_lexical_index(connection, settings.lexical_backend)
-            stores = stores_on(pool, lexical, spool_directory=settings.spool_directory)
+            stores = stores_on(
+                pool,
+                lexical,
+                spool_directory=settings.spool_directory,
+                vector_index_memory_bytes=settings.vector_index_memory_bytes,
+            )
             page_tokens = PageTokens(await page_token_key(pool, "ingestor"))
             servicer, worker = assemble(settings, stores, embedder, sandbox, page_tokens, generator)
 
@@ -155,7 +160,13 @@ class Stores:
     webhooks: WebhookOutbox
 
 
-def stores_on(pool: Pool, lexical: LexicalIndex, *, spool_directory: Path | None = None) -> Stores:
+def stores_on(
+    pool: Pool,
+    lexical: LexicalIndex,
+    *,
+    spool_directory: Path | None = None,
+    vector_index_memory_bytes: int = 0,
+) -> Stores:
     """All of them in PostgreSQL; what is too large for memory is put into a directory."""
     return Stores(
         PostgresCollections(pool, lexical),
@@ -167,7 +178,7 @@ def stores_on(pool: Pool, lexical: LexicalIndex, *, spool_directory: Path | None
         partial(PostgresSeenPages, pool),
         PostgresReindex(pool, lexical, spool_directory=spool_directory),
         PostgresLexicalIndexes(pool, lexical),
-        PostgresVectorIndexes(pool),
+        PostgresVectorIndexes(pool, maximum_bytes=vector_index_memory_bytes),
         PostgresEmbeddingCache(pool),
         PostgresContextCache(pool),
         PostgresQuotas(pool),

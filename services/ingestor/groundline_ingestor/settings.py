@@ -163,5 +163,10 @@ class IngestorSettings(MigrationSettings):
     payload_days: Annotated[float, Field(gt=0, le=3650)] = 7.0
     """How long a document that failed or was cancelled can be retried."""
 
+    vector_index_memory_bytes: Annotated[int, Field(ge=0, le=1024**4)] = 2 * 1024**3
+    """Maximum memory that PostgreSQL may take to build one index of vectors, which takes no more than its
+    rows need: 1,000 bytes and two for each dimension, so 1.8 GB for a million of 384. A graph that outgrows
+    it is finished several times more slowly. Where the server's maintenance_work_mem is more, that holds."""
+
     reindex_grace_seconds: Annotated[float, Field(ge=0, le=86400)] = 60.0
     """How long a replaced index stays for searches that have begun."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import structlog
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline.v1 import job_pb2, passage_pb2
 from groundline_database import (
@@ -15,10 +16,14 @@ from groundline_database import (
     transaction,
 )
 from groundline_ingestor.__main__ import Stores
-from groundline_ingestor.adapters import postgres_partitions
+from groundline_ingestor.adapters import postgres_partitions, postgres_vector_indexes
 from groundline_ingestor.adapters.postgres_index_builds import builds_held_off
 from groundline_ingestor.adapters.postgres_partitions import chunk_table
-from groundline_ingestor.adapters.postgres_vector_indexes import LEAST_ROWS, PostgresVectorIndexes
+from groundline_ingestor.adapters.postgres_vector_indexes import (
+    LEAST_ROWS,
+    PostgresVectorIndexes,
+    build_vector_index,
+)
 from groundline_ingestor.domain.collections import StoredCollection
 from groundline_ingestor.domain.documents import DocumentVersion, GivenDocument
 from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment
@@ -88,6 +93,32 @@ async def until_building(connection: Any, collection: StoredCollection) -> None:
             chunk_table(collection.partition_id),
         ):
             await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("maximum_mib", "allowed_mib"),
+    [
+        pytest.param(0, 10, id="the server's own where there is no more"),
+        pytest.param(20, 20, id="no more than the maximum"),
+        pytest.param(1000, 30, id="no more than the rows need"),
+    ],
+)
+async def test_a_build_takes_the_memory_that_it_may_and_needs(
+    stores: Stores, pool: Pool, monkeypatch: pytest.MonkeyPatch, maximum_mib: int, allowed_mib: int
+) -> None:
+    mib = 1024**2
+    monkeypatch.setattr(
+        postgres_vector_indexes, "_ELEMENT_BYTES", 30 * mib // ROWS + 1024 // ROWS - 2 * DIMENSIONS
+    )
+    collection = await filled(stores, ROWS)
+    async with acquire(pool) as connection:
+        await connection.execute("SET maintenance_work_mem = '10MB'")
+        with structlog.testing.capture_logs() as logs:
+            assert await build_vector_index(
+                connection, collection.partition_id, DIMENSIONS, maximum_mib * mib
+            )
+    [began] = [entry for entry in logs if entry["event"] == "vector_index_build_began"]
+    assert began["allowed_bytes"] == allowed_mib * mib
 
 
 async def test_a_build_that_was_cut_short_is_begun_again(

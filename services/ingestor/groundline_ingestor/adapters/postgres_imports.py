@@ -370,11 +370,14 @@ class PostgresImport:
             kind = await self._kind()
             await self._lexical.create_index(connection, target.chunks, kind["language"])
 
-    async def build_vector_index(self) -> None:
-        """Nothing where it is there, or a search needs none."""
+    async def build_vector_index(self, maximum_bytes: int = 0) -> None:
+        """Nothing where it is there, or a search needs none; `maximum_bytes` as the function of that name
+        takes it."""
         if await is_vector_index_due(self._connection, self._import.partition_id):
             kind = await self._kind()
-            await build_vector_index(self._connection, self._import.partition_id, kind["dimensions"])
+            await build_vector_index(
+                self._connection, self._import.partition_id, kind["dimensions"], maximum_bytes
+            )
         await self._connection.execute(f"ANALYZE {self._import.chunks}")
 
     async def attach(self) -> None:

@@ -33,10 +33,6 @@ MOST_ROWS: Final = 50_000
 BUILD_SECONDS: Final = 6 * 3600.0
 RETRY_SECONDS: Final = 60.0
 
-MOST_MEMORY_KB: Final = 1024 * 1024
-"""Of one build, unless the server's own maintenance_work_mem is more. A graph that outgrows it is finished
-row by row, several times slower."""
-
 _ELEMENT_BYTES: Final = 1000
 """What a row takes in a build beside its vector: the element and its neighbours with m = 16."""
 
@@ -72,11 +68,20 @@ _log = structlog.get_logger(__name__)
 class PostgresVectorIndexes:
     """Implements VectorIndexes."""
 
-    def __init__(self, pool: Pool, *, least_rows: int = LEAST_ROWS, most_rows: int = MOST_ROWS) -> None:
-        """Rows from which on a partition gets its index: when nothing is pending for it, and in any case."""
+    def __init__(
+        self,
+        pool: Pool,
+        *,
+        least_rows: int = LEAST_ROWS,
+        most_rows: int = MOST_ROWS,
+        maximum_bytes: int = 0,
+    ) -> None:
+        """Rows from which on a partition gets its index, when nothing is pending for it and in any case; and
+        maximum memory as build_vector_index() takes it."""
         self._pool = pool
         self._least_rows = least_rows
         self._most_rows = most_rows
+        self._maximum_bytes = maximum_bytes
         self._failed: dict[int, float] = {}
 
     async def build_due(self) -> Sequence[int]:
@@ -86,7 +91,7 @@ class PostgresVectorIndexes:
                 continue
             async with session(self._pool) as connection:
                 try:
-                    if await build_vector_index(connection, partition_id, dimensions):
+                    if await build_vector_index(connection, partition_id, dimensions, self._maximum_bytes):
                         built.append(partition_id)
                 except asyncpg.QueryCanceledError:
                     _log.info("vector_index_build_cancelled", partition_id=partition_id)
@@ -108,8 +113,13 @@ class PostgresVectorIndexes:
         return due
 
 
-async def build_vector_index(connection: Connection, partition_id: int, dimensions: int) -> bool:
+async def build_vector_index(
+    connection: Connection, partition_id: int, dimensions: int, maximum_bytes: int = 0
+) -> bool:
     """Build the index while searches and writes go on; outside a transaction.
+
+    It takes the memory that its rows need, up to `maximum_bytes` or the server's own maintenance_work_mem,
+    whichever is more. A graph that outgrows it is finished row by row, several times slower.
 
     False when it is there, is being built by another, or the partition is gone. One that was cut short is
     dropped first. Raises asyncpg.QueryCanceledError when the partition is about to be dropped.
@@ -123,8 +133,15 @@ async def build_vector_index(connection: Connection, partition_id: int, dimensio
         # Exact, as the planner's number may be of before the load; reads the primary key's index at most.
         rows = await connection.fetchval(f"SELECT count(*) FROM {table}", timeout=BUILD_SECONDS)
         begun = time.monotonic()
-        _log.info("vector_index_build_began", partition_id=partition_id, rows=rows)
-        await _allow_memory(connection, rows * (2 * dimensions + _ELEMENT_BYTES) // 1024)
+        needed = rows * (2 * dimensions + _ELEMENT_BYTES)
+        allowed = await _allow_memory(connection, min(needed, maximum_bytes))
+        _log.info(
+            "vector_index_build_began",
+            partition_id=partition_id,
+            rows=rows,
+            needed_bytes=needed,
+            allowed_bytes=allowed,
+        )
         try:
             await _create(connection, table, dimensions)
         except (asyncpg.DiskFullError, asyncpg.OutOfMemoryError):
@@ -179,13 +196,16 @@ async def _has_rows(connection: Connection, partition_id: int, rows: int) -> boo
         return False
 
 
-async def _allow_memory(connection: Connection, kilobytes: int) -> None:
-    await connection.execute(
-        """
-        SELECT set_config(name, greatest(setting::bigint, $1::bigint)::text || 'kB', false)
-        FROM pg_settings WHERE name = 'maintenance_work_mem'
-        """,
-        min(kilobytes, MOST_MEMORY_KB),
+async def _allow_memory(connection: Connection, wanted_bytes: int) -> int:
+    """Let what the connection builds take so much; returns what it may take, which is no less."""
+    return int(
+        await connection.fetchval(
+            """
+            SELECT pg_size_bytes(set_config(name, greatest(setting::bigint, $1::bigint)::text || 'kB', false))
+            FROM pg_settings WHERE name = 'maintenance_work_mem'
+            """,
+            wanted_bytes // 1024,
+        )
     )
 
 
