@@ -17,7 +17,6 @@ from groundline.v1 import (
 )
 from groundline_filters import Filter, parse, plain
 from groundline_ranking import is_weak, rank, ranked_with_texts, read_passages
-from groundline_runtime.ahead import begun_ahead
 from groundline_runtime.context import Caller, remaining_seconds
 from groundline_runtime.errors import (
     DeadlineExceededError,
@@ -28,6 +27,7 @@ from groundline_runtime.errors import (
 )
 from groundline_runtime.reasons import reason_value
 
+from groundline_retriever.ahead import begun_ahead
 from groundline_retriever.domain import (
     ArmHits,
     Hits,

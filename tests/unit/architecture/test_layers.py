@@ -34,7 +34,6 @@ CORE_MAY_IMPORT = (
     "groundline_embedding",
     "groundline_filters",
     "groundline_lexical",
-    "groundline_runtime.ahead",
     "groundline_runtime.charges",
     "groundline_runtime.coalescing",
     "groundline_runtime.context",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from operator import eq
 
 import pytest
-from groundline_runtime.ahead import begun_ahead
+from groundline_retriever.ahead import begun_ahead
 
 
 @dataclass
