@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from groundline.v1 import passage_pb2, source_pb2
+from groundline.v1 import source_pb2
 from groundline_database import Connection, Pool, acquire
 from groundline_ingestor.__main__ import Stores
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentVersion, GivenDocument
-from groundline_tests.ingestor.messages import a_collection
+from groundline_ingestor.domain.documents import GivenDocument
+from groundline_tests.ingestor.messages import a_collection, a_version
 
 SOURCE_ID = "00000000-0000-4000-8000-000000000001"
 WAITING = (
@@ -23,18 +23,7 @@ async def collection(stores: Stores) -> StoredCollection:
 
 
 async def queued_job(stores: Stores, collection: StoredCollection) -> str:
-    version = DocumentVersion(
-        uri="a.md",
-        source_type=passage_pb2.SOURCE_TYPE_FILE,
-        title="a",
-        mime_type="text/markdown",
-        content_hash=b"1",
-        input_hash=b"1",
-        ingestion_hash=b"1",
-        size_bytes=1,
-        metadata={},
-        allowed_principals=(),
-    )
+    version = a_version("a.md", "1")
     handed_in = GivenDocument("a", uri="a.md"), version
     return (await stores.jobs.enqueue(collection, [handed_in], (), "")).job_id
 

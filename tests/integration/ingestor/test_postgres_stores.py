@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from groundline.v1 import passage_pb2
 from groundline_database import Pool, acquire
 from groundline_ingestor.adapters.postgres_collections import PostgresCollections
 from groundline_ingestor.adapters.postgres_crawls import PostgresCrawls
@@ -15,13 +14,12 @@ from groundline_ingestor.adapters.postgres_partitions import chunk_table
 from groundline_ingestor.adapters.postgres_queue import PostgresQueue
 from groundline_ingestor.adapters.postgres_quotas import PostgresQuotas
 from groundline_ingestor.domain.collections import StoredCollection
-from groundline_ingestor.domain.documents import DocumentVersion
 from groundline_ingestor.domain.texts import PreparedChunk, Section, TextSegment
 from groundline_ingestor.domain.work import NewVersion
 from groundline_lexical import LexicalIndex
 from groundline_runtime.errors import AbortedError, UnavailableError
 from groundline_tests.ingestor import StoreContract
-from groundline_tests.ingestor.messages import a_collection
+from groundline_tests.ingestor.messages import a_collection, a_version
 
 
 class PostgresStores:
@@ -67,18 +65,7 @@ async def test_the_page_of_a_chunk_is_metadata_of_its_own_unless_the_document_ha
 ) -> None:
     collections, documents = PostgresCollections(pool, lexical), PostgresDocuments(pool, lexical)
     collection = await collections.create(a_collection("pages", dimensions=2), "", "")
-    version = DocumentVersion(
-        uri="a.pdf",
-        source_type=passage_pb2.SOURCE_TYPE_FILE,
-        title="a",
-        mime_type="application/pdf",
-        content_hash=b"1",
-        input_hash=b"1",
-        ingestion_hash=b"1",
-        size_bytes=1,
-        metadata={},
-        allowed_principals=(),
-    )
+    version = a_version("a.pdf", "1", mime_type="application/pdf")
     chunks = [PreparedChunk(Section("text", 0, 4), "", "text", b"", page) for page in (1, 2)]
 
     async def stored_metadata() -> Sequence[object]:

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 from google.protobuf import json_format
-from groundline.v1 import chat_pb2, collection_pb2, document_pb2, error_pb2, job_pb2, passage_pb2
+from groundline.v1 import chat_pb2, collection_pb2, document_pb2, error_pb2, job_pb2
 from groundline.v1 import ingestor_service_pb2 as pb
 from groundline_filters import Filter, parse
 from groundline_ingestor.domain.collections import StoredCollection
@@ -50,7 +50,7 @@ from groundline_runtime.errors import (
 )
 from groundline_signatures import signature
 
-from groundline_tests.ingestor.messages import a_collection
+from groundline_tests.ingestor.messages import a_collection, a_version
 
 __all__ = ["DIMENSIONS", "StoreContract", "Stores"]
 
@@ -174,7 +174,7 @@ class StoreContract:
         await stores.collections.delete("gone")
         for call in (
             _store(stores, collection, "a.md", "text"),
-            stores.documents.refresh(collection, _version("a.md", "text"), ()),
+            stores.documents.refresh(collection, a_version("a.md", "text"), ()),
             stores.documents.delete(collection, str(uuid.uuid4())),
             stores.jobs.enqueue(collection, [_handed_in("a.md")], (), ""),
             stores.crawls.enqueue(collection, CRAWL, (), ""),
@@ -211,28 +211,28 @@ class StoreContract:
 
     async def test_nothing_is_refreshed_of_another_content(self, stores: Stores) -> None:
         collection = await _collection(stores, "other")
-        assert await stores.documents.refresh(collection, _version("a.md", "old"), ()) is None
+        assert await stores.documents.refresh(collection, a_version("a.md", "old"), ()) is None
         await _store(stores, collection, "a.md", "old")
-        assert await stores.documents.refresh(collection, _version("a.md", "new"), ()) is None
+        assert await stores.documents.refresh(collection, a_version("a.md", "new"), ()) is None
 
     async def test_a_document_that_the_caller_may_not_read_is_not_replaced(self, stores: Stores) -> None:
         collection = await _collection(stores, "restricted")
-        secret = replace(_version("a.md", "secret"), allowed_principals=("user:ann",))
+        secret = replace(a_version("a.md", "secret"), allowed_principals=("user:ann",))
         [(document_id, _)] = await stores.documents.store(collection, [_new(secret, "secret")])
         before = await stores.documents.find("restricted", document_id)
         for principals in ((), ("user:bob",)):
-            other = replace(_new(_version("a.md", "mine"), "mine"), principals=principals)
+            other = replace(_new(a_version("a.md", "mine"), "mine"), principals=principals)
             for call in (
-                stores.documents.store(collection, [_new(_version("b.md", "b"), "b"), other]),
-                stores.documents.refresh(collection, _version("a.md", "mine"), principals),
-                stores.documents.refresh(collection, _version("a.md", "secret"), principals),
+                stores.documents.store(collection, [_new(a_version("b.md", "b"), "b"), other]),
+                stores.documents.refresh(collection, a_version("a.md", "mine"), principals),
+                stores.documents.refresh(collection, a_version("a.md", "secret"), principals),
             ):
                 assert await _refusal(call) is PermissionDeniedError
         assert await stores.documents.find("restricted", document_id) == before
         assert await stores.texts_of(collection, document_id) == ["secret"]
         assert [one.uri for one in await _documents(stores, collection)] == []
 
-        own = replace(_new(_version("a.md", "open"), "open"), principals=("user:ann",))
+        own = replace(_new(a_version("a.md", "open"), "open"), principals=("user:ann",))
         assert await stores.documents.store(collection, [own]) == [
             (document_id, job_pb2.INGESTION_OUTCOME_UPDATED)
         ]
@@ -251,7 +251,7 @@ class StoreContract:
 
     async def test_a_failed_attempt_to_replace_marks_nothing(self, stores: Stores) -> None:
         collection = await _collection(stores, "unmarked")
-        secret = replace(_version("a.md", "secret"), allowed_principals=("user:ann",))
+        secret = replace(a_version("a.md", "secret"), allowed_principals=("user:ann",))
         [(document_id, _)] = await stores.documents.store(collection, [_new(secret, "secret")])
         before = await stores.documents.find("unmarked", document_id)
         job = await stores.jobs.enqueue(collection, [_handed_in("a.md")], ("user:bob",), "")
@@ -274,7 +274,7 @@ class StoreContract:
         collection = await _collection(stores, "same")
         document_id, _ = await _store(stores, collection, "a.md", "text")
         before = await stores.documents.find("same", document_id)
-        again = await stores.documents.refresh(collection, _version("a.md", "text"), ())
+        again = await stores.documents.refresh(collection, a_version("a.md", "text"), ())
         assert again == (document_id, job_pb2.INGESTION_OUTCOME_UNCHANGED)
         assert await stores.documents.find("same", document_id) == before
 
@@ -282,7 +282,7 @@ class StoreContract:
         collection = await _collection(stores, "meta")
         document_id, _ = await _store(stores, collection, "a.md", "text")
         version = replace(
-            _version("a.md", "text"),
+            a_version("a.md", "text"),
             metadata={"team": ["ops", 1, 2.5, None]},
             allowed_principals=("user:ann",),
         )
@@ -315,7 +315,7 @@ class StoreContract:
         }
         for into in (collection, other):
             for uri, values in metadata.items():
-                version = replace(_version(uri, uri), metadata=values)
+                version = replace(a_version(uri, uri), metadata=values)
                 await stores.documents.store(into, [_new(version, uri)])
 
         async def selected(condition: dict[str, Any]) -> int:
@@ -340,7 +340,7 @@ class StoreContract:
 
     async def test_a_filter_selects_only_what_the_caller_may_read(self, stores: Stores) -> None:
         collection = await _collection(stores, "private-selecting")
-        version = replace(_version("a", "a"), allowed_principals=("user:ann",))
+        version = replace(a_version("a", "a"), allowed_principals=("user:ann",))
         await stores.documents.store(collection, [_new(version, "a")])
         everything = parse({"$source_type": "file"})
         for principals, count in (((), 0), (("user:bob",), 0), (("user:ann",), 1)):
@@ -463,7 +463,7 @@ class StoreContract:
         collection = await _collection(stores, "refreshed-containers")
         item = await _leased(stores, collection, "a.zip")
         await _store_container(stores, collection, item, [_member("a.zip!/b.txt", "inside")])
-        version = _version("a.zip", "a.zip")
+        version = a_version("a.zip", "a.zip")
         assert await stores.documents.refresh(collection, version, []) is None
         [member] = await _lease(stores)
         await _store_container(stores, collection, member, None)
@@ -511,7 +511,7 @@ class StoreContract:
     async def test_counts_are_of_what_the_caller_may_read(self, stores: Stores) -> None:
         collection = await _collection(stores, "counted-for")
         await _store(stores, collection, "a.md", "one", "two")
-        secret = replace(_version("b.md", "three"), allowed_principals=("user:ann",))
+        secret = replace(a_version("b.md", "three"), allowed_principals=("user:ann",))
         await stores.documents.store(collection, [_new(secret, "three")])
 
         async def seen(*principals: str) -> list[tuple[int, int]]:
@@ -535,7 +535,7 @@ class StoreContract:
     async def test_documents_are_listed_by_uri_to_those_who_may_read_them(self, stores: Stores) -> None:
         collection = await _collection(stores, "listed")
         for uri, principals in (("c", ()), ("a", ("user:ann",)), ("b", ())):
-            version = replace(_version(uri, uri), allowed_principals=principals)
+            version = replace(a_version(uri, uri), allowed_principals=principals)
             await stores.documents.store(collection, [_new(version, uri)])
 
         async def seen(*principals: str, after: DocumentPlace | None = None, limit: int = 10) -> list[str]:
@@ -549,7 +549,7 @@ class StoreContract:
     async def test_documents_are_listed_in_the_order_asked_for_page_by_page(self, stores: Stores) -> None:
         collection = await _collection(stores, "ordered")
         for uri, title, content in (("1", "b", "xx"), ("2", "a", "xxx"), ("3", "b", "x")):
-            version = replace(_version(uri, content), title=title)
+            version = replace(a_version(uri, content), title=title)
             await stores.documents.store(collection, [_new(version, content)])
 
         async def seen(order_by: str) -> str:
@@ -572,7 +572,7 @@ class StoreContract:
             ("leave/sick.pdf", "Sick", "application/pdf"),
             ("leave_old.pdf", "Annual", "application/pdf"),
         ):
-            version = replace(_version(uri, uri), title=title, mime_type=mime_type)
+            version = replace(a_version(uri, uri), title=title, mime_type=mime_type)
             await stores.documents.store(collection, [_new(version, uri)])
 
         async def seen(**conditions: Any) -> list[str]:
@@ -592,7 +592,7 @@ class StoreContract:
     async def test_a_part_of_a_text_is_counted_in_code_points(self, stores: Stores) -> None:
         collection = await _collection(stores, "texts")
         parts = [TextSegment("ä😀b"), TextSegment("cd", 3), TextSegment("é", 5)]
-        new = replace(_new(_version("a", "a"), "ä😀b"), segments=parts)
+        new = replace(_new(a_version("a", "a"), "ä😀b"), segments=parts)
         [(document_id, _)] = await stores.documents.store(collection, [new])
 
         async def read(start: int, limit: int, *principals: str) -> tuple[str, int]:
@@ -611,7 +611,7 @@ class StoreContract:
         keeping.CopyFrom(collection.message)
         keeping.settings.keep_originals = True
         keeping_collection = StoredCollection(keeping, collection.partition_id)
-        version = replace(_version("a.md", "a.md"), allowed_principals=("user:ann",))
+        version = replace(a_version("a.md", "a.md"), allowed_principals=("user:ann",))
 
         async def ingested(into: StoredCollection) -> document_pb2.Document:
             await stores.jobs.enqueue(into, [(GivenDocument("a.md", uri="a.md"), version)], ("user:ann",), "")
@@ -643,7 +643,7 @@ class StoreContract:
 
     async def test_texts_and_chunks_are_read_by_those_who_may_read_the_document(self, stores: Stores) -> None:
         collection = await _collection(stores, "private")
-        version = replace(_version("a", "a"), allowed_principals=("user:ann",), metadata={"year": 2024})
+        version = replace(a_version("a", "a"), allowed_principals=("user:ann",), metadata={"year": 2024})
         [(document_id, _)] = await stores.documents.store(collection, [_new(version, "one", "two", "three")])
 
         async def chunks(*principals: str, after: int = -1) -> list[tuple[int, str]]:
@@ -700,7 +700,7 @@ class StoreContract:
         assert (await stores.queue.given(first)).content == "a.md"
         assert first.given == await stores.queue.given(first)
         await stores.queue.require(first.claim)
-        new = replace(_new(_version("a.md", "text"), "one", "two"), claim=first.claim)
+        new = replace(_new(a_version("a.md", "text"), "one", "two"), claim=first.claim)
         [(document_id, outcome)] = await stores.documents.store(collection, [new])
         assert outcome == job_pb2.INGESTION_OUTCOME_CREATED
         await stores.queue.fail(second.claim, FAILURE, job_pb2.ChunkCounts(parsed=1))
@@ -722,7 +722,7 @@ class StoreContract:
         first, second = await _lease(stores)
         assert first.is_first
         assert second.is_first
-        new = replace(_new(_version("a.md", "text"), "one"), claim=first.claim)
+        new = replace(_new(a_version("a.md", "text"), "one"), claim=first.claim)
         await stores.documents.store(collection, [new])
         await stores.queue.fail(second.claim, FAILURE, job_pb2.ChunkCounts())
         await stores.jobs.enqueue(collection, [_handed_in("a.md"), _handed_in("b.md")], (), "")
@@ -751,7 +751,7 @@ class StoreContract:
         job = await stores.jobs.enqueue(collection, [_handed_in("a.md")], (), "")
         [item] = await _lease(stores)
         await stores.jobs.cancel(job.job_id)
-        new = replace(_new(_version("a.md", "text"), "text"), claim=item.claim)
+        new = replace(_new(a_version("a.md", "text"), "text"), claim=item.claim)
         for call in (
             stores.documents.store(collection, [new]),
             stores.queue.given(item),
@@ -932,7 +932,7 @@ class StoreContract:
         collection = await _collection(stores, "dry")
         known, changed, refused = (f"https://a.test/{name}" for name in ("known", "changed", "refused"))
         for uri, principals in ((known, ()), (changed, ()), (refused, ("user:bob",))):
-            version = replace(_version(uri, "text"), allowed_principals=principals)
+            version = replace(a_version(uri, "text"), allowed_principals=principals)
             new = replace(_new(version, "text"), principals=principals)
             await stores.documents.store(collection, [new])
         ordered = OrderedCrawl(pb.WebCrawl(start_url="https://a.test/"), is_dry_run=True)
@@ -947,10 +947,10 @@ class StoreContract:
             (refused, "other"),
             ("https://a.test/new", "x"),
         ):
-            await stores.crawls.add_preview(claim, _version(uri, text))
-        await stores.crawls.add_preview(claim, _version(known, "text"))
+            await stores.crawls.add_preview(claim, a_version(uri, text))
+        await stores.crawls.add_preview(claim, a_version(known, "text"))
         await stores.crawls.finish(claim)
-        assert await _refusal_of_claim(stores.crawls.add_preview(claim, _version(known, "text")))
+        assert await _refusal_of_claim(stores.crawls.add_preview(claim, a_version(known, "text")))
         items = await stores.jobs.items(job_id, None, after=0, limit=10)
         assert [(one.uri, one.outcome, one.failure.reason) for one in items] == [
             (known, job_pb2.INGESTION_OUTCOME_UNCHANGED, 0),
@@ -983,7 +983,7 @@ class StoreContract:
         assert await seen() == (job_pb2.JOB_STATE_RUNNING, 0, 0, 0)
         await stores.crawls.add_page(item.claim, collection, _handed_in("https://a.test/one"))
         [page] = await _lease(stores)
-        new = replace(_new(_version(page.uri, "text"), "text"), claim=page.claim)
+        new = replace(_new(a_version(page.uri, "text"), "text"), claim=page.claim)
         await stores.documents.store(collection, [new])
         assert (await seen())[0] == job_pb2.JOB_STATE_RUNNING
         await stores.crawls.add_failure(item.claim, "https://a.test/two", FAILURE)
@@ -1145,7 +1145,7 @@ async def _lease(stores: Stores, *, seconds: float = 60, suspect: bool = False) 
 
 
 def _handed_in(uri: str) -> HandedIn:
-    return GivenDocument(uri, uri=uri), _version(uri, uri)
+    return GivenDocument(uri, uri=uri), a_version(uri, uri)
 
 
 def _new(version: DocumentVersion, *texts: str) -> NewVersion:
@@ -1168,7 +1168,7 @@ def _member(
     container: str = "a.zip",
     failure: document_pb2.IngestionFailure | None = None,
 ) -> Member:
-    version = replace(_version(uri, content), container_uri=container)
+    version = replace(a_version(uri, content), container_uri=container)
     return Member(GivenDocument(content.encode(), uri=uri, container_uri=container), version, failure)
 
 
@@ -1186,7 +1186,7 @@ async def _store_container(
 ) -> None:
     """The item's document with what was found within it; None where nothing was looked for."""
     version = replace(
-        _version(item.uri, item.uri), container_uri=item.container_uri, allowed_principals=readers
+        a_version(item.uri, item.uri), container_uri=item.container_uri, allowed_principals=readers
     )
     new = replace(_new(version, "text"), claim=item.claim, principals=item.principals, members=members)
     await stores.documents.store(collection, [new])
@@ -1218,23 +1218,8 @@ async def _collection(
 
 
 async def _store(stores: Stores, collection: StoredCollection, uri: str, *texts: str) -> StoredOutcome:
-    [stored] = await stores.documents.store(collection, [_new(_version(uri, " ".join(texts)), *texts)])
+    [stored] = await stores.documents.store(collection, [_new(a_version(uri, " ".join(texts)), *texts)])
     return stored
-
-
-def _version(uri: str, content: str) -> DocumentVersion:
-    return DocumentVersion(
-        uri=uri,
-        source_type=passage_pb2.SOURCE_TYPE_FILE,
-        title=uri,
-        mime_type="text/markdown",
-        content_hash=content.encode(),
-        input_hash=content.encode(),
-        ingestion_hash=content.encode(),
-        size_bytes=len(content),
-        metadata={},
-        allowed_principals=(),
-    )
 
 
 def _chunk(text: str) -> PreparedChunk:

@@ -1,13 +1,14 @@
-"""Collections as tests need them."""
+"""Collections and versions of documents as tests need them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from google.protobuf import json_format
-from groundline.v1 import collection_pb2
+from groundline.v1 import collection_pb2, passage_pb2
 from groundline_ingestor.domain.collections import EVERYONE, StoredCollection, complete_access
+from groundline_ingestor.domain.documents import DocumentVersion
 
-__all__ = ["EVERYONES_ACCESS", "a_collection", "settings_of", "stored_collection"]
+__all__ = ["EVERYONES_ACCESS", "a_collection", "a_version", "settings_of", "stored_collection"]
 
 
 EVERYONES_ACCESS: Final = {"readers": [EVERYONE], "writers": [EVERYONE], "admins": [EVERYONE]}
@@ -40,3 +41,19 @@ def a_collection(
 def stored_collection(collection_id: str = "docs", **settings: Any) -> StoredCollection:
     """One that was not stored really."""
     return StoredCollection(a_collection(collection_id, **settings), 1)
+
+
+def a_version(uri: str, content: str, *, mime_type: str = "text/markdown") -> DocumentVersion:
+    """Of a file with that content, which everyone may read."""
+    return DocumentVersion(
+        uri=uri,
+        source_type=passage_pb2.SOURCE_TYPE_FILE,
+        title=uri,
+        mime_type=mime_type,
+        content_hash=content.encode(),
+        input_hash=content.encode(),
+        ingestion_hash=content.encode(),
+        size_bytes=len(content),
+        metadata={},
+        allowed_principals=(),
+    )
