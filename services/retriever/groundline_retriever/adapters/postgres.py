@@ -56,7 +56,7 @@ from groundline_runtime.errors import FailedPreconditionError, UnavailableError
 from pgvector import HalfVector
 from pydantic import SecretStr
 
-from groundline_retriever.adapters.sizes import PartitionSizes
+from groundline_retriever.adapters.sizes import REMEMBERED_PARTITIONS, PartitionSizes
 from groundline_retriever.adapters.soundness import SoundIndexes
 from groundline_retriever.adapters.standbys import Standbys, urls_of_hosts
 from groundline_retriever.domain import (
@@ -124,8 +124,6 @@ FEW_CHUNKS, FEW_SHARE, MOST_FEW_CHUNKS = 1500, 0.015, 50_000
 """Where a filter leaves no more than that number, or that share of what is searched, keyword search is given
 their ids, MOST_FEW_CHUNKS at most. Each costs some 0.02 ms; looking through what the index ranks, which is
 done otherwise, takes some 35 ms of 100,000 chunks, and grows with them."""
-
-REMEMBERED_PARTITIONS = 10_000
 
 KEPT_METADATA = 1000
 """Documents have many chunks, and popular ones are found again: their metadata is parsed once."""

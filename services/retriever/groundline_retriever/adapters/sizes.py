@@ -6,7 +6,7 @@ from typing import Final
 
 from groundline_lexical import Connection
 
-__all__ = ["KNOWN_SECONDS", "PartitionSizes"]
+__all__ = ["KNOWN_SECONDS", "REMEMBERED_PARTITIONS", "PartitionSizes"]
 
 KNOWN_SECONDS: Final = 60.0
 """For so long a number is used before it is read again: a search list need not follow each document."""

@@ -28,7 +28,8 @@ from groundline_weaviate import (
 )
 from groundline_weaviate.wire_pb2 import Filters
 
-from groundline_retriever.adapters.postgres import REMEMBERED_PARTITIONS, PostgresChunkStore
+from groundline_retriever.adapters.postgres import PostgresChunkStore
+from groundline_retriever.adapters.sizes import REMEMBERED_PARTITIONS
 from groundline_retriever.domain import Hit, Hits, IndexedCollection, Selection
 
 __all__ = ["WeaviateSearch", "open_weaviate_search"]
