@@ -7,6 +7,7 @@ import pytest
 from groundline_ingestor.adapters import import_files
 from groundline_ingestor.adapters.import_files import batches_of, records_of
 from groundline_ingestor.converters import given_record
+from groundline_ingestor.domain.imports import ImportFileError
 from groundline_runtime.errors import InvalidArgumentError
 
 LINES = ['{"uri": "a"}', "", '{"uri": "b", "text": "' + "long " * 20 + '"}', "no JSON", '{"uri": "c"}', "{}"]
@@ -41,3 +42,8 @@ def test_a_text_that_is_none_is_refused(text: object) -> None:
 def test_a_record_may_have_null_for_what_it_does_not_give() -> None:
     record = given_record({"uri": "a", "text": "words", "title": None}, 3)
     assert (record.given.content, record.given.title) == ("words", "")
+
+
+def test_what_is_no_file_that_can_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ImportFileError, match=tmp_path.name):
+        batches_of([tmp_path])

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import SEEK_END
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -153,8 +154,10 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _size(path: Path) -> int:
+    """In bytes; tells a file that cannot be read before anything is done with it."""
     try:
-        return path.stat().st_size
+        with path.open("rb") as file:
+            return file.seek(0, SEEK_END)
     except OSError as error:
         raise ImportFileError(f"{path}: {error.strerror}") from error
 
