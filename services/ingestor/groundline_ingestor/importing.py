@@ -36,6 +36,7 @@ from groundline_embedding import create_embedder
 from groundline_lexical import LexicalIndex, detect_lexical_index
 from groundline_runtime.errors import GroundlineError, InvalidArgumentError
 from groundline_runtime.quotas import require_within
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt
 
 from groundline_ingestor.__main__ import open_sandbox
 from groundline_ingestor.adapters.extraction.extractor import DocumentExtractor
@@ -266,13 +267,12 @@ class _Loader:
                     versions.append(await self._prepared(record, collection))
                 except IngestionError as error:
                     failures.append(_failure(batch, record.line, "", error.failure.message))
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return await target.store(batch.number, versions, len(unchanged), failures)
-            except (asyncpg.UniqueViolationError, asyncpg.DeadlockDetectedError):
-                if attempt == ATTEMPTS:
-                    raise
-        raise AssertionError("the last attempt returns or raises")
+        storing = AsyncRetrying(
+            retry=retry_if_exception_type((asyncpg.UniqueViolationError, asyncpg.DeadlockDetectedError)),
+            stop=stop_after_attempt(ATTEMPTS),
+            reraise=True,
+        )
+        return await storing(target.store, batch.number, versions, len(unchanged), failures)
 
     async def _ready(self) -> tuple[Connection, LexicalIndex, StoredCollection]:
         if self._connection is None:
