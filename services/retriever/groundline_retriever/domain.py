@@ -19,8 +19,9 @@ __all__ = [
     "IndexedCollection",
     "Parameters",
     "Selection",
-    "candidate_set",
     "candidates_found",
+    "features_of",
+    "lists_of",
     "ranked",
     "search_list_of",
     "with_adjacent",
@@ -163,20 +164,16 @@ def ranked(arm: candidate_pb2.SearchArm.ValueType, hits: Iterable[Hit], minimum:
     return ArmHits(arm, kept)
 
 
-def candidate_set(query: str, found: Sequence[ArmHits]) -> candidate_pb2.CandidateSet:
-    """What was found, for who ranks it elsewhere."""
-    return candidate_pb2.CandidateSet(
-        query=query,
-        lists=[
-            candidate_pb2.RankedList(arm=arm, chunk_ids=map(_chunk_id, hits), scores=map(_score, hits))
-            for arm, hits in found
-        ],
-        features=_features(_unique(found)),
-    )
+def lists_of(found: Sequence[ArmHits]) -> list[candidate_pb2.RankedList]:
+    """What was found, for who ranks it elsewhere, with features_of()."""
+    return [
+        candidate_pb2.RankedList(arm=arm, chunk_ids=map(_chunk_id, hits), scores=map(_score, hits))
+        for arm, hits in found
+    ]
 
 
 def candidates_found(found: Sequence[ArmHits]) -> Candidates:
-    """What candidates_of() makes of the candidate_set(), without messages: they take longer than ranking."""
+    """What candidates_of() makes of these messages, without them: they take longer than ranking."""
     unique = _unique(found)
     chunk_ids = sorted(unique)
     hits = [unique[chunk_id] for chunk_id in chunk_ids]
@@ -219,8 +216,9 @@ def _positions(names: Iterable[str]) -> dict[str, int]:
     return {name: position for position, name in enumerate(dict.fromkeys(names))}
 
 
-def _features(unique: Mapping[int, Hit]) -> candidate_pb2.CandidateFeatures:
+def features_of(found: Sequence[ArmHits]) -> candidate_pb2.CandidateFeatures:
     """The features of each chunk once."""
+    unique = _unique(found)
     if not unique:
         return candidate_pb2.CandidateFeatures()
     # Columns at once: reading a hundred hits field by field takes longer than fusing them.

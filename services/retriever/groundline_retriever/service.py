@@ -34,8 +34,9 @@ from groundline_retriever.domain import (
     IndexedCollection,
     Parameters,
     Selection,
-    candidate_set,
     candidates_found,
+    features_of,
+    lists_of,
     ranked,
 )
 from groundline_retriever.late import LateTasks
@@ -192,9 +193,8 @@ class RetrievalService:
         if request.HasField("ranking") and not _is_too_weak(found, request.ranking):
             await self._rank(caller, request, found, adjacent_chunks, response.ranked, watch)
         else:
-            candidates = candidate_set(request.query, found)
-            response.lists.extend(candidates.lists)
-            response.features.CopyFrom(candidates.features)
+            response.lists.extend(lists_of(found))
+            response.features.CopyFrom(features_of(found))
             response.adjacent_chunks.update(adjacent_chunks)
         response.timings.extend(
             passage_pb2.StageTiming(stage=stage, duration_ms=milliseconds)

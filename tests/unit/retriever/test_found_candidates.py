@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from groundline.v1 import candidate_pb2, options_pb2, passage_pb2, reranker_service_pb2
 from groundline_ranking import candidates_of, rank
-from groundline_retriever.domain import ArmHits, Hit, candidate_set, candidates_found, ranked
+from groundline_retriever.domain import ArmHits, Hit, candidates_found, features_of, lists_of, ranked
 from groundline_signatures import signature
 
 KEYWORD, SEMANTIC = candidate_pb2.SEARCH_ARM_KEYWORD, candidate_pb2.SEARCH_ARM_SEMANTIC
@@ -22,6 +22,10 @@ def hit(chunk_id: int, score: float, *, collection_id: str = "docs", text: str =
     )
 
 
+def as_messages(found: list[ArmHits]) -> candidate_pb2.CandidateSet:
+    return candidate_pb2.CandidateSet(query="q", lists=lists_of(found), features=features_of(found))
+
+
 def found() -> list[ArmHits]:
     """Of two collections; 3 is in both arms, 5 a duplicate of 9, and 7 has no signature."""
     same = "the pump is switched off before the filter is changed"
@@ -34,7 +38,7 @@ def found() -> list[ArmHits]:
 
 @pytest.mark.parametrize("lists", [found(), [], [ArmHits(KEYWORD, [])]])
 def test_columns_are_those_of_the_messages(lists: list[ArmHits]) -> None:
-    made, expected = candidates_found(lists), candidates_of([candidate_set("q", lists)])
+    made, expected = candidates_found(lists), candidates_of([as_messages(lists)])
     assert made.chunk_ids.tolist() == expected.chunk_ids.tolist()
     assert [made.collection_of(row) for row in range(len(made))] == [
         expected.collection_of(row) for row in range(len(expected))
@@ -54,7 +58,7 @@ def test_columns_are_those_of_the_messages(lists: list[ArmHits]) -> None:
 async def test_the_ranking_is_the_same_both_ways(strategy: options_pb2.RerankStrategy.ValueType) -> None:
     options = options_pb2.RerankOptions(strategy=strategy, include_cut=True)
     by_messages = reranker_service_pb2.RerankRequest(
-        query="q", candidate_sets=[candidate_set("q", found())], options=options
+        query="q", candidate_sets=[as_messages(found())], options=options
     )
     by_columns = reranker_service_pb2.RerankRequest(query="q", options=options)
     assert await rank(by_columns, candidates_found(found())) == await rank(by_messages)
