@@ -28,7 +28,7 @@ from groundline_runtime.errors import UnavailableError
 from groundline_tests.ingestor.messages import a_collection
 from groundline_tests.ingestor.search_index import IndexWriterContract, a_chunk, a_partition
 from groundline_tests.weaviate import Cluster
-from groundline_weaviate import WeaviateSettings, open_weaviate
+from groundline_weaviate import Space, WeaviateSettings, open_weaviate
 from pydantic import SecretStr
 
 MODEL, DIMENSIONS = "test/contract", 8
@@ -178,17 +178,36 @@ async def test_ingestion_goes_on_without_the_engine_and_the_index_catches_up_whe
     await store(stores, collection, "a.txt", 20)
     await drain(feeding)
     [node] = one_node.nodes
-    await node.kill()
-
-    await store(stores, collection, "b.txt", 20)
-    with pytest.raises(UnavailableError):
-        await feeding.round()
-    waiting = await feed.state()
-    await node.start()
-    await node.ready()
+    async with node.killed():
+        await store(stores, collection, "b.txt", 20)
+        with pytest.raises(UnavailableError):
+            await feeding.round()
+        waiting = await feed.state()
     await drain(feeding)
 
     assert (waiting.pending_count, waiting.set_aside_count) == (20, 0)
+    assert (await compared(feed, index, collection))[-1] == Comparison(compared=40)
+
+
+async def test_a_class_that_somebody_dropped_is_made_again_as_it_was(
+    settings: WeaviateSettings,
+    stores: Stores,
+    collection: StoredCollection,
+    feed: PostgresIndexFeed,
+    feeding: Feeding,
+    index: IndexWriter,
+) -> None:
+    await store(stores, collection, "a.txt", 20)
+    await drain(feeding)
+    async with open_weaviate(settings) as weaviate:
+        await weaviate.drop(Space(MODEL, DIMENSIONS))
+        await store(stores, collection, "b.txt", 20)
+        with pytest.raises(UnavailableError, match="does not know its classes"):
+            await feeding.round()
+        await drain(feeding)
+        await feed.refill([collection.partition_id])
+        await drain(feeding)
+
     assert (await compared(feed, index, collection))[-1] == Comparison(compared=40)
 
 

@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
 from itertools import batched
 from typing import Any, Final, NamedTuple
 
@@ -61,7 +62,8 @@ _SERVICE: Final = "weaviate.v1.Weaviate"
 _MAX_MESSAGE_BYTES: Final = 100 * 1024**2
 
 # Most errors come as UNKNOWN, told apart by their texts only.
-_NOT_FOUND: Final = ("could not find class", "non-existing index")
+_NOT_FOUND: Final = ("could not find class", "non-existing index", "not present in schema")
+_UNKNOWN_CLASS: Final = "the distributed index does not know its classes yet"
 _REFUSALS: Final = ("unauthorized", "forbidden")
 
 
@@ -263,17 +265,31 @@ class Weaviate:
         refused = len(objects)
         if time.monotonic() >= self._majority_until:
             with suppress(UnavailableError):
-                reply: wire.BatchObjectsReply = await self._call(
-                    self._write, request, within_seconds=min(_EVERY_NODE_SECONDS, self._timeout)
-                )
+                reply = await self._write_call(request, min(_EVERY_NODE_SECONDS, self._timeout))
                 if not reply.errors:
                     return reply
                 refused = len(reply.errors)
         request.consistency_level = wire.CONSISTENCY_LEVEL_QUORUM
-        reply = await self._call(self._write, request)
+        reply = await self._write_call(request)
         if len(reply.errors) < refused:  # it was a node's fault, not the objects'
             self._majority_until = time.monotonic() + _MAJORITY_SECONDS
         return reply
+
+    async def _write_call(
+        self, request: wire.BatchObjectsRequest, within_seconds: float | None = None
+    ) -> wire.BatchObjectsReply:
+        async def call() -> wire.BatchObjectsReply:
+            reply: wire.BatchObjectsReply = await self._call(
+                self._write, request, within_seconds=within_seconds
+            )
+            if any(_is_no_class(refused.error) for refused in reply.errors):
+                raise _NoClassError
+            return reply
+
+        try:
+            return await _known(call)
+        except _NoClassError as error:
+            raise _unavailable(_UNKNOWN_CLASS) from error
 
     async def _vectors_indexed(self, name: str) -> None:
         """Return when the vectors of a class that were written are in the indexes.
@@ -305,20 +321,15 @@ class Weaviate:
         ]
 
     async def _found(self, request: wire.SearchRequest) -> Sequence[wire.SearchResult]:
-        for attempt in range(_ATTEMPTS):
-            try:
-                reply = await self._call(self._search, request)
-            except _NoClassError as error:
-                # A node that is starting may not know it yet; the next call goes to another.
-                missing = error
-                await asyncio.sleep(_PAUSE_SECONDS * attempt)
-                continue
-            self._seen.add(request.collection)
-            results: Sequence[wire.SearchResult] = reply.results
-            return results
-        if request.collection in self._seen:
-            raise _unavailable("the distributed index does not know its classes yet") from missing
-        return ()
+        try:
+            reply = await _known(partial(self._call, self._search, request))
+        except _NoClassError as error:
+            if request.collection in self._seen:
+                raise _unavailable(_UNKNOWN_CLASS) from error
+            return ()
+        self._seen.add(request.collection)
+        results: Sequence[wire.SearchResult] = reply.results
+        return results
 
     async def _delete_where(self, space: Space, condition: wire.Filters) -> None:
         request = wire.BatchDeleteRequest(
@@ -430,7 +441,24 @@ class Weaviate:
 
 
 class _NoClassError(GroundlineError):
-    """Nothing was written into the space yet; caught here."""
+    """The node that answered knows no such class; caught here."""
+
+    def __init__(self) -> None:
+        super().__init__("SEARCH_INDEX_UNAVAILABLE", "nothing is in this space yet")
+
+
+async def _known[T](call: Callable[[], Awaitable[T]]) -> T:
+    """Call until the node that answers knows the class, a few times: one that is starting, or has yet to hear
+    of a new class, may not, and the next call goes to another. Raises _NoClassError."""
+    for attempt in range(_ATTEMPTS - 1):
+        with suppress(_NoClassError):
+            return await call()
+        await asyncio.sleep(_PAUSE_SECONDS * attempt)
+    return await call()
+
+
+def _is_no_class(message: str) -> bool:
+    return any(text in message for text in _NOT_FOUND)
 
 
 def _property(name: str, kind: str, *, in_order: bool = False) -> dict[str, object]:
@@ -455,8 +483,8 @@ def _unavailable(message: str) -> UnavailableError:
 def _error_of(error: grpc.aio.AioRpcError) -> GroundlineError:
     """What clients may see holds no text of the server's, which may name its nodes."""
     details = error.details() or ""
-    if any(text in details for text in _NOT_FOUND):
-        return _NoClassError("SEARCH_INDEX_UNAVAILABLE", "nothing is in this space yet")
+    if _is_no_class(details):
+        return _NoClassError()
     if any(text in details for text in _REFUSALS) or error.code() in (
         grpc.StatusCode.INVALID_ARGUMENT,
         grpc.StatusCode.UNAUTHENTICATED,

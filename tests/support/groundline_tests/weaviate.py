@@ -86,6 +86,16 @@ class Node:
         os.killpg(self.process.pid, signal.SIGKILL)
         await self.process.wait()
 
+    @asynccontextmanager
+    async def killed(self) -> AsyncIterator[None]:
+        """Kill it at once, and start it again at the end, whatever happened."""
+        await self.kill()
+        try:
+            yield
+        finally:
+            await self.start()
+            await self.ready()
+
     def pause(self, *, paused: bool) -> None:
         assert self.process is not None
         os.killpg(self.process.pid, signal.SIGSTOP if paused else signal.SIGCONT)
@@ -96,6 +106,18 @@ class Cluster:
     """Running nodes. Every object is on each of them."""
 
     nodes: Sequence[Node]
+
+    async def leader(self) -> Node:
+        """The node that the others take changes of classes from."""
+        headers = {"authorization": f"Bearer {API_KEY}"}
+        url = f"http://127.0.0.1:{self.nodes[0].http_port}/v1/cluster/statistics"
+        async with asyncio.timeout(START_SECONDS), httpx.AsyncClient(trust_env=False) as client:
+            while True:
+                [statistics, *_] = (await client.get(url, headers=headers)).json()["statistics"]
+                for node in self.nodes:
+                    if node.command.name == statistics.get("leaderId"):
+                        return node
+                await asyncio.sleep(0.1)
 
     def settings(self, class_prefix: str = "Groundline", *, shards: int | None = None) -> WeaviateSettings:
         """Of clients that know all nodes; those with another prefix see nothing of each other."""
@@ -168,6 +190,10 @@ def _node(server: Path, folder: Path, number: int, ports: Sequence[_Ports]) -> N
         "RAFT_JOIN": members,
         "RAFT_BOOTSTRAP_EXPECT": str(len(ports)),
         "GRPC_PORT": str(own.grpc),
+        # A write needs no leader, of which there is none for seconds when it is killed.
+        "COLLECTION_RETRIEVAL_STRATEGY": "LocalOnly",
+        # A class that a node does not know is not made up.
+        "AUTOSCHEMA_ENABLED": "false",
         "ASYNC_INDEXING": "true",
         "QUEUE_SCHEDULER_INTERVAL": "50ms",
         # A node that was gone is given what it lacks within seconds.

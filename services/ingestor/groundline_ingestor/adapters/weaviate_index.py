@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 import numpy as np
+from groundline_runtime.errors import UnavailableError
 from groundline_weaviate import IndexedChunk, Space, Weaviate, stored_words
 
 from groundline_ingestor.domain.feeding import FedChunk, FedPartition, Refusals
@@ -23,9 +24,13 @@ class WeaviateIndex:
         if space not in self._created:
             await self._weaviate.create(space)
             self._created.add(space)
-        failures = await self._weaviate.write(space, (indexed_chunk(partition, chunk) for chunk in chunks))
-        if failures:  # perhaps since somebody dropped the class
+        try:
+            failures = await self._weaviate.write(
+                space, (indexed_chunk(partition, chunk) for chunk in chunks)
+            )
+        except UnavailableError:  # perhaps since somebody dropped the class
             self._created.discard(space)
+            raise
         return {failure.chunk_id: failure.message for failure in failures}
 
     async def delete(self, partition: FedPartition, chunk_ids: Sequence[int]) -> None:
