@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import urlsplit
@@ -45,6 +47,7 @@ type Edge = tuple[str, int]
 GRPC_PORT = 50051
 DATABASE, DATABASE_PORT, DATABASE_METRICS_PORT = "database", 5432, 9187
 COLLECTOR, COLLECTOR_PORT = "otel-collector", 4317
+WEAVIATE = "weaviate"
 DNS = "dns"
 INTERNET = "the internet"
 LOOPBACK = "127.0.0.1"
@@ -130,7 +133,7 @@ class Manifests:
         return next((one for one in self.of(kind) if one["metadata"]["name"] == name), None)
 
     def workloads(self) -> Iterator[Node]:
-        return self.of("Deployment", "Job")
+        return self.of("Deployment", "StatefulSet", "Job")
 
     def own_workloads(self) -> Iterator[tuple[str, Node, Process]]:
         """Name, object and process of the workloads that run our code."""
@@ -177,6 +180,18 @@ def variables(settings: type[Settings]) -> set[str]:
     for name, field in settings.model_fields.items():
         add(settings.variable_names(name), field.annotation)
     return found
+
+
+def weaviate_edges(manifests: Manifests, process: Process, container: Node) -> set[Edge]:
+    """Addresses of Weaviate that the process is given."""
+    try:
+        given = getattr(settings_of(process, environment(manifests, container)[0]), "weaviate", None)
+    except SettingsError:
+        return set()
+    if given is None:
+        return set()
+    host, _, port = given.grpc_target.removeprefix("dns:///").rpartition(":")
+    return {(host, int(port)), (given.http_url.host, given.http_url.port)}
 
 
 def pod(workload: Node) -> Node:
@@ -233,8 +248,14 @@ def _only(values: Mapping[str, str]) -> Iterator[None]:
 
 def settings_of(process: Process, values: Mapping[str, str]) -> Settings:
     """The settings as the process reads them in that environment. Raises SettingsError."""
-    with _only(values):
-        return load_settings(process.settings)
+    return _settings_of(process.settings, frozenset(values.items()))
+
+
+@cache
+def _settings_of(kind: type[Settings], values: frozenset[tuple[str, str]]) -> Settings:
+    """Loaded once for all rules: that takes most of their time."""
+    with _only(dict(values)):
+        return load_settings(kind)
 
 
 def settings_problems(process: Process, values: Mapping[str, str]) -> Iterator[str]:
@@ -297,7 +318,7 @@ def ports_match(manifests: Manifests) -> Iterator[str]:
     for service in manifests.of("Service"):
         selected = [
             one
-            for one in manifests.of("Deployment")
+            for one in manifests.of("Deployment", "StatefulSet")
             if service["spec"]["selector"].items() <= pod_labels(one).items()
         ]
         for workload in selected:
@@ -340,9 +361,11 @@ def probes_reach_the_process(manifests: Manifests) -> Iterator[str]:
 
 
 def _listeners(manifests: Manifests, workload: Node, container: Node) -> set[tuple[str, int]]:
-    """Addresses that a program beside ours listens on, as the configuration mounted for it says."""
+    """Addresses that a program beside ours listens on, by its arguments and its mounted configuration."""
     volumes = {volume["name"]: volume for volume in pod(workload).get("volumes", [])}
-    found: set[tuple[str, int]] = set()
+    arguments = container.get("args", [])
+    options = dict(pairwise(arguments))
+    found = {(options["--host"], int(options["--port"]))} if {"--host", "--port"} <= options.keys() else set()
     for mount in container.get("volumeMounts", []):
         name = volumes.get(mount["name"], {}).get("configMap", {}).get("name", "")
         config = manifests.find("ConfigMap", name)
@@ -418,9 +441,9 @@ def probes_ask_health(manifests: Manifests) -> Iterator[str]:
 
 def selectors_match(manifests: Manifests) -> Iterator[str]:
     workloads = list(manifests.workloads())
-    for workload in manifests.of("Deployment"):
+    for workload in manifests.of("Deployment", "StatefulSet"):
         if not workload["spec"]["selector"]["matchLabels"].items() <= pod_labels(workload).items():
-            yield f"Deployment {workload['metadata']['name']}: its selector does not match its pods"
+            yield f"{workload['kind']} {workload['metadata']['name']}: its selector does not match its pods"
     own: dict[str, Callable[[Node], dict[str, str]]] = {
         "Service": lambda document: document["spec"]["selector"],
         "PodDisruptionBudget": lambda document: document["spec"]["selector"]["matchLabels"],
@@ -499,7 +522,7 @@ def network_edges_are_channels(manifests: Manifests) -> Iterator[str]:
     for name, process in PROCESSES.items():
         for callee, _ in edges(process):
             callers.setdefault(callee, set()).add(name)
-    for name, _, process in manifests.own_workloads():
+    for name, workload, process in manifests.own_workloads():
         policy = manifests.find("NetworkPolicy", name)
         if policy is None:
             yield f"{name}: no NetworkPolicy"
@@ -513,7 +536,10 @@ def network_edges_are_channels(manifests: Manifests) -> Iterator[str]:
             if one["spec"]["podSelector"].get("matchLabels") == policy["spec"]["podSelector"]["matchLabels"]
         ]
         outgoing = {edge for one in policies for edge in _allowed(one, "egress", "to")}
-        expected = edges(process) | {(DNS, 53)} | (outgoing & optional_edges(name, process))
+        to_weaviate = {
+            (WEAVIATE, port) for _, port in weaviate_edges(manifests, process, server(workload) or {})
+        }
+        expected = edges(process) | to_weaviate | {(DNS, 53)} | (outgoing & optional_edges(name, process))
         yield from _differences(name, "egress to", outgoing, expected)
         incoming = {(caller, GRPC_PORT) for caller in callers.get(name, ())}
         if name == "gateway":
@@ -540,6 +566,108 @@ def network_edges_are_channels(manifests: Manifests) -> Iterator[str]:
             yield "no NetworkPolicy denies what is not allowed"
         if any(one["spec"].get("ingress") or one["spec"].get("egress") for one in denied):
             yield "the NetworkPolicy of all pods allows something"
+
+
+def weaviate_is_reached(manifests: Manifests) -> Iterator[str]:
+    """Clients reach its Services, and the nodes each other on their own ports; nobody else does."""
+    node = manifests.find("StatefulSet", WEAVIATE)
+    clients = {
+        (name, *edge)
+        for name, workload, process in manifests.own_workloads()
+        if (container := server(workload))
+        for edge in weaviate_edges(manifests, process, container)
+    }
+    if node is None:
+        yield from (f"{name}: no Weaviate at {host}:{port}" for name, host, port in sorted(clients))
+        return
+    for name, host, port in sorted(clients):
+        service = manifests.find("Service", host)
+        if service is None or port not in (one["port"] for one in service["spec"]["ports"]):
+            yield f"{name}: no Service {host}:{port}"
+        elif service["spec"].get("publishNotReadyAddresses"):
+            yield f"{name}: {host} leads to nodes that are not ready"
+    [container] = pod(node)["containers"]
+    values, problems = environment(manifests, container)
+    yield from (f"{WEAVIATE}: {problem}" for problem in problems)
+    between = {
+        (int(values.get(variable, 0)), protocol)
+        for variable, protocols in _BETWEEN_NODES.items()
+        for protocol in protocols
+    }
+    declared = {(port["containerPort"], port.get("protocol", "TCP")) for port in container["ports"]}
+    yield from (
+        f"{WEAVIATE}: does not declare {port}/{protocol}" for port, protocol in sorted(between - declared)
+    )
+    policy = manifests.find("NetworkPolicy", WEAVIATE)
+    if policy is None:
+        yield f"{WEAVIATE}: no NetworkPolicy"
+        return
+    if sorted(policy["spec"]["policyTypes"]) != ["Egress", "Ingress"]:
+        yield f"NetworkPolicy {WEAVIATE}: leaves a direction open"
+    for direction, side in (("ingress", "from"), ("egress", "to")):
+        allowed = {
+            (port["port"], port.get("protocol", "TCP"))
+            for rule in policy["spec"].get(direction, [])
+            if WEAVIATE in _peers(rule, side)
+            for port in rule.get("ports", [{"port": 0}])
+        }
+        for port, protocol in sorted(between ^ allowed):
+            wrong = "lacks" if (port, protocol) in between else "allows"
+            yield f"NetworkPolicy {WEAVIATE}: {wrong} {direction} of the nodes at {port}/{protocol}"
+    others = {edge for edge in _allowed(policy, "ingress", "from") if edge[0] != WEAVIATE}
+    yield from _differences(WEAVIATE, "ingress from", others, {(name, port) for name, _, port in clients})
+    others = {edge for edge in _allowed(policy, "egress", "to") if edge[0] != WEAVIATE}
+    yield from _differences(WEAVIATE, "egress to", others, {(DNS, 53)})
+
+
+_BETWEEN_NODES = {
+    "CLUSTER_GOSSIP_BIND_PORT": ("TCP", "UDP"),
+    "CLUSTER_DATA_BIND_PORT": ("TCP",),
+    "RAFT_PORT": ("TCP",),
+    "RAFT_INTERNAL_RPC_PORT": ("TCP",),
+}
+"""Variable with a port on which a node of Weaviate is called by the others → protocols."""
+
+
+def weaviate_nodes_are_one_cluster(manifests: Manifests) -> Iterator[str]:
+    """Each node is told of all, finds the others before they are ready, and has memory beside Go's."""
+    for node in manifests.of("StatefulSet"):
+        name, spec = node["metadata"]["name"], node["spec"]
+        service = manifests.find("Service", spec["serviceName"])
+        if service is None or service["spec"].get("clusterIP") != "None":
+            yield f"{name}: {spec['serviceName']} is no headless Service"
+        elif not service["spec"].get("publishNotReadyAddresses"):
+            yield f"{name}: {spec['serviceName']} hides nodes that are not ready, as all are alone"
+        [container] = pod(node)["containers"]
+        values, _ = environment(manifests, container)
+        members = [f"{name}-{number}:{values.get('RAFT_PORT')}" for number in range(spec["replicas"])]
+        if values.get("RAFT_JOIN", "").split(",") != members:
+            yield f"{name}: RAFT_JOIN is not {','.join(members)}"
+        if values.get("RAFT_BOOTSTRAP_EXPECT") != str(spec["replicas"]):
+            yield f"{name}: RAFT_BOOTSTRAP_EXPECT is not {spec['replicas']}"
+        if values.get("CLUSTER_JOIN") != spec["serviceName"]:
+            yield f"{name}: CLUSTER_JOIN is not {spec['serviceName']}"
+        limits = container.get("resources", {}).get("limits", {})
+        aim, limit = (_bytes(size) for size in (values.get("GOMEMLIMIT", "0"), limits.get("memory", "0")))
+        if not 0 < aim < limit:
+            yield f"{name}: GOMEMLIMIT leaves nothing of the limit of memory"
+        if spec.get("podManagementPolicy") != "Parallel":
+            yield f"{name}: waits for a first node that is not ready alone"
+        for client, workload, process in manifests.own_workloads():
+            try:
+                settings = settings_of(process, environment(manifests, server(workload) or {})[0])
+            except SettingsError:
+                continue
+            weaviate = getattr(settings, "weaviate", None)
+            if weaviate is not None and weaviate.replication_factor != spec["replicas"]:
+                copies = f"{weaviate.replication_factor} replicas of each object"
+                yield f"{client}: {copies} on {spec['replicas']} nodes"
+
+
+def _bytes(size: str) -> int:
+    """Of a size in Go's or Kubernetes' words: 3GiB, 4Gi."""
+    number = size.removesuffix("B").removesuffix("Gi")
+    return int(number) * 1024**3
 
 
 def _differences(name: str, what: str, allowed: set[Edge], expected: set[Edge]) -> Iterator[str]:
@@ -655,8 +783,8 @@ def deleting_keeps_the_data(manifests: Manifests) -> Iterator[str]:
 
 
 def _smallest(manifests: Manifests, selector: dict[str, str]) -> int | None:
-    """The fewest replicas of the Deployment that is selected."""
-    for workload in manifests.of("Deployment"):
+    """The fewest replicas of the Deployment or StatefulSet that is selected."""
+    for workload in manifests.of("Deployment", "StatefulSet"):
         if selector.items() <= pod_labels(workload).items():
             autoscaler = manifests.find("HorizontalPodAutoscaler", workload["metadata"]["name"])
             replicas: int = (
@@ -766,6 +894,9 @@ def pods_are_restricted(manifests: Manifests) -> Iterator[str]:
             yield f"{name}: a rollout may take replicas away before their successors are ready"
         if not pod(workload).get("topologySpreadConstraints"):
             yield f"{name}: its replicas may all be on one node"
+    for workload in manifests.of("StatefulSet"):
+        spread = {one["topologyKey"] for one in pod(workload).get("topologySpreadConstraints", [])}
+        yield from _shared(workload["metadata"]["name"], spread)
 
 
 def is_fit_for_production(manifests: Manifests) -> Iterator[str]:
@@ -775,7 +906,7 @@ def is_fit_for_production(manifests: Manifests) -> Iterator[str]:
         name = workload["metadata"]["name"]
         for container in (*pod(workload)["containers"], *pod(workload).get("initContainers", [])):
             yield from _unpinned(f"{name}/{container['name']}", container["image"])
-        if workload["kind"] == "Deployment":
+        if workload["kind"] in ("Deployment", "StatefulSet"):
             smallest = _smallest(manifests, workload["spec"]["selector"]["matchLabels"])
             if smallest is None or smallest < 2:
                 yield f"{name}: a single replica"
@@ -791,9 +922,7 @@ def is_fit_for_production(manifests: Manifests) -> Iterator[str]:
             yield f"{name}: a single replica"
         spread = {one["topologyKey"] for one in cluster["spec"].get("topologySpreadConstraints", [])}
         spread.add(cluster["spec"].get("affinity", {}).get("topologyKey", ""))
-        for key in ("kubernetes.io/hostname", "topology.kubernetes.io/zone"):
-            if key not in spread:
-                yield f"{name}: its instances may all share one {key}"
+        yield from _shared(name, spread)
     for secret in manifests.of("Secret"):
         yield f"Secret {secret['metadata']['name']}: a secret in the repository"
     for name, workload, process in manifests.own_workloads():
@@ -809,12 +938,19 @@ def is_fit_for_production(manifests: Manifests) -> Iterator[str]:
                     yield f"{name}: {variable} is a secret, not for a ConfigMap or a plain value"
 
 
+def _shared(name: str, spread: set[str]) -> Iterator[str]:
+    """What instances that hold data may all be lost with, where they are spread over so much."""
+    for key in ("kubernetes.io/hostname", "topology.kubernetes.io/zone"):
+        if key not in spread:
+            yield f"{name}: its instances may all share one {key}"
+
+
 def _unpinned(name: str, image: str) -> Iterator[str]:
     """The suite's own images have their release as tag, whoever pushes them; others' are known by digest."""
     tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
     if not tag or tag.endswith("latest"):
         yield f"{name}: image {image} is not pinned to a release"
-    elif not image.startswith("groundline/") and not _DIGEST.search(image):
+    elif not image.startswith(("groundline/", *NOT_BY_DIGEST)) and not _DIGEST.search(image):
         yield f"{name}: image {image} is not pinned by digest"
 
 
@@ -822,8 +958,9 @@ BUILD_FILES = tuple(
     ROOT / path for path in ("services/Dockerfile", "gateway/Dockerfile", "deploy/images/postgres/Dockerfile")
 )
 
-NOT_BY_DIGEST = ("tensorchord/vchord_bm25-scratch",)
-"""Files of an extension, for the variant vchord_bm25 of the database's image alone; no build runs them."""
+NOT_BY_DIGEST = ("tensorchord/vchord_bm25-scratch", "cr.weaviate.io/semitechnologies/weaviate:")
+"""Files of an extension, for the variant vchord_bm25 of the database's image alone, which no build runs; and
+a server whose registry was out of reach when it was added."""
 
 
 def base_image_problems(build_file: Path) -> Iterator[str]:
@@ -921,6 +1058,8 @@ RULES: tuple[Callable[[Manifests], Iterator[str]], ...] = (
     reads_go_to_standbys,
     scaling_agrees,
     selectors_match,
+    weaviate_is_reached,
+    weaviate_nodes_are_one_cluster,
 )
 
 

