@@ -133,14 +133,14 @@ class Cluster:
 
 
 @asynccontextmanager
-async def weaviate_nodes(count: int, folder: Path) -> AsyncIterator[Cluster]:
+async def weaviate_nodes(count: int, folder: Path, memory: str = MEMORY) -> AsyncIterator[Cluster]:
     """Start so many nodes, which keep their data below `folder`, and stop them at the end.
 
     In a folder where they ran before they have the same ports, by which they know each other.
     """
     server = await asyncio.to_thread(program)
     ports = _kept_ports(count, folder / "ports.json")
-    nodes = [_node(server, folder, number, ports) for number in range(count)]
+    nodes = [_node(server, folder, number, ports, memory) for number in range(count)]
     try:
         for node in nodes:
             await node.start()
@@ -171,7 +171,7 @@ def engine_environment() -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines)
 
 
-def _node(server: Path, folder: Path, number: int, ports: Sequence[_Ports]) -> Node:
+def _node(server: Path, folder: Path, number: int, ports: Sequence[_Ports], memory: str) -> Node:
     own, name = ports[number], f"node{number + 1}"
     members = ",".join(f"node{each + 1}:{one.raft}" for each, one in enumerate(ports))
     environment = {
@@ -191,7 +191,7 @@ def _node(server: Path, folder: Path, number: int, ports: Sequence[_Ports]) -> N
         "RAFT_JOIN": members,
         "RAFT_BOOTSTRAP_EXPECT": str(len(ports)),
         "GRPC_PORT": str(own.grpc),
-        "GOMEMLIMIT": MEMORY,
+        "GOMEMLIMIT": memory,
         "GOMAXPROCS": "2",
         "PATH": "/usr/bin:/bin",
     }
@@ -239,8 +239,8 @@ def _free_ports(count: int) -> Sequence[_Ports]:
     return _free_ports(count)
 
 
-async def _run(count: int, folder: Path) -> None:
-    async with weaviate_nodes(count, folder) as cluster:
+async def _run(count: int, folder: Path, memory: str) -> None:
+    async with weaviate_nodes(count, folder, memory) as cluster:
         settings = cluster.settings()
         for name in ("grpc_target", "http_url", "replication_factor"):
             print(f"GROUNDLINE_WEAVIATE__{name.upper()}={getattr(settings, name)}")
@@ -251,9 +251,12 @@ async def _run(count: int, folder: Path) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Run nodes of Weaviate until Ctrl-C.")
     parser.add_argument("--nodes", type=int, default=3)
+    parser.add_argument(
+        "--memory", default=MEMORY, help="That the collector of a node aims at, such as 2GiB."
+    )
     parser.add_argument("--data-dir", type=Path, help="Keep their data here. Default: it is removed.")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary, suppress(KeyboardInterrupt):
         directory = asked.data_dir or Path(temporary)
         directory.mkdir(parents=True, exist_ok=True)
-        asyncio.run(_run(asked.nodes, directory))
+        asyncio.run(_run(asked.nodes, directory, asked.memory))
