@@ -370,6 +370,63 @@ async def test_two_processes_at_once_write_no_chunk_twice(
     assert sorted(index.written) == await chunk_ids(pool, collection.partition_id)
 
 
+async def test_what_a_collection_brings_into_a_partition_of_its_own_is_taken_once(
+    stores: Stores,
+    feed: FeedRepository,
+    feeding: Feeding,
+    index: MemoryIndex,
+    pool: Pool,
+    lexical: LexicalIndex,
+) -> None:
+    collection = await created(stores, "mills")
+    await store(stores, collection, "a.txt", 50)
+    await drain(feeding)
+    index.written = []
+
+    async with transaction(pool) as connection:
+        await move_collection(connection, lexical, "mills", grace_seconds=0)
+    moved = await stores.collections.find("mills")
+    assert moved
+    assert await count_changes(pool) == 50
+    await drain(feeding)
+
+    assert sorted(index.written) == await chunk_ids(pool, moved.partition_id)
+    assert (await totals(feed, index, moved.partition_id)).repaired == 0
+
+
+async def test_what_is_stored_and_deleted_while_an_index_is_filled_is_taken_once(
+    stores: Stores, feed: FeedRepository, feeding: Feeding, index: MemoryIndex, pool: Pool
+) -> None:
+    collection = await created(stores, "mills")
+    await store(stores, collection, "a.txt", BATCH + 44)
+    last = await store(stores, collection, "b.txt", 5)
+    await feeding.round()
+    [halfway] = await feed.partitions()
+    assert not halfway.is_filled
+
+    await store(stores, collection, "c.txt", 7)
+    await stores.documents.delete(collection, last)
+    await drain(feeding)
+
+    assert sorted(index.written) == await chunk_ids(pool, collection.partition_id)
+    assert (await totals(feed, index, collection.partition_id)).repaired == 0
+
+
+async def test_a_fill_that_an_earlier_release_began_is_ended(
+    stores: Stores, feeding: Feeding, index: MemoryIndex, pool: Pool
+) -> None:
+    collection = await created(stores, "mills")
+    await store(stores, collection, "a.txt", 5)
+    await drain(feeding)
+    index.objects.clear()
+
+    async with acquire(pool) as connection:
+        await connection.execute("UPDATE search_index_partitions SET fill_position = 0")
+    await drain(feeding)
+
+    assert index.ids(collection.partition_id) == await chunk_ids(pool, collection.partition_id)
+
+
 async def test_a_rebuild_fills_what_an_index_has_lost(
     stores: Stores, feed: FeedRepository, feeding: Feeding, index: MemoryIndex, pool: Pool
 ) -> None:

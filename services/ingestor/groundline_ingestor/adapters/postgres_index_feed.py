@@ -40,6 +40,8 @@ LOCK_SECONDS: Final = 5
 _LOCKS: Final = 0x736964
 """First half of the advisory locks' key; the second is the partition's id."""
 
+_MAX_CHUNK_ID: Final = 2**63 - 1
+
 _TRIGGER: Final = "chunks_search_index"
 _EXISTS: Final = f"""
     SELECT EXISTS (SELECT FROM pg_trigger WHERE tgrelid = 'chunks'::regclass AND tgname = '{_TRIGGER}')
@@ -48,11 +50,17 @@ _CREATE: Final = f"""
     CREATE TRIGGER {_TRIGGER} AFTER INSERT OR UPDATE OR DELETE ON chunks
         FOR EACH ROW EXECUTE FUNCTION record_search_index_change()
 """
-_ADD_PARTITIONS: Final = """
-    INSERT INTO search_index_partitions (partition_id, embedding_model, dimensions)
-    SELECT partition_id, embedding_model, dimensions FROM chunk_partitions AS p
-    WHERE NOT EXISTS (SELECT FROM search_index_partitions AS s WHERE s.partition_id = p.partition_id)
-    ON CONFLICT DO NOTHING
+# No chunk that is there has an id above this one.
+_LAST_CHUNK_ID: Final = "SELECT last_value FROM chunk_ids"
+# A fill reads all that is there: what was recorded of it until now would only be taken in twice.
+_ADD_PARTITIONS: Final = f"""
+    WITH added AS (
+        INSERT INTO search_index_partitions (partition_id, embedding_model, dimensions, fill_end)
+        SELECT partition_id, embedding_model, dimensions, ({_LAST_CHUNK_ID}) FROM chunk_partitions AS p
+        WHERE NOT EXISTS (SELECT FROM search_index_partitions AS s WHERE s.partition_id = p.partition_id)
+        ON CONFLICT DO NOTHING RETURNING partition_id
+    )
+    DELETE FROM search_index_changes WHERE partition_id IN (SELECT partition_id FROM added)
 """
 # Of partitions that came and went between two looks: nothing of them was ever fed.
 _DROP_STRAYS: Final = """
@@ -82,6 +90,7 @@ _CHUNKS: Final = """
     WHERE {condition} ORDER BY c.chunk_id LIMIT {limit}
 """
 _ABOVE: Final = "c.chunk_id > $1"
+_BETWEEN: Final = "c.chunk_id > $1 AND c.chunk_id <= $2"
 # What was refused before and is in the index now needs no further attempt.
 _DONE: Final = """
     DELETE FROM search_index_changes WHERE partition_id = $1
@@ -210,7 +219,7 @@ class PostgresIndexFeed:
 
     async def chunks(self, partition: FedPartition, *, after: int, limit: int) -> Sequence[FedChunk]:
         async with acquire(self._pool) as connection:
-            return await _read_chunks(connection, partition.partition_id, _ABOVE, after, limit)
+            return await _read_chunks(connection, partition.partition_id, limit, _ABOVE, after)
 
     async def record(self, partition: FedPartition, chunk_ids: Sequence[int]) -> None:
         async with acquire(self._pool) as connection:
@@ -219,10 +228,10 @@ class PostgresIndexFeed:
     async def refill(self, partition_ids: Sequence[int]) -> None:
         async with acquire(self._pool) as connection:
             await connection.execute(
-                """
+                f"""
                 WITH refilled AS (
                     UPDATE search_index_partitions
-                    SET fill_position = 0, filled_count = 0, fill_time = NULL
+                    SET fill_position = 0, fill_end = ({_LAST_CHUNK_ID}), filled_count = 0, fill_time = NULL
                     WHERE partition_id = ANY($1::bigint[])
                 )
                 SELECT pg_notify('groundline_search_index', '')
@@ -256,7 +265,7 @@ class _HeldFeed:
         rows = await self._connection.fetch(_CHANGES, self._partition_id, limit)
         changed = sorted({row["chunk_id"] for row in rows})
         chunks = await _read_chunks(
-            self._connection, self._partition_id, "c.chunk_id = ANY($1::bigint[])", changed, limit
+            self._connection, self._partition_id, limit, "c.chunk_id = ANY($1::bigint[])", changed
         )
         found = {chunk.chunk_id for chunk in chunks}
         gone = [chunk_id for chunk_id in changed if chunk_id not in found]
@@ -290,12 +299,17 @@ class _HeldFeed:
             await self._connection.execute(_DONE, self._partition_id, change_ids, done)
 
     async def fill_page(self, limit: int) -> Batch | None:
-        position = await self._connection.fetchval(
-            "SELECT fill_position FROM search_index_partitions WHERE partition_id = $1", self._partition_id
+        row = await self._connection.fetchrow(
+            """
+            SELECT fill_position, coalesce(fill_end, $2) AS fill_end FROM search_index_partitions
+            WHERE partition_id = $1 AND fill_position IS NOT NULL
+            """,
+            self._partition_id,
+            _MAX_CHUNK_ID,
         )
-        if position is None:
+        if row is None:
             return None
-        chunks = await _read_chunks(self._connection, self._partition_id, _ABOVE, position, limit)
+        chunks = await _read_chunks(self._connection, self._partition_id, limit, _BETWEEN, *row)
         return Batch(chunks, ())
 
     async def settle_fill(self, page: Batch, refused: Refusals, limit: int) -> None:
@@ -306,6 +320,7 @@ class _HeldFeed:
                 """
                 UPDATE search_index_partitions
                 SET fill_position = $2, filled_count = filled_count + $3,
+                    fill_end = CASE WHEN $2::bigint IS NOT NULL THEN fill_end END,
                     fill_time = CASE WHEN $2::bigint IS NULL THEN clock_timestamp() END
                 WHERE partition_id = $1
                 """,
@@ -328,12 +343,12 @@ async def is_feed_behind(connection: Connection, partition_id: int) -> bool:
 
 
 async def _read_chunks(
-    connection: Connection, partition_id: int, condition: str, value: object, limit: int
+    connection: Connection, partition_id: int, limit: int, condition: str, *values: object
 ) -> Sequence[FedChunk]:
-    """Chunks by a condition on `$1`, by their ids; none of a partition that is gone."""
+    """Chunks by a condition on values from $1 on, by their ids; none of a partition that is gone."""
     statement = _CHUNKS.format(table=chunk_table(partition_id), condition=condition, limit=limit)
     try:
-        rows = await connection.fetch(statement, value)
+        rows = await connection.fetch(statement, *values)
     except asyncpg.UndefinedTableError:
         return ()
     return [
