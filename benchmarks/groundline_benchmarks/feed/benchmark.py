@@ -14,10 +14,18 @@ import numpy as np
 from google.protobuf import json_format
 from groundline.v1 import collection_pb2
 from groundline_cli.stack.postgres import EmbeddedPostgres
-from groundline_database import DatabaseSettings, Pool, acquire, listening, open_pool, register_vectors
+from groundline_database import (
+    DatabaseSettings,
+    Pool,
+    acquire,
+    listening,
+    open_pool,
+    register_vectors,
+    transaction,
+)
 from groundline_ingestor.__main__ import Stores, stores_on
 from groundline_ingestor.adapters.postgres_index_feed import PostgresIndexFeed
-from groundline_ingestor.adapters.postgres_partitions import chunk_table
+from groundline_ingestor.adapters.postgres_partitions import chunk_table, move_collection
 from groundline_ingestor.adapters.weaviate_index import WeaviateIndex, indexed_chunk
 from groundline_ingestor.domain.collections import EVERYONE, StoredCollection
 from groundline_ingestor.domain.work import NewVersion
@@ -25,7 +33,7 @@ from groundline_ingestor.migrate import migrate
 from groundline_ingestor.service.feeding import Feeding
 from groundline_ingestor.service.pipeline import STORING_CONNECTIONS, TRANSACTION_CHUNKS
 from groundline_ingestor.settings import MigrationSettings
-from groundline_lexical import detect_lexical_index
+from groundline_lexical import LexicalIndex, detect_lexical_index
 from groundline_weaviate import Scope, Space, Weaviate, WeaviateSettings, condition_of, open_weaviate
 from pydantic import SecretStr
 
@@ -83,14 +91,16 @@ async def _measure(
     embedder = GivenVectors()
     async with open_pool(settings, init=register_vectors) as pool:
         async with acquire(pool) as connection:
-            stores = stores_on(pool, await detect_lexical_index(connection))
+            lexical = await detect_lexical_index(connection)
+        stores = stores_on(pool, lexical)
         feed = PostgresIndexFeed(pool)
         feeding = Feeding(feed, WeaviateIndex(weaviate))
 
         report(f"storing {sizes.chunks} chunks without a feed")
-        first = await _collection(stores, "first", GivenVectors.model)
-        # There from the start, so that what is stored in it later is a change.
-        second = await _collection(stores, "second", OTHER_MODEL)
+        first = await _collection(pool, stores, lexical, "first", GivenVectors.model)
+        # There from the start, so that what is stored in them later is a change.
+        second = await _collection(pool, stores, lexical, "second", OTHER_MODEL)
+        third = await _collection(pool, stores, lexical, "third", GivenVectors.model)
         rows = documents(sizes.chunks, embedder, seed=1, prefix="first")
         without = await _store(stores, first, rows)
         report("filling the index with them")
@@ -103,14 +113,14 @@ async def _measure(
         report("taking them to the index as changes")
         changes = await _drain(feeding)
         more = documents(sizes.chunks, embedder, seed=3, prefix="third")
-        await _store(stores, await _collection(stores, "third", GivenVectors.model), more)
+        await _store(stores, third, more)
         report("taking as many to where the index has some already")
         later_changes = await _drain(feeding)
 
         report(f"storing {sizes.documents} documents and looking for each")
         async with _running(feeding, settings):
             seconds = [
-                await _seconds_until_found(stores, new, weaviate, pool)
+                await _seconds_until_found(stores, first, new, weaviate, pool)
                 for new in documents(sizes.documents * CHUNKS_PER_DOCUMENT, embedder, seed=2, prefix="more")
             ]
         return [
@@ -135,7 +145,10 @@ async def _measure(
         ]
 
 
-async def _collection(stores: Stores, name: str, model: str) -> StoredCollection:
+async def _collection(
+    pool: Pool, stores: Stores, lexical: LexicalIndex, name: str, model: str
+) -> StoredCollection:
+    """Empty, in a partition of its own, so that no chunk is moved while it is stored."""
     settings = {
         "embedding": {"model": model, "dimensions": GivenVectors.dimensions},
         "lexical": {"language": "english"},
@@ -143,11 +156,14 @@ async def _collection(stores: Stores, name: str, model: str) -> StoredCollection
     }
     collection = collection_pb2.Collection(collection_id=name, name=name)
     json_format.ParseDict(settings, collection.settings)
-    return await stores.collections.create(collection, "", "")
+    await stores.collections.create(collection, "", "")
+    async with transaction(pool) as connection:
+        await move_collection(connection, lexical, name)
+    return await _found(stores, name)
 
 
-async def _first(stores: Stores) -> StoredCollection:
-    found = await stores.collections.find("first")
+async def _found(stores: Stores, name: str) -> StoredCollection:
+    found = await stores.collections.find(name)
     assert found is not None, "nobody deletes it"
     return found
 
@@ -198,12 +214,12 @@ async def _floor(feed: PostgresIndexFeed, weaviate: Weaviate) -> float:
         await weaviate.drop(space)
 
 
-async def _seconds_until_found(stores: Stores, new: NewVersion, weaviate: Weaviate, pool: Pool) -> float:
+async def _seconds_until_found(
+    stores: Stores, collection: StoredCollection, new: NewVersion, weaviate: Weaviate, pool: Pool
+) -> float:
     """From the commit of a document until the index proposes its last chunk, by the chunk's own vector."""
-    # Looked up each time, since it may outgrow the partition that it shares.
-    [(document_id, _)] = await stores.documents.store(await _first(stores), [new])
+    [(document_id, _)] = await stores.documents.store(collection, [new])
     begun = time.perf_counter()
-    collection = await _first(stores)
     async with acquire(pool) as connection:
         wanted = await connection.fetchval(
             f"SELECT max(chunk_id) FROM {chunk_table(collection.partition_id)} "  # noqa: S608 - a number
