@@ -47,7 +47,7 @@ type Edge = tuple[str, int]
 GRPC_PORT = 50051
 DATABASE, DATABASE_PORT, DATABASE_METRICS_PORT = "database", 5432, 9187
 COLLECTOR, COLLECTOR_PORT = "otel-collector", 4317
-WEAVIATE = "weaviate"
+WEAVIATE, WEAVIATE_HTTP_PORT = "weaviate", 8080
 DNS = "dns"
 INTERNET = "the internet"
 LOOPBACK = "127.0.0.1"
@@ -184,8 +184,12 @@ def variables(settings: type[Settings]) -> set[str]:
 
 def weaviate_edges(manifests: Manifests, process: Process, container: Node) -> set[Edge]:
     """Addresses of Weaviate that the process is given."""
+    return _weaviate_addresses(process, environment(manifests, container)[0])
+
+
+def _weaviate_addresses(process: Process, values: Mapping[str, str]) -> set[Edge]:
     try:
-        given = getattr(settings_of(process, environment(manifests, container)[0]), "weaviate", None)
+        given = getattr(settings_of(process, values), "weaviate", None)
     except SettingsError:
         return set()
     if given is None:
@@ -1096,9 +1100,20 @@ def _tagged(node: Any) -> Iterator[str]:
             yield from _tagged(item)
 
 
-def compose_problems(path: Path) -> Iterator[str]:
-    """The same about the settings in a compose file: only what exists, nothing required missing."""
-    services = yaml.safe_load(path.read_text(encoding="utf-8"))["services"]
+def _composed(paths: Sequence[Path]) -> dict[str, Node]:
+    """The services of compose files that are taken together: what a later one says of a service is added."""
+    services: dict[str, Node] = {}
+    for path in paths:
+        for name, given in yaml.safe_load(path.read_text(encoding="utf-8"))["services"].items():
+            service = services.setdefault(name, {})
+            variables = {**service.get("environment", {}), **given.get("environment", {})}
+            service.update(given, environment=variables)
+    return services
+
+
+def compose_problems(*paths: Path) -> Iterator[str]:
+    """The same about settings in compose files taken together: only what exists, nothing required missing."""
+    services = _composed(paths)
     for name, process in PROCESSES.items():
         if name == "ingestor-worker":
             continue
@@ -1109,6 +1124,11 @@ def compose_problems(path: Path) -> Iterator[str]:
             key: _sample(str(value)) for key, value in (services[name].get("environment") or {}).items()
         }
         yield from (f"compose: {name}: {problem}" for problem in settings_problems(process, values))
+        for host, port in sorted(_weaviate_addresses(process, values)):
+            if (host, port) not in {(WEAVIATE, GRPC_PORT), (WEAVIATE, WEAVIATE_HTTP_PORT)}:
+                yield f"compose: {name}: is sent to {host}:{port} for Weaviate"
+            elif host not in services:
+                yield f"compose: {name}: no service {host}"
         for field in process.settings.model_fields:
             match = _ADDRESS.fullmatch(field)
             given = next(

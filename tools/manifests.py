@@ -193,6 +193,7 @@ def check_files(deploy: Path) -> list[str]:
     return [
         *image_tag_problems(deploy / "k8s"),
         *compose_problems(deploy / "compose.yaml"),
+        *compose_problems(deploy / "compose.yaml", deploy / "compose.weaviate.yaml"),
         *(problem for build_file in BUILD_FILES for problem in base_image_problems(build_file)),
     ]
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import manifests as tool
 import pytest
+import yaml
+from groundline_tests.weaviate import ENGINE, engine_environment
 from groundline_tests.weaviate import VERSION as TESTED_VERSION
-from groundline_tests.weaviate import engine_environment
 from manifest_rules import (
     BUILD_FILES,
     EXTENSIONS,
@@ -873,6 +874,35 @@ def test_a_broken_compose_file_is_reported(old: str, new: str, expected: str, de
     assert list(compose_problems(deploy / "compose.yaml")) == []
     edit(deploy / "compose.yaml", old, new)
     assert any(expected in problem for problem in compose_problems(deploy / "compose.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("weaviate:50051", "weaviate:50052", "retriever: is sent to weaviate:50052 for Weaviate"),
+        ("http://weaviate:8080", "http://weaviate:80", "ingestor: is sent to weaviate:80 for Weaviate"),
+        ("  weaviate:\n    #", "  engine:\n    #", "retriever: no service weaviate"),
+        ("WEAVIATE__API_KEY", "WEAVIATE__KEY", "ingestor: GROUNDLINE_WEAVIATE__KEY is not a setting"),
+        ("weaviate:1.39.0", "weaviate:latest", "weaviate:latest is not pinned to a release"),
+        ("cap_drop: [ALL]", "cap_drop: []", "weaviate: keeps capabilities"),
+        ("mem_limit: 4g", "mem_limit: 0", "weaviate: no mem_limit"),
+    ],
+)
+def test_a_broken_compose_file_for_weaviate_is_reported(
+    old: str, new: str, expected: str, deploy: Path
+) -> None:
+    files = (deploy / "compose.yaml", deploy / "compose.weaviate.yaml")
+    assert list(compose_problems(*files)) == []
+    edit(files[1], old, new)
+    assert any(expected in problem for problem in compose_problems(*files))
+
+
+def test_the_composed_node_of_weaviate_has_the_version_and_the_environment_of_those_that_are_tested() -> None:
+    file = tool.DEPLOY / "compose.weaviate.yaml"
+    node = yaml.safe_load(file.read_text())["services"]["weaviate"]
+    assert node["image"].endswith(f":{TESTED_VERSION.removeprefix('v')}")
+    assert [(file.parent / path).resolve() for path in node["env_file"]] == [ENGINE]
+    assert not node["environment"].keys() & engine_environment().keys()
 
 
 @pytest.mark.parametrize("build_file", BUILD_FILES, ids=lambda path: path.parent.name)

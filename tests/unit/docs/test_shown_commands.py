@@ -65,6 +65,7 @@ OTHERS = frozenset(
 VARIABLES = frozenset(
     {
         "GROUNDLINE_DATABASE_PASSWORD",  # of deploy/compose.yaml
+        "GROUNDLINE_WEAVIATE_API_KEY",  # of deploy/compose.weaviate.yaml
         "GROUNDLINE_CLUSTER_CACHE",  # of tests
         "GROUNDLINE_TEST_IMAGES",
         "GROUNDLINE_TEST_POSTGRES_BIN",
