@@ -132,7 +132,7 @@ def test_connections_are_pinged_where_requests_may_wait_on_them() -> None:
     for name, cluster in clusters(render(settings())).items():
         (options,) = cluster["typed_extension_protocol_options"].values()
         http2 = options["explicit_http_config"].get("http2_protocol_options", {})
-        if http2.get("connection_keepalive") == {"interval": "2s", "timeout": "3s"}:
+        if "connection_keepalive" in http2:
             pinged.add(name)
 
     assert pinged == {"coordinator", "ingestor"}
