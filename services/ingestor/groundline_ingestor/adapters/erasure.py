@@ -7,14 +7,18 @@ from typing import Final
 
 from groundline_database import Connection
 
+from groundline_ingestor.adapters.postgres_partitions import ChunkPartition
+
 __all__ = ["forget_cached_chunks", "forget_handed_in"]
 
 CHUNKS_AT_ONCE: Final = 10_000
 """Takes about a second, far below a statement's time limit."""
 
 
-async def forget_cached_chunks(connection: Connection, table: str, condition: str, value: object) -> None:
-    """Delete the vectors and contexts that the caches have of the chunks of a condition on `$1`.
+async def forget_cached_chunks(
+    connection: Connection, partition: ChunkPartition, condition: str, value: object
+) -> None:
+    """Delete the vectors and contexts that the caches have of a partition's chunks of a condition on `$1`.
 
     The same text in another document is embedded anew when that is ingested again.
     """
@@ -27,7 +31,10 @@ async def forget_cached_chunks(connection: Connection, table: str, condition: st
                     CASE context_annotation WHEN '' THEN '' ELSE context_annotation || E'\\n\\n' END
                         || original_text, 'UTF8'
                 )) AS content_hash
-                FROM {table} WHERE {condition} AND chunk_id > $2 ORDER BY chunk_id LIMIT {CHUNKS_AT_ONCE}
+                FROM {partition.table}
+                -- Named, so that the primary key finds the next ones, not a look at all.
+                WHERE partition_id = {partition.partition_id:d} AND {condition} AND chunk_id > $2
+                ORDER BY chunk_id LIMIT {CHUNKS_AT_ONCE}
             ), contexts AS (
                 DELETE FROM context_cache USING gone WHERE context_cache.context = gone.context
             ), vectors AS (

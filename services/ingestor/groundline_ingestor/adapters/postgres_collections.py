@@ -177,7 +177,7 @@ async def _delete(connection: Connection, collection_id: str) -> bool:
         for partition in await partitions_with(connection, collection_id):
             # Rows of earlier releases name no collection, in partitions that are one's own.
             condition = "coalesce(collection_id, $1) = $1"
-            await forget_cached_chunks(connection, partition.table, condition, collection_id)
+            await forget_cached_chunks(connection, partition, condition, collection_id)
             if partition.is_shared:
                 await connection.execute(
                     f"DELETE FROM {partition.table} WHERE collection_id = $1", collection_id

@@ -65,6 +65,6 @@ async def remove_documents(
     await connection.execute(f"DELETE FROM documents WHERE {condition}", ids)
     # Those that wait for their drop as well: a search that began before a swap reads them.
     for partition in await partitions_with(connection, collection_id):
-        await forget_cached_chunks(connection, partition.table, condition, ids)
+        await forget_cached_chunks(connection, partition, condition, ids)
         await connection.execute(f"DELETE FROM {partition.table} WHERE {condition}", ids)
     return list(deleted.values())

@@ -81,13 +81,14 @@ _CHANGES: Final = """
     SELECT change_id, chunk_id FROM search_index_changes
     WHERE partition_id = $1 AND available_time <= clock_timestamp() ORDER BY change_id LIMIT $2
 """
-# A partition's language and, where it is one's own, its collection: rows of earlier releases name none.
+# A partition's language and, where it is one's own, its collection: rows of earlier releases name none. The
+# primary key begins with the partition: unless it is named, each batch reads the whole table.
 _CHUNKS: Final = """
     SELECT c.chunk_id, coalesce(c.collection_id, p.collection_id) AS collection_id, c.document_id,
            c.lexical_text, p.language, c.embedding, c.allowed_principals, c.source_type, c.update_time,
            c.metadata
     FROM {table} AS c JOIN chunk_partitions AS p USING (partition_id)
-    WHERE {condition} ORDER BY c.chunk_id LIMIT {limit}
+    WHERE c.partition_id = {partition_id:d} AND {condition} ORDER BY c.chunk_id LIMIT {limit}
 """
 _ABOVE: Final = "c.chunk_id > $1"
 _BETWEEN: Final = "c.chunk_id > $1 AND c.chunk_id <= $2"
@@ -346,7 +347,9 @@ async def _read_chunks(
     connection: Connection, partition_id: int, limit: int, condition: str, *values: object
 ) -> Sequence[FedChunk]:
     """Chunks by a condition on values from $1 on, by their ids; none of a partition that is gone."""
-    statement = _CHUNKS.format(table=chunk_table(partition_id), condition=condition, limit=limit)
+    statement = _CHUNKS.format(
+        table=chunk_table(partition_id), partition_id=partition_id, condition=condition, limit=limit
+    )
     try:
         rows = await connection.fetch(statement, *values)
     except asyncpg.UndefinedTableError:
