@@ -194,7 +194,7 @@ class PostgresServer:
             argv=(str(server_binaries() / "postgres"), *options),
             env=_ENVIRONMENT,
             stop_signal=signal.SIGINT,
-            grace_seconds=60.0,  # killed on a busy machine before its checkpoint ends, it has not shut down in order
+            grace_seconds=60.0,  # killed before its last checkpoint ends, it has not shut down in order
             orphan_signal=signal.SIGINT,
             identity=self._identity,
         )
