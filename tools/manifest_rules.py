@@ -73,6 +73,8 @@ SECRETS = {
         [{"key": "an-example-of-a-key", "client": "example", "principals": ["user:example"]}]
     ),
     ("groundline-weaviate", "api-key"): "an-example-of-a-key",
+    ("groundline-weaviate-backup", "access-key-id"): "example",
+    ("groundline-weaviate-backup", "secret-access-key"): "example",
 }
 """Keys of the Secrets an operator makes (deploy/README.md), with a value of the right form."""
 
@@ -133,7 +135,7 @@ class Manifests:
         return next((one for one in self.of(kind) if one["metadata"]["name"] == name), None)
 
     def workloads(self) -> Iterator[Node]:
-        return self.of("Deployment", "StatefulSet", "Job")
+        return self.of("Deployment", "StatefulSet", "Job", "CronJob")
 
     def own_workloads(self) -> Iterator[tuple[str, Node, Process]]:
         """Name, object and process of the workloads that run our code."""
@@ -198,8 +200,14 @@ def _weaviate_addresses(process: Process, values: Mapping[str, str]) -> set[Edge
     return {(host, int(port)), (given.http_url.host, given.http_url.port)}
 
 
+def _template(workload: Node) -> Node:
+    spec = workload["spec"]["jobTemplate"]["spec"] if workload["kind"] == "CronJob" else workload["spec"]
+    template: Node = spec["template"]
+    return template
+
+
 def pod(workload: Node) -> Node:
-    spec: Node = workload["spec"]["template"]["spec"]
+    spec: Node = _template(workload)["spec"]
     return spec
 
 
@@ -208,7 +216,7 @@ def server(workload: Node) -> Node | None:
 
 
 def pod_labels(workload: Node) -> dict[str, str]:
-    labels: dict[str, str] = workload["spec"]["template"]["metadata"].get("labels", {})
+    labels: dict[str, str] = _template(workload)["metadata"].get("labels", {})
     return labels
 
 
@@ -533,12 +541,7 @@ def network_edges_are_channels(manifests: Manifests) -> Iterator[str]:
             continue
         if sorted(policy["spec"]["policyTypes"]) != ["Egress", "Ingress"]:
             yield f"NetworkPolicy {name}: leaves a direction open"
-        # Policies of the same pods add up.
-        policies = [
-            one
-            for one in manifests.of("NetworkPolicy")
-            if one["spec"]["podSelector"].get("matchLabels") == policy["spec"]["podSelector"]["matchLabels"]
-        ]
+        policies = _adding_up(manifests, policy)
         outgoing = {edge for one in policies for edge in _allowed(one, "egress", "to")}
         to_weaviate = {
             (WEAVIATE, port) for _, port in weaviate_edges(manifests, process, server(workload) or {})
@@ -572,6 +575,16 @@ def network_edges_are_channels(manifests: Manifests) -> Iterator[str]:
             yield "the NetworkPolicy of all pods allows something"
 
 
+def _adding_up(manifests: Manifests, policy: Node) -> list[Node]:
+    """All policies of the pods of this one."""
+    selected = policy["spec"]["podSelector"]["matchLabels"]
+    return [
+        one
+        for one in manifests.of("NetworkPolicy")
+        if one["spec"]["podSelector"].get("matchLabels") == selected
+    ]
+
+
 def weaviate_is_reached(manifests: Manifests) -> Iterator[str]:
     """Clients reach its Services, and the nodes each other on their own ports; nobody else does."""
     node = manifests.find("StatefulSet", WEAVIATE)
@@ -581,6 +594,11 @@ def weaviate_is_reached(manifests: Manifests) -> Iterator[str]:
         if (container := server(workload))
         for edge in weaviate_edges(manifests, process, container)
     }
+    for job in manifests.of("CronJob"):
+        name = job["metadata"]["name"]
+        called = {(name, *edge) for one in pod(job)["containers"] for edge in _called(manifests, one)}
+        clients |= called
+        yield from _policy_differences(manifests, name, set(), {(WEAVIATE, port) for _, _, port in called})
     if node is None:
         yield from (f"{name}: no Weaviate at {host}:{port}" for name, host, port in sorted(clients))
         return
@@ -611,17 +629,40 @@ def weaviate_is_reached(manifests: Manifests) -> Iterator[str]:
     for direction, side in (("ingress", "from"), ("egress", "to")):
         allowed = {
             (port["port"], port.get("protocol", "TCP"))
-            for rule in policy["spec"].get(direction, [])
+            for one in _adding_up(manifests, policy)
+            for rule in one["spec"].get(direction, [])
             if WEAVIATE in _peers(rule, side)
             for port in rule.get("ports", [{"port": 0}])
         }
         for port, protocol in sorted(between ^ allowed):
             wrong = "lacks" if (port, protocol) in between else "allows"
             yield f"NetworkPolicy {WEAVIATE}: {wrong} {direction} of the nodes at {port}/{protocol}"
-    others = {edge for edge in _allowed(policy, "ingress", "from") if edge[0] != WEAVIATE}
-    yield from _differences(WEAVIATE, "ingress from", others, {(name, port) for name, _, port in clients})
-    others = {edge for edge in _allowed(policy, "egress", "to") if edge[0] != WEAVIATE}
-    yield from _differences(WEAVIATE, "egress to", others, {(DNS, 53)})
+    bucket = {(INTERNET, 443)} if values.get("ENABLE_MODULES") == "backup-s3" else set()
+    callers = {(name, port) for name, _, port in clients}
+    yield from _policy_differences(manifests, WEAVIATE, callers, bucket)
+
+
+def _called(manifests: Manifests, container: Node) -> set[Edge]:
+    """Addresses in the environment of a program that is not ours."""
+    urls = (urlsplit(value) for value in environment(manifests, container)[0].values())
+    return {(url.hostname, url.port) for url in urls if url.hostname and url.port}
+
+
+def _policy_differences(
+    manifests: Manifests, name: str, incoming: set[Edge], outgoing: set[Edge]
+) -> Iterator[str]:
+    """What the policies of these pods allow otherwise, but for what is among themselves and DNS."""
+    policy = manifests.find("NetworkPolicy", name)
+    if policy is None:
+        yield f"{name}: no NetworkPolicy"
+        return
+    policies = _adding_up(manifests, policy)
+    for direction, side, expected in (
+        ("ingress", "from", incoming),
+        ("egress", "to", outgoing | {(DNS, 53)}),
+    ):
+        allowed = {edge for one in policies for edge in _allowed(one, direction, side) if edge[0] != name}
+        yield from _differences(name, f"{direction} {side}", allowed, expected)
 
 
 _BETWEEN_NODES = {

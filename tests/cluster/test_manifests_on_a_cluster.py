@@ -214,8 +214,8 @@ async def test_drains_of_two_zones_at_once_leave_what_the_budgets_ask_for(applie
 async def test_every_component_can_be_added_to_what_runs(applied: Cluster) -> None:
     components = sorted(path for path in (K8S / "components").iterdir() if path.name != "postgres")
     changed = ("pods", "network-policies", "otel-collector")
-    # Weaviate's brings what would stay: test_weaviate_on_a_cluster.py.
-    elsewhere = ("synchronous-replication", "weaviate")
+    # Weaviate's bring what would stay: test_weaviate_on_a_cluster.py.
+    elsewhere = ("synchronous-replication", "weaviate", "weaviate-backup")
     added = tuple(path for path in components if path.name not in (*changed, *elsewhere))
     documents = await asyncio.to_thread(tool.render, (K8S / "overlays/production", *added))
     await applied.run("apply", "--filename", "-", stdin=yaml.safe_dump_all(documents))

@@ -1,4 +1,4 @@
-"""deploy/k8s/components/weaviate on a real control plane, added to what runs."""
+"""deploy/k8s/components/weaviate, with backups, on a real control plane, added to what runs."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,18 +6,19 @@ from collections.abc import AsyncIterator
 import manifests as tool
 import pytest
 import yaml
-from groundline_tests.cluster import DRAIN, K8S, evictions_allowed, failures, settled, volumes
+from groundline_tests.cluster import DRAIN, K8S, WAIT, evictions_allowed, failures, settled, volumes
 from groundline_tests.control_plane import Cluster, Ended, watched
 
 NODES = 3
 WEAVIATE = "app.kubernetes.io/name=weaviate"
-KINDS = "statefulset,service,serviceaccount,poddisruptionbudget,networkpolicy,configmap"
+BOTH = "app.kubernetes.io/name in (weaviate, weaviate-backup)"
+KINDS = "statefulset,cronjob,service,serviceaccount,poddisruptionbudget,networkpolicy,configmap"
 
 
 @pytest.fixture(scope="module")
 async def manifests() -> str:
     documents = await asyncio.to_thread(
-        tool.render, (K8S / "overlays/production", K8S / "components/weaviate")
+        tool.render, (K8S / "overlays/production", K8S / "components/weaviate-backup")
     )
     return yaml.safe_dump_all(documents)
 
@@ -30,7 +31,7 @@ async def with_weaviate(applied: Cluster, manifests: str) -> AsyncIterator[Clust
     await settled(applied, "groundline")
     yield applied
     await applied.run("apply", "--kustomize", K8S / "overlays/production")
-    await applied.run("--namespace", "groundline", "delete", KINDS, "--selector", WEAVIATE)
+    await applied.run("--namespace", "groundline", "delete", KINDS, "--selector", BOTH)
 
 
 async def test_restricted_admits_three_nodes_and_their_volumes_are_bound(with_weaviate: Cluster) -> None:
@@ -38,6 +39,14 @@ async def test_restricted_admits_three_nodes_and_their_volumes_are_bound(with_we
     claims = await with_weaviate.objects("persistentvolumeclaim", "groundline", WEAVIATE)
     assert [claim["status"]["phase"] for claim in claims] == ["Bound"] * NODES
     assert failures(await with_weaviate.objects("events", "groundline")) == []
+
+
+async def test_restricted_admits_a_backup(with_weaviate: Cluster) -> None:
+    create = ("create", "job", "trial", "--from=cronjob/weaviate-backup")
+    await with_weaviate.run("--namespace", "groundline", *create)
+    done = ("wait", "--for=condition=Complete", "job/trial", WAIT)
+    await with_weaviate.run("--namespace", "groundline", *done)
+    await with_weaviate.run("--namespace", "groundline", "delete", "job/trial")
 
 
 async def test_what_is_applied_differs_in_nothing(with_weaviate: Cluster, manifests: str) -> None:

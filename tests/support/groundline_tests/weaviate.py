@@ -15,10 +15,11 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import httpx
 from groundline_cli.stack.process import ChildProcess, Command
@@ -133,14 +134,18 @@ class Cluster:
 
 
 @asynccontextmanager
-async def weaviate_nodes(count: int, folder: Path, memory: str = MEMORY) -> AsyncIterator[Cluster]:
+async def weaviate_nodes(
+    count: int, folder: Path, memory: str = MEMORY, *, environment: Mapping[str, str] = MappingProxyType({})
+) -> AsyncIterator[Cluster]:
     """Start so many nodes, which keep their data below `folder`, and stop them at the end.
+
+    `environment` is what they have beside that of all nodes.
 
     In a folder where they ran before they have the same ports, by which they know each other.
     """
     server = await asyncio.to_thread(program)
     ports = _kept_ports(count, folder / "ports.json")
-    nodes = [_node(server, folder, number, ports, memory) for number in range(count)]
+    nodes = [_node(server, folder, number, ports, memory, environment) for number in range(count)]
     try:
         for node in nodes:
             await node.start()
@@ -171,11 +176,19 @@ def engine_environment() -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines)
 
 
-def _node(server: Path, folder: Path, number: int, ports: Sequence[_Ports], memory: str) -> Node:
+def _node(
+    server: Path,
+    folder: Path,
+    number: int,
+    ports: Sequence[_Ports],
+    memory: str,
+    added: Mapping[str, str],
+) -> Node:
     own, name = ports[number], f"node{number + 1}"
     members = ",".join(f"node{each + 1}:{one.raft}" for each, one in enumerate(ports))
     environment = {
         **engine_environment(),
+        **added,
         "AUTHENTICATION_APIKEY_ALLOWED_KEYS": API_KEY,
         "CLUSTER_BASIC_AUTH_PASSWORD": API_KEY,
         "PERSISTENCE_DATA_PATH": str(folder / name),

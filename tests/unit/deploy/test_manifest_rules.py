@@ -63,6 +63,11 @@ def with_weaviate() -> Manifests:
 
 
 @pytest.fixture(scope="module")
+def with_backups() -> Manifests:
+    return rendered("production", "weaviate-backup")
+
+
+@pytest.fixture(scope="module")
 def dev() -> Manifests:
     return rendered("dev")
 
@@ -531,6 +536,12 @@ def weaviate_container(manifests: Manifests) -> Node:
     return node
 
 
+def backup_container(manifests: Manifests) -> Node:
+    [only] = pod(found(manifests, "CronJob", "weaviate-backup"))["containers"]
+    node: Node = only
+    return node
+
+
 def variable(container: Node, name: str) -> Node:
     [only] = [one for one in container["env"] if one["name"] == name]
     node: Node = only
@@ -579,8 +590,8 @@ WEAVIATE_BREAKS: dict[str, tuple[str, Break]] = {
         lambda m: policy(m, "weaviate")["ingress"].append(FROM_RERANKER),
     ),
     "it reaches the internet": (
-        "NetworkPolicy weaviate: allows egress to the internet:443",
-        lambda m: policy(m, "weaviate")["egress"].append(TO_INTERNET),
+        "NetworkPolicy weaviate: allows egress to the internet:80",
+        lambda m: policy(m, "weaviate")["egress"].append({**TO_INTERNET, "ports": [{"port": 80}]}),
     ),
     "the nodes hear no gossip": (
         "NetworkPolicy weaviate: lacks ingress of the nodes at 7102/UDP",
@@ -654,13 +665,40 @@ WEAVIATE_BREAKS: dict[str, tuple[str, Break]] = {
         "weaviate/weaviate: image cr.weaviate.io/semitechnologies/weaviate:latest is not pinned",
         lambda m: weaviate_container(m).update(image="cr.weaviate.io/semitechnologies/weaviate:latest"),
     ),
+    # backups
+    "the nodes refuse who asks for backups": (
+        "NetworkPolicy weaviate: lacks ingress from weaviate-backup:8080",
+        lambda m: policy(m, "weaviate-bucket").pop("ingress"),
+    ),
+    "the nodes cannot reach the bucket": (
+        "NetworkPolicy weaviate: lacks egress to the internet:443",
+        lambda m: policy(m, "weaviate-bucket").pop("egress"),
+    ),
+    "who asks for backups may reach more": (
+        "NetworkPolicy weaviate-backup: allows egress to the internet:443",
+        lambda m: policy(m, "weaviate-backup")["egress"].append(TO_INTERNET),
+    ),
+    "who asks for backups is sent elsewhere": (
+        "weaviate-backup: no Service weaviate:80",
+        lambda m: variable(backup_container(m), "BACKUPS").update(value="http://weaviate:80/v1/backups/s3"),
+    ),
+    "who asks for backups may run as root": (
+        "weaviate-backup: may run as root",
+        lambda m: pod(found(m, "CronJob", "weaviate-backup"))["securityContext"].update(runAsUser=0),
+    ),
+    "a key of the bucket that nobody makes": (
+        "weaviate: AWS_ACCESS_KEY_ID is from a Secret that nobody makes",
+        lambda m: variable(weaviate_container(m), "AWS_ACCESS_KEY_ID")["valueFrom"]["secretKeyRef"].update(
+            key="id"
+        ),
+    ),
 }
 
 
 @pytest.mark.parametrize("broken", WEAVIATE_BREAKS)
-def test_what_is_broken_about_weaviate_is_reported(broken: str, with_weaviate: Manifests) -> None:
+def test_what_is_broken_about_weaviate_is_reported(broken: str, with_backups: Manifests) -> None:
     expected, break_it = WEAVIATE_BREAKS[broken]
-    manifests = copied(with_weaviate)
+    manifests = copied(with_backups)
     break_it(manifests)
     assert any(expected in problem for problem in all_problems(manifests)), all_problems(manifests)
 
@@ -729,11 +767,16 @@ def test_what_is_broken_is_reported(broken: str, production: Manifests) -> None:
 
 
 def test_nothing_is_reported_that_is_sound(
-    production: Manifests, with_mtls: Manifests, with_weaviate: Manifests, dev: Manifests
+    production: Manifests,
+    with_mtls: Manifests,
+    with_weaviate: Manifests,
+    with_backups: Manifests,
+    dev: Manifests,
 ) -> None:
     assert all_problems(production) == []
     assert all_problems(with_mtls) == []
     assert all_problems(with_weaviate) == []
+    assert all_problems(with_backups) == []
     assert all_problems(dev) == []
 
 
