@@ -133,9 +133,9 @@ test-cluster: setup ## Apply the manifests to a real control plane, built from G
 	@command -v go > /dev/null || { echo "test-cluster: install Go 1.26 or newer" >&2; exit 1; }
 	$(BIN)/python -m pytest tests/cluster
 
-.PHONY: test-weaviate
-test-weaviate: setup ## Test the distributed index on real nodes of Weaviate, built from its Go module at first (some 10 minutes)
-	@command -v go > /dev/null || { echo "test-weaviate: install Go 1.26 or newer" >&2; exit 1; }
+.PHONY: test-distributed
+test-distributed: setup ## Test the distributed index on real nodes of Weaviate, built from its Go module at first (some 10 minutes)
+	@command -v go > /dev/null || { echo "test-distributed: install Go 1.26 or newer" >&2; exit 1; }
 	$(BIN)/python -m pytest tests/weaviate
 
 .PHONY: test-lexical
