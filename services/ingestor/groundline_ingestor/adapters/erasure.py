@@ -32,7 +32,7 @@ async def forget_cached_chunks(
                         || original_text, 'UTF8'
                 )) AS content_hash
                 FROM {partition.table}
-                -- Named, so that the primary key finds the next ones, not a look at all.
+                -- Named, so that the primary key finds the next chunks and the table is not scanned.
                 WHERE partition_id = {partition.partition_id:d} AND {condition} AND chunk_id > $2
                 ORDER BY chunk_id LIMIT {CHUNKS_AT_ONCE}
             ), contexts AS (
