@@ -265,7 +265,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Run nodes of Weaviate until Ctrl-C.")
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument(
-        "--memory", default=MEMORY, help="That the collector of a node aims at, such as 2GiB."
+        "--memory", default=MEMORY, help="What the collector of a node aims at, such as 2GiB."
     )
     parser.add_argument("--data-dir", type=Path, help="Keep their data here. Default: it is removed.")
     asked = parser.parse_args()
