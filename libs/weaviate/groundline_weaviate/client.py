@@ -260,6 +260,12 @@ class Weaviate:
         )
 
     async def _written(self, objects: Sequence[wire.BatchObject]) -> wire.BatchObjectsReply:
+        try:
+            return await _known(partial(self._written_once, objects))
+        except _NoClassError as error:
+            raise _unavailable(_UNKNOWN_CLASS) from error
+
+    async def _written_once(self, objects: Sequence[wire.BatchObject]) -> wire.BatchObjectsReply:
         """Write on all nodes, since searches ask one. A majority is enough while one of them does not answer:
         it is given later what it lacks, and until then an address of ready nodes does not lead to it."""
         request = wire.BatchObjectsRequest(objects=objects, consistency_level=wire.CONSISTENCY_LEVEL_ALL)
@@ -279,18 +285,10 @@ class Weaviate:
     async def _write_call(
         self, request: wire.BatchObjectsRequest, within_seconds: float | None = None
     ) -> wire.BatchObjectsReply:
-        async def call() -> wire.BatchObjectsReply:
-            reply: wire.BatchObjectsReply = await self._call(
-                self._write, request, within_seconds=within_seconds
-            )
-            if any(_is_no_class(refused.error) for refused in reply.errors):
-                raise _NoClassError
-            return reply
-
-        try:
-            return await _known(call)
-        except _NoClassError as error:
-            raise _unavailable(_UNKNOWN_CLASS) from error
+        reply: wire.BatchObjectsReply = await self._call(self._write, request, within_seconds=within_seconds)
+        if any(_is_no_class(refused.error) for refused in reply.errors):
+            raise _NoClassError
+        return reply
 
     async def _vectors_indexed(self, name: str) -> None:
         """Return when the vectors of a class that were written are in the indexes.
